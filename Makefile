@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes image-test check core fuzz bench bench-spark chaos chaos-spark clean
+.PHONY: help setup demo test quick bytes image-test check core fuzz bench bench-spark bench-peers chaos chaos-spark clean
 
 help:  ## this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -46,6 +46,11 @@ check: setup  ## lint, types, import contracts
 	$(RUN)/ruff format --check
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+ifneq ($(and $(CARGO),$(shell command -v cargo-fmt),$(shell command -v cargo-clippy)),)
+	cd kernel && cargo fmt --check && cargo clippy --quiet --locked -- --deny warnings
+else
+	@echo "there is no cargo with fmt and clippy: the kernel's Rust is not looked at" >&2
+endif
 
 core: setup  ## the core's tests, which need no Kafka
 	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/codecs tests/docs tests/edge_cases tests/fuzz tests/mysql tests/test_*.py
@@ -71,6 +76,9 @@ bench: setup  ## ratios against a floor measured in the same run
 
 bench-spark: setup  ## the Spark job next to an identity job, its memory, and its bytes next to the relay's; about 15 minutes
 	PYTHONPATH=tests $(RUN)/python -m benchmarks.spark
+
+bench-peers: setup  ## relay next to Flink, Kafka Connect and loops written by hand, on one broker; QUICK=1 is short
+	PYTHONPATH=tests $(RUN)/python -m benchmarks.peers $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 SEEDS ?= 20
 chaos: setup  ## throughput, a soak, then kills, outages, elections and cuts, verified; SEEDS=3 is short, ONLY=network chooses

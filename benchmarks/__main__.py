@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--only codecs|kafka|tables] [--quick] [--output FILE] [--data FOLDER]`."""
+"""`python -m benchmarks [--only codecs|kafka|processes|tables] [--quick] [--output FILE] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from benchmarks.routes import DATA
 _ROUNDS, _QUICK_ROUNDS = 15, 3
 _MESSAGES, _QUICK_MESSAGES = 200_000, 20_000
 _KAFKA_ROUNDS, _QUICK_KAFKA_ROUNDS = 9, 1
-_TABLES_ROUNDS = 5
+_FEW_ROUNDS = 5
+#: Two processes are through so soon that the moments in which they begin and end would count.
+_TIMES_FOR_PROCESSES = 3
 
 
 def main() -> int:
@@ -45,16 +47,22 @@ def main() -> int:
         rounds, messages = (
             (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
         )
-        if arguments.only != "tables":
+        if arguments.only in {None, "kafka"}:
             results = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)
             found["kafka"] = msgspec.to_builtins(results)
             for result in results:
                 console.print(report.kafka_table(result))
-        tables = table_topics.measure(
-            arguments.data, arguments.messages or messages, min(rounds, _TABLES_ROUNDS), progress
-        )
-        found["tables"] = msgspec.to_builtins(tables)
-        console.print(report.tables_table(tables))
+        few = min(rounds, _FEW_ROUNDS)
+        if arguments.only in {None, "processes"}:
+            many = arguments.messages or messages * _TIMES_FOR_PROCESSES
+            results = kafka.measure(arguments.data, many, few, progress, (kafka.RELAY, kafka.TWO))
+            found["processes"] = msgspec.to_builtins(results)
+            for result in results:
+                console.print(report.kafka_table(result))
+        if arguments.only in {None, "kafka", "tables"}:
+            tables = table_topics.measure(arguments.data, arguments.messages or messages, few, progress)
+            found["tables"] = msgspec.to_builtins(tables)
+            console.print(report.tables_table(tables))
     arguments.output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     progress(f"written to {arguments.output}")
     return 0
@@ -64,7 +72,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure what relay costs, next to a floor."
     )
-    parser.add_argument("--only", choices=["codecs", "kafka", "tables"], help="one of the parts")
+    parser.add_argument("--only", choices=["codecs", "kafka", "processes", "tables"], help="one of the parts")
     parser.add_argument("--quick", action="store_true", help="a short run: figures are rough")
     parser.add_argument(
         "--output", type=Path, default=Path("bench-results.json"), metavar="FILE", help="default: %(default)s"

@@ -1,5 +1,5 @@
 """The relay on a real Apache Kafka, next to a minimal aiokafka loop on the same broker, messages and
-settings.
+settings; and the relay in two processes, next to one.
 
 Every run is a process of its own with a fresh target topic; the two take turns, so that a busy moment hits
 both alike. Speed and processor time are counted from the moment when the first output is seen, so that
@@ -9,6 +9,7 @@ starting Python and joining a group do not count; both processes share the machi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import signal
@@ -40,7 +41,13 @@ _STOP_SECONDS = 60
 _WORKLOADS = ("12_bulk", "09_dml")
 #: Messages of a wide table that differ; they are written again and again.
 _WIDE_MESSAGES = 20_000
-FLOOR, RELAY = "aiokafka loop", "relay run"
+FLOOR, RELAY, TWO = "aiokafka loop", "relay run", "relay run --processes 2"
+#: Members of a group that start at the same time get their partitions at the same time.
+_WAIT_FOR_MEMBERS = "group.initial.rebalance.delay.ms=3000\n"
+
+
+#: What topics and files of a program are called.
+_SHORT = {FLOOR: "floor", RELAY: "relay", TWO: "two"}
 
 
 class RunFailed(Exception):
@@ -57,8 +64,8 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The report: each program over all its runs, and relay's share of the loop's speed and processor time by
-    that.
+    """The report: two programs over all their runs, and what the second has of the first one's speed and
+    processor time by that.
     """
 
     route: str
@@ -104,15 +111,22 @@ class _Target(NamedTuple):
     expected: int
 
 
-def measure(data: Path, messages: int, rounds: int, progress: Callable[[str], None]) -> list[Result]:
-    """Start a broker, fill a source topic for each load, and let relay and the loop take turns.
+def measure(
+    data: Path,
+    messages: int,
+    rounds: int,
+    progress: Callable[[str], None],
+    programs: tuple[str, str] = (FLOOR, RELAY),
+) -> list[Result]:
+    """Start a broker, fill a source topic for each load, and let two programs take turns.
 
     Raises RunFailed when one of them does.
     """
     route = ROUTES[0]
     loads = _loads(route, data, messages)
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
-        options = NodeOptions(java=BENCHMARK_JAVA_OPTIONS)
+        properties = _WAIT_FOR_MEMBERS if TWO in programs else ""
+        options = NodeOptions(java=BENCHMARK_JAVA_OPTIONS, properties=properties)
         with Cluster(Path(folder, "kafka"), options=options, progress=progress) as cluster:
             results = []
             for load in loads:
@@ -121,10 +135,10 @@ def measure(data: Path, messages: int, rounds: int, progress: Callable[[str], No
                 bench = _Bench(cluster.bootstrap_servers, Path(folder), route, load)
                 runs = []
                 for number in range(rounds):
-                    for program in (FLOOR, RELAY):
+                    for program in programs:
                         progress(f"kafka: {load.name}, {program}, round {number + 1} of {rounds}")
                         runs.append(bench.run(program, number))
-                results.append(_result(route, load, runs))
+                results.append(_result(route, load, programs, runs))
     return results
 
 
@@ -187,20 +201,22 @@ class _Bench:
         self._route = route
         self._load = load
         controls = PARTITIONS * len(load.control)
-        self._expected = {FLOOR: controls + load.messages, RELAY: _outputs(route, load)}
+        outputs = _outputs(route, load)
+        self._expected = {FLOOR: controls + load.messages, RELAY: outputs, TWO: outputs}
 
     def run(self, program: str, number: int) -> Run:
         """Run one program until it has written everything, then stop it."""
-        name = f"{'relay' if program == RELAY else 'floor'}-{self._load.name}-{number}"
+        name = f"{_SHORT[program]}-{self._load.name}-{number}"
         target = _Target(name, self._expected[program])
         asyncio.run(_create(self._servers, target.topic))
-        command = self._relay(target.topic) if program == RELAY else self._floor(target.topic)
+        command = self._floor(target.topic) if program == FLOOR else self._relay(target.topic)
+        command += ["--processes", "2"] if program == TWO else []
         log = self._folder / f"{target.topic}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             speed, cpu = asyncio.run(self._watch(process, target))
-            peak = peak_mb(process.pid)
+            peak = sum(map(peak_mb, family(process.pid)))
             process.send_signal(signal.SIGTERM)
             wait(process)
             return Run(program, speed, cpu, peak)
@@ -223,12 +239,15 @@ class _Bench:
     async def _watch(self, process: subprocess.Popen[bytes], target: _Target) -> tuple[float, float]:
         """Follow the target topic to its end: messages a second, and CPU seconds for 100 000 of them."""
         began: tuple[int, float, float] | None = None
+        members: list[int] = []
         partitions = [TopicPartition(target.topic, number) for number in range(PARTITIONS)]
         deadline = time.monotonic() + _RUN_SECONDS
         async with AIOKafkaConsumer(bootstrap_servers=self._servers, enable_auto_commit=False) as consumer:
             while True:
                 written = sum((await consumer.end_offsets(partitions)).values())
-                now, cpu = time.perf_counter(), cpu_seconds(process.pid)
+                if written and began is None:
+                    members = family(process.pid)
+                now, cpu = time.perf_counter(), sum(map(cpu_seconds, members))
                 if written >= target.expected:
                     break
                 if process.poll() is not None:
@@ -258,6 +277,16 @@ def _outputs(route: Route, load: _Load) -> int:
     return total
 
 
+def family(pid: int) -> list[int]:
+    """A running process and those that it has started (Linux; proc_pid_stat(5), field 4)."""
+    found = [pid]
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of a running process (Linux; proc_pid_stat(5), fields 14 and 15)."""
     try:
@@ -283,17 +312,17 @@ def wait(process: subprocess.Popen[bytes]) -> None:
         raise RunFailed(f"ended with status {status}")
 
 
-def _result(route: Route, load: _Load, runs: Sequence[Run]) -> Result:
-    floor, relay = (_overall(name, [run for run in runs if run.program == name]) for name in (FLOOR, RELAY))
+def _result(route: Route, load: _Load, programs: tuple[str, str], runs: Sequence[Run]) -> Result:
+    first, second = (_overall(name, [run for run in runs if run.program == name]) for name in programs)
     return Result(
         route=str(route),
         load=load.name,
         messages=load.messages,
         bytes_per_message=statistics.fmean(len(record.value or b"") for record in load.rows),
         partitions=PARTITIONS,
-        overall=[floor, relay],
-        ratio=relay.messages_per_second / floor.messages_per_second,
-        cpu_ratio=relay.cpu_seconds / floor.cpu_seconds,
+        overall=[first, second],
+        ratio=second.messages_per_second / first.messages_per_second,
+        cpu_ratio=second.cpu_seconds / first.cpu_seconds,
         runs=list(runs),
     )
 

@@ -58,7 +58,13 @@ def kafka_table(result: Result) -> Table:
             run.program, f"{run.messages_per_second:.0f}", f"{run.cpu_seconds:.2f}", f"{run.peak_mb:.0f}"
         )
     table.add_section()
-    table.add_row("relay to loop", f"{result.ratio:.2f}", f"{result.cpu_ratio:.2f}", "", style="bold")
+    table.add_row(
+        f"{result.overall[1].program} to the other",
+        f"{result.ratio:.2f}",
+        f"{result.cpu_ratio:.2f}",
+        "",
+        style="bold",
+    )
     return table
 
 

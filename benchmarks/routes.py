@@ -49,6 +49,7 @@ _CONFIG = """\
 [route]
 from = "{route.source}"
 to = "{route.target}"
+to_options = {{ {options} }}
 
 [source]
 bootstrap_servers = "{servers}"
@@ -62,7 +63,10 @@ topic = "{target}"
 
 def relay_config(route: Route, servers: str, source: str, target: str, group: str = "") -> str:
     """A configuration of the relay; without a name for its group it has the target's."""
-    return _CONFIG.format(route=route, servers=servers, source=source, target=target, group=group or target)
+    options = ", ".join(f'"{name}" = "{value}"' for name, value in route.target_options.items())
+    return _CONFIG.format(
+        route=route, options=options, servers=servers, source=source, target=target, group=group or target
+    )
 
 
 #: Options that change how much is written, and so belong to a route's name.

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Final, NamedTuple, cast
 
 from relay.errors import ConfigError, Problem
+from relay.shadow import ShadowTranslator
 from relay.templates.engine import Engine
+from relay.translator import Translator
 
 VARIABLE: Final = "RELAY_KERNEL"
 #: What the kernel and `relay.templates` have to agree on; `INTERFACE` in `kernel/src/lib.rs` is the same.
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 _MODULE: Final = "relay_cdc_kernel"
 
 
@@ -52,6 +54,15 @@ class Installed(NamedTuple):
     version: str | None = None
     problem: str = ""
 
+    @property
+    def said(self) -> str:
+        """What is installed, in words."""
+        if self.problem:
+            return self.problem
+        if self.version is None:
+            return "relay-cdc-kernel is not installed: relay works without it, but slower"
+        return f"relay-cdc-kernel {self.version}"
+
 
 def mode(environment: Mapping[str, str] = os.environ) -> Mode:
     """Read `RELAY_KERNEL`; `auto` if it is not set. Raises ConfigError for anything else than a mode."""
@@ -76,6 +87,13 @@ def engine(chosen: Mode) -> type[Engine] | None:
     from relay.templates.interpreter import Interpreter  # noqa: PLC0415
 
     return Interpreter
+
+
+def translator_class() -> Callable[..., Translator]:
+    """Return what makes a translator with the engine that `RELAY_KERNEL` says. Raises ConfigError."""
+    chosen = mode()
+    made = ShadowTranslator if chosen.is_shadow else Translator
+    return partial(made, engine=engine(chosen))
 
 
 @cache

@@ -28,10 +28,10 @@ Field = str | int | float | bool | None | list[str] | dict[str, int]
 
 
 class Log:
-    """Writes events to a text stream, standard output by default."""
+    """Writes events to a text stream, standard output by default; `always`: fields of every event."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stdout
+    def __init__(self, stream: TextIO | None = None, **always: Field) -> None:
+        self._stream, self._always = stream or sys.stdout, always
         self._written: dict[tuple[str, str], float] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
 
@@ -58,7 +58,7 @@ class Log:
 
     def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        shown = {name: _shown(value) for name, value in fields.items()}
+        shown = {name: _shown(value) for name, value in (self._always | fields).items()}
         line = to_json({"time": now, "level": level, "event": event, **shown}, str)
         # A full disk, or a reader that has gone, must not stop the records.
         with contextlib.suppress(OSError):

@@ -22,23 +22,33 @@ from relay.codecs.codec import (
     Joining,
     Options,
     Payload,
+    TracingDecoder,
     key_rule_problem,
     keys_of,
     parse_options,
 )
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
+from relay.counts import Counts
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
-from relay.model import Bootstrap, Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark
+from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
-from relay.routing import Group, Router, SeenTopics, Spread, TopicRule, WatermarkGate, routing_problems
-from relay.selection import KINDS, Selection, kind_of
+from relay.routing import (
+    Group,
+    Router,
+    SeenTopics,
+    Spread,
+    TopicRule,
+    WatermarkGate,
+    routing_problems,
+)
+from relay.selection import Selection, kind_of
+from relay.templates.engine import Engine
+from relay.templating import Form, Line, RouteTemplates
 
 Answer = TypeVar("Answer")
-#: How many tables `Translator.guessed_tables` names at most.
-MAX_GUESSED_TABLES: Final = 100
 
 
 class Route(NamedTuple):
@@ -138,7 +148,8 @@ class Translator:
     what an event is about; `partitions` the number of target partitions, None to keep the partition of the
     source; `partition_by` how rows are spread over them. `rules` give tables topics of their own; `reserved`
     are topics that no table may have. `limits` bound what one record may cost. What a `selection` leaves out
-    still teaches the catalogue. Raises ConfigError.
+    still teaches the catalogue. `engine`: what fills templates (`relay.templates`), if anything: the same
+    records come out with and without it. Raises ConfigError.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -155,6 +166,7 @@ class Translator:
         reserved: frozenset[str] = frozenset(),
         selection: Selection | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        engine: type[Engine] | None = None,
     ) -> None:
         reading, writing = (source, source_options or {}), (target, target_options or {})
         try:
@@ -166,7 +178,8 @@ class Translator:
         self._selection, self._strict = route.selection, route.target_options.strict
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
-        self._decode = route.source.open_decoder(route.source_options, self._answers).decode
+        decoder = route.source.open_decoder(route.source_options, self._answers)
+        self._decode = decoder.decode
         self._router = Router(
             topic,
             partitions,
@@ -188,26 +201,61 @@ class Translator:
         self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
+        self._counts = Counts()
+        self._count = self._counts.add
+        self._templates: RouteTemplates | None = None
+        marker = route.source.marker
+        if (
+            engine is not None
+            and marker is not None
+            and self._gate is None
+            and isinstance(decoder, TracingDecoder)
+        ):
+            line = Line(decoder, self._prepare, self._encode)
+            form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
+            self._templates = RouteTemplates(engine, marker, line, form, self._count)
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()
         self._passed_on: tuple[Header, ...] = ()
         self.catalog = Catalog(limits=limits)
-        self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
-        #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
-        #: Counter here.
-        self.tables: Counter[tuple[TableId, str]] | None = None
-        self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
-        self._guessed: dict[TableId, int] = {}
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901, PLR0912 - the hot path
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
         be repeated.
         """
+        templates = self._templates
+        if templates is None:
+            return self._straight(record)
+        path = self._partition_route
+        if path is None or record.partition != path.partition or record.topic != path.topic:
+            path = self._partition_route = self._partition_route_of(record)
+        found = templates.find(record, self.catalog)
+        if found is None:
+            return self._straight(record, templates)
+        known, key, value = found
+        mark = SOURCE_HEADER, b"%b%d/0" % (path.header_prefix, record.offset)
+        ((topic, partition),) = path.places
+        headers: tuple[Header, ...] = (mark,)
+        if known.headers or record.headers:
+            inherited = self._inherited(record.headers) if record.headers else ()
+            headers = (*known.headers, *inherited, mark)
+        if self._moves is not None and self._moves(known.events):
+            places = self._router.place_of_row(known.events[0], record, self._seen)
+            if places is None:
+                return self._straight(record)
+            ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+        known.uses += 1
+        return [ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)]
+
+    def _straight(  # noqa: C901, PLR0912 - the hot path
+        self, record: ConsumerRecord, templates: RouteTemplates | None = None
+    ) -> list[ProducerRecord]:
+        """Translate a record in the straight line, and let the templates learn from it."""
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
         spread: Spread | None = None
@@ -264,6 +312,8 @@ class Translator:
         self.catalog = catalog
         if spread is not None:
             self._gate, self._seen = spread.gate, spread.seen
+        if templates is not None and len(out) == 1 and len(events) == 1 and not left_out:
+            templates.learn(record, events[0], out[0], lossy)
         return out
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
@@ -328,8 +378,7 @@ class Translator:
         events, self.catalog = self._decoded(record, lossy)
         if record.timestamp_ms >= TIME_END_MS:
             lossy.append(Lossy.RECORD_TIME)
-        for what in lossy:
-            self._lossy[what] += 1
+        self._counts.lose(lossy)
         return events
 
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
@@ -409,14 +458,19 @@ class Translator:
             raise OutOfMemory(self.route.source.name, "", reason) from None
 
     @property
+    def templated(self) -> int:
+        """How many records templates have translated."""
+        return 0 if self._templates is None else self._templates.uses
+
+    @property
     def events(self) -> Counter[str]:
         """Events translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
-        return Counter({KINDS[kind]: count for kind, count in self._events.items() if count})
+        return self._settled().events
 
     @property
     def lossy(self) -> Counter[Lossy]:
         """What could not be carried, by kind."""
-        return Counter({what: count for what, count in self._lossy.items() if count})
+        return self._settled().lossy
 
     @property
     def guessed_tables(self) -> Mapping[TableId, int]:
@@ -424,7 +478,24 @@ class Translator:
 
         In the order in which they came; none is ever taken out.
         """
-        return MappingProxyType(self._guessed)
+        return MappingProxyType(self._settled().guessed)
+
+    @property
+    def tables(self) -> Counter[tuple[TableId, str]] | None:
+        """Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
+        Counter here.
+        """
+        return self._settled().tables
+
+    @tables.setter
+    def tables(self, counter: Counter[tuple[TableId, str]] | None) -> None:
+        self._settled().tables = counter
+
+    def _settled(self) -> Counts:
+        """The counts, with those of records that fitted templates."""
+        if self._templates is not None:
+            self._templates.settle()
+        return self._counts
 
     def _partition_route_of(self, record: ConsumerRecord) -> _PartitionRoute:
         topic, partition = record.topic, record.partition
@@ -437,29 +508,6 @@ class Translator:
             what = ", ".join(sorted(set(lossy) - INFORMATIONAL))
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.route.target.name, "", reason)
-
-    def _note_guesses(self, events: Iterable[Event]) -> None:
-        guessed = self._guessed
-        for event in events:
-            if isinstance(event, RowChange) and not event.schema.complete:
-                table = event.table
-                if table in guessed or len(guessed) < MAX_GUESSED_TABLES:
-                    guessed[table] = guessed.get(table, 0) + 1
-
-    def _count(self, events: list[Event], lossy: list[Lossy]) -> None:
-        lost, counts = self._lossy, self._events
-        for what in lossy:
-            lost[what] += 1
-        if _SCHEMA_GUESSED in lossy:
-            self._note_guesses(events)
-        for event in events:
-            counts[event.op if isinstance(event, RowChange) else type(event)] += 1
-        if self.tables is not None:
-            self.tables.update(
-                (event.table, kind_of(event))
-                for event in events
-                if isinstance(event, RowChange | SchemaChange)
-            )
 
 
 def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem]:
@@ -494,7 +542,6 @@ _HEADER_BYTES: Final = 16
 _HOMELESS: Final[Mapping[type[Event], Lossy]] = {
     kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
 }
-_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 
 
 def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:

@@ -21,6 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import GroupCoordinatorNotAvailableError as CoordinatorNotAvailableError
 from hypothesis import settings
 
+from relay import kernel
 from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
 from relay.records import ConsumerRecord
@@ -48,6 +49,11 @@ def compiled_at_once() -> Iterator[None]:
 def compile_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Give what says at which row of a kind to compile, in tests about the rows before."""
     return lambda uses: monkeypatch.setattr(COMPILED_AT, uses)
+
+
+def pytest_report_header() -> str:
+    """Whether the native kernel is tested."""
+    return kernel.installed().said
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

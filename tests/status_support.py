@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Callable
+
+import msgspec
 
 from relay.codecs.losses import Lossy
 from relay.kafka.ports import Partition
 from relay.model import TableId
-from relay.service.observe.status import About, Endpoint, Status
+from relay.service.observe.status import About, Endpoint, ProcessReport, Status
+from relay.service.observe.together import TogetherStatus
+from relay.service.processes.channel import packed, receive_first
 
 #: 2026-11-21 10:00 UTC.
 START = 1_795_255_200.0
@@ -74,3 +79,26 @@ def turns(status: Status, clock: Clock, seconds: int, turn: Callable[[], None] =
         clock.passes(1)
         turn()
         status.heartbeat()
+
+
+def together(clock: Clock, *statuses: Status, processes: int = 2) -> TogetherStatus:
+    """What is known when these processes have told of themselves."""
+    about = msgspec.structs.replace(make_status(clock).about, processes=processes)
+    found = TogetherStatus(about, lambda: clock.time, steady=lambda: clock.steady)
+    for number, status in enumerate(statuses):
+        found.told(number, ProcessReport(10**9 + number, heard(status, clock), [GENERATION] * 3))
+    return found
+
+
+#: What a garbage collector has done in a generation.
+GENERATION = {"collections": 5, "collected": 7, "uncollectable": 0}
+
+
+def heard(status: Status, clock: Clock) -> Status:
+    """What another process knows of a status, with the clocks of the test."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(packed(status))
+        found: Status = receive_first(theirs)
+    found.now, found.steady = lambda: clock.time, lambda: clock.steady
+    return found

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from relay import ConsumerRecord, Translator
 from relay.cli.commands import app
+from relay.counts import MAX_GUESSED_TABLES
 from relay.model import TableId
-from relay.translator import MAX_GUESSED_TABLES
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY)"
 

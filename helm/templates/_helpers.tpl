@@ -64,6 +64,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- else if eq (include "relay.key" (dict "root" . "table" "delivery" "key" "mode")) "exactly-once" -}}
 {{- fail "`config` asks for exactly-once, which needs a StatefulSet: set exactlyOnce.enabled=true, and exactlyOnce.shards" -}}
 {{- end -}}
+{{- if include "relay.key" (dict "root" . "table" "delivery" "key" "processes") -}}
+{{- fail "`config` says how many processes there are: set processes, in place of that key" -}}
+{{- end -}}
 {{- if eq (include "relay.isSingle" .) "yes" -}}
 {{- include "relay.checkSingle" . -}}
 {{- end -}}
@@ -102,6 +105,7 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- $_ := set $advice "RELAY_DELIVERY__SHARD" "exactlyOnce.shards; Kubernetes gives every pod its number" -}}
 {{- $_ := set $advice "RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS" "drain_timeout_seconds in the configuration, where the chart sees it" -}}
 {{- $_ := set $advice "RELAY_HTTP__PORT" "http.port" -}}
+{{- $_ := set $advice "RELAY_DELIVERY__PROCESSES" "processes" -}}
 {{- range concat (default list .Values.secrets.env) (default list .Values.extraEnv) -}}
 {{- if hasKey $advice (upper .name) -}}
 {{- fail (printf "%s: set %s, in place of this variable" .name (get $advice (upper .name))) -}}
@@ -147,6 +151,9 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- define "relay.checkSingle" -}}
 {{- $why := "`partitions` in [target] spreads rows anew, and watermarks are right only if one pod reads all of the source" -}}
 {{- $or := "or leave watermarks out (watermarks = \"drop\" in [target]), or keep the source's partitions (partitions = 0)" -}}
+{{- if gt (int .Values.processes) 1 -}}
+{{- fail (printf "%s: set processes=1, %s" $why $or) -}}
+{{- end -}}
 {{- if .Values.exactlyOnce.enabled -}}
 {{- if gt (int .Values.exactlyOnce.shards) 1 -}}
 {{- fail (printf "%s: set exactlyOnce.shards=1, %s" $why $or) -}}
@@ -167,6 +174,18 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- $advice := "partitions would be read twice: first `kubectl scale %s %s --replicas=0`, and wait until the pods are gone" -}}
 {{- if not (has $shards (list 0 $wanted)) -}}
 {{- fail (printf (print "%d shards of exactly-once are running; " $advice) $shards "statefulset" $name) -}}
+{{- end -}}
+{{- $processes := 1 -}}
+{{- range dig "spec" "template" "spec" "containers" list (lookup "apps/v1" "StatefulSet" .Release.Namespace $name) -}}
+{{- range default list .env -}}
+{{- if eq .name "RELAY_DELIVERY__PROCESSES" -}}
+{{- $processes = int .value -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- /* A single pod is gone before its successor comes. */ -}}
+{{- if and .Values.exactlyOnce.enabled (gt $shards 1) (ne $processes (int .Values.processes)) -}}
+{{- fail (printf (print "%d shards of %d processes are running; " $advice) $shards $processes "statefulset" $name) -}}
 {{- end -}}
 {{- if and .Values.exactlyOnce.enabled (gt $pods 0) -}}
 {{- fail (printf (print "%d pods of at-least-once are running; " $advice) $pods "deployment" $name) -}}

@@ -109,6 +109,10 @@ spec:
   value: "0.0.0.0"
 - name: RELAY_HTTP__PORT
   value: {{ .Values.http.port | quote }}
+{{- if gt (int .Values.processes) 1 }}
+- name: RELAY_DELIVERY__PROCESSES
+  value: {{ .Values.processes | quote }}
+{{- end }}
 {{- if .Values.exactlyOnce.enabled }}
 - name: RELAY_DELIVERY__MODE
   value: exactly-once

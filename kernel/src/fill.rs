@@ -23,6 +23,9 @@ impl<'a> Slots<'a> {
                 (Some(token), Some(other)) => token.text == other.text,
                 (Some(_), None) => false,
             },
+            Condition::Filled(slot) => {
+                self.tokens[*slot].as_ref().is_some_and(|token| !matches!(token.text, b"null" | b"\"\""))
+            }
         })
     }
 
@@ -77,7 +80,8 @@ impl<'a> Slots<'a> {
     fn changed(&self, members: &[Change], out: &mut Vec<u8>) -> Option<()> {
         let mut comma = false;
         for Change { name, old, new, same } in members {
-            let (old_token, new_token) = (self.first(&old.slots)?, self.first(&new.slots)?);
+            let Some(old_token) = self.first(&old.slots) else { continue };
+            let new_token = self.first(&new.slots)?;
             if *same && old_token.text == new_token.text {
                 continue;
             }

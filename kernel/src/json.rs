@@ -118,7 +118,10 @@ fn string(text: &[u8]) -> Option<(usize, Escapes)> {
     let mut escapes = Escapes::None;
     let mut high = 0;
     loop {
-        at += plain(text.get(at..)?, &mut high);
+        // In a text full of escapes nothing has to be looked for.
+        if text.get(at) != Some(&b'\\') {
+            at += plain(text.get(at..)?, &mut high);
+        }
         match *text.get(at)? {
             b'"' => break,
             b'\\' => {
@@ -177,20 +180,20 @@ fn escape(text: &[u8]) -> Option<(usize, Escapes)> {
         b'/' => Some((2, Escapes::Other)),
         b'u' => {
             let (character, length) = unicode(text)?;
-            let mut printed = [0; 8];
-            let canonical = length == 6 && short(character).is_none() && u32::from(character) < 0x20;
-            let same = canonical && text.starts_with(long(character as u8, &mut printed));
-            Some((length, if same { Escapes::Canonical } else { Escapes::Other }))
+            let canonical =
+                character < ' ' && short(character).is_none() && text.starts_with(&escaped(character));
+            Some((length, if canonical { Escapes::Canonical } else { Escapes::Other }))
         }
         _ => None,
     }
 }
 
 /// The character of the `\u` escape at the beginning, and the escape's length.
+#[inline]
 fn unicode(text: &[u8]) -> Option<(char, usize)> {
     let first = unit(text)?;
-    if !(0xd800..0xe000).contains(&first) {
-        return Some((char::from_u32(first)?, 6));
+    if let Some(character) = char::from_u32(first) {
+        return Some((character, 6));
     }
     let second = unit(text.get(6..)?)?;
     if first >= 0xdc00 || !(0xdc00..0xe000).contains(&second) {
@@ -199,10 +202,27 @@ fn unicode(text: &[u8]) -> Option<(char, usize)> {
     Some((char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00))?, 12))
 }
 
+#[inline]
 fn unit(text: &[u8]) -> Option<u32> {
-    let hex = text.strip_prefix(b"\\u")?.get(..4)?;
-    hex.iter().try_fold(0, |value, &byte| Some(value * 16 + char::from(byte).to_digit(16)?))
+    let &[b'\\', b'u', a, b, c, d, ..] = text else { return None };
+    let digit = |digit: u8| DIGITS[usize::from(digit)];
+    let unit = digit(a) << 12 | digit(b) << 8 | digit(c) << 4 | digit(d);
+    (unit < NO_DIGIT).then_some(unit)
 }
+
+/// More than four digits come to.
+const NO_DIGIT: u32 = 0x10000;
+/// What hexadecimal digits mean.
+const DIGITS: [u32; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        digits[b"0123456789abcdef"[digit] as usize] = digit as u32;
+        digits[b"0123456789ABCDEF"[digit] as usize] = digit as u32;
+        digit += 1;
+    }
+    digits
+};
 
 /// The letter of the short escape of a character.
 fn short(character: char) -> Option<u8> {
@@ -218,26 +238,44 @@ fn short(character: char) -> Option<u8> {
     })
 }
 
-/// The escape of a control character, by its number.
-fn long(control: u8, printed: &mut [u8; 8]) -> &[u8] {
+/// The long escape of a control character; none of another one is like it.
+fn escaped(control: char) -> [u8; 6] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let (high, low) = (HEX[usize::from(control >> 4)], HEX[usize::from(control & 15)]);
-    *printed = [b'\\', b'u', b'0', b'0', high, low, 0, 0];
-    &printed[..6]
+    let code = control as usize;
+    [b'\\', b'u', b'0', b'0', HEX[code >> 4 & 15], HEX[code & 15]]
 }
 
 /// Give what a string's inside means, in UTF-8, piece by piece: what has no escapes, and single characters.
-fn pieces(mut inside: &[u8], mut plain: impl FnMut(&[u8], Option<char>)) -> Option<()> {
-    while let Some(at) = memchr::memchr(b'\\', inside) {
-        let (before, rest) = inside.split_at_checked(at)?;
-        let (character, length) = character(rest)?;
-        plain(before, Some(character));
-        inside = rest.get(length..)?;
+#[inline]
+fn pieces(mut inside: &[u8], mut piece: impl FnMut(Piece<'_>)) -> Option<()> {
+    while let Some(&first) = inside.first() {
+        if first == b'\\' {
+            let (character, length) = character(inside)?;
+            piece(Piece::Character(character));
+            inside = inside.get(length..)?;
+        } else {
+            let (plain, rest) = inside.split_at(before_escape(inside));
+            piece(Piece::Plain(plain));
+            inside = rest;
+        }
     }
-    plain(inside, None);
     Some(())
 }
 
+/// How many bytes come before the next backslash; few as a rule, in a text full of escapes.
+#[inline]
+fn before_escape(text: &[u8]) -> usize {
+    let is_escape = |&byte: &u8| byte == b'\\';
+    let near = text.iter().take(8).position(is_escape);
+    near.or_else(|| memchr::memchr(b'\\', text)).unwrap_or(text.len())
+}
+
+enum Piece<'a> {
+    Plain(&'a [u8]),
+    Character(char),
+}
+
+#[inline]
 fn character(escape: &[u8]) -> Option<(char, usize)> {
     let character = match *escape.get(1)? {
         b'n' => '\n',
@@ -258,11 +296,9 @@ pub fn meaning<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
         return Some(Cow::Borrowed(inside));
     }
     let mut meant = Vec::with_capacity(inside.len());
-    pieces(inside, |plain, character| {
-        meant.extend_from_slice(plain);
-        if let Some(character) = character {
-            meant.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-        }
+    pieces(inside, |piece| match piece {
+        Piece::Plain(plain) => append(plain, &mut meant),
+        Piece::Character(character) => push(character, &mut meant),
     })?;
     Some(Cow::Owned(meant))
 }
@@ -280,11 +316,9 @@ pub fn print_string(token: &Token<'_>, how: LongEscapes, out: &mut Vec<u8>) -> O
         return Some(());
     }
     out.push(b'"');
-    pieces(token.inside(), |plain, character| {
-        out.extend_from_slice(plain);
-        if let Some(character) = character {
-            print_character(character, how, out);
-        }
+    pieces(token.inside(), |piece| match piece {
+        Piece::Plain(plain) => append(plain, out),
+        Piece::Character(character) => print_character(character, how, out),
     })?;
     out.push(b'"');
     Some(())
@@ -307,7 +341,33 @@ pub fn print_text(text: &[u8], how: LongEscapes, out: &mut Vec<u8>) {
 fn print_character(character: char, how: LongEscapes, out: &mut Vec<u8>) {
     match short(character) {
         Some(letter) if !(how.0 && matches!(letter, b'b' | b'f')) => out.extend_from_slice(&[b'\\', letter]),
-        _ if u32::from(character) < 0x20 => out.extend_from_slice(long(character as u8, &mut [0; 8])),
+        _ if character < ' ' => out.extend_from_slice(&escaped(character)),
+        _ => push(character, out),
+    }
+}
+
+/// Append bytes. A few are cheaper to push than to copy.
+#[inline]
+fn append(plain: &[u8], out: &mut Vec<u8>) {
+    if plain.len() < 8 {
+        for &byte in plain {
+            out.push(byte);
+        }
+    } else {
+        out.extend_from_slice(plain);
+    }
+}
+
+/// Append a character in UTF-8. Two bytes are cheaper to push than to copy.
+#[inline]
+fn push(character: char, out: &mut Vec<u8>) {
+    let code = u32::from(character);
+    match character.len_utf8() {
+        1 => out.push(code as u8),
+        2 => {
+            out.push(0xc0 | (code >> 6) as u8);
+            out.push(0x80 | (code & 0x3f) as u8);
+        }
         _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
     }
 }

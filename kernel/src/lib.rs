@@ -19,11 +19,16 @@ use crate::ops::Template;
 use crate::templates::{Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
+///
+/// The templates are in a box because Python allocates objects at multiples of 16 bytes, and searchers for
+/// markers hold vector registers, which need more.
 #[pyclass(module = "relay_cdc_kernel")]
-struct Kernel(Templates);
+struct Kernel(Box<Templates>);
+
+const _: () = assert!(align_of::<Kernel>() <= 16, "Python aligns objects at 16 bytes");
 
 type Translation<'py> = (usize, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 
@@ -37,7 +42,7 @@ impl Kernel {
             "value" => false,
             _ => return Err(PyValueError::new_err("a marker is in the key or in the value")),
         };
-        Ok(Self(Templates::new(Marker::new(in_key, &start, &end))))
+        Ok(Self(Box::new(Templates::new(Marker::new(in_key, &start, &end)))))
     }
 
     fn add(&mut self, template: &Bound<'_, PyAny>) -> PyResult<usize> {

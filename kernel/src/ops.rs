@@ -13,23 +13,24 @@ pub enum SourceOp {
     Constant(Bytes),
     Take(Kinds),
     OneOf(Vec<Bytes>),
-    Members(Vec<Member>),
+    /// Any of these members, and what stands behind each of their tokens.
+    Members(Vec<Member>, Bytes),
     Unordered(Unordered),
     Length(usize),
 }
 
 /// A member that may be missing.
 pub struct Member {
-    /// A comma, the name, and a colon.
+    /// A comma, and what stands before the token.
     pub name: Bytes,
     pub kinds: Kinds,
 }
 
-/// Members in any order.
+/// Members in any order; those with the same text up to the first colon stand together.
 pub struct Unordered {
     pub members: Vec<Bytes>,
-    /// The places of members by their text up to the first colon.
-    pub places: HashMap<Bytes, Vec<usize>, RandomState>,
+    /// Where members with a text up to the first colon begin and end.
+    pub places: HashMap<Bytes, (usize, usize), RandomState>,
 }
 
 pub enum TargetOp {
@@ -98,6 +99,7 @@ pub enum Condition {
     Above(Calculation, i128),
     Below(Calculation, i128),
     Same(usize, usize),
+    Filled(usize),
 }
 
 pub struct Template {

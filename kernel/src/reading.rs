@@ -95,14 +95,14 @@ impl<'py> Fields<'py> {
             "constant" => SourceOp::Constant(self.bytes(0)?),
             "take" => SourceOp::Take(self.kinds(0)?),
             "one-of" => SourceOp::OneOf(self.texts(0)?),
-            "members" => SourceOp::Members(self.each(0, |member| member.member())?),
+            "members" => SourceOp::Members(self.each(0, |member| member.member())?, self.bytes(1)?),
             "unordered" => SourceOp::Unordered(unordered(self.texts(0)?)?),
             "length" => SourceOp::Length(self.width(0)?),
             _ => return Err(meaningless("no op of a source has this name")),
         };
         *slots += match &op {
             SourceOp::Take(_) => 1,
-            SourceOp::Members(members) => members.len(),
+            SourceOp::Members(members, _) => members.len(),
             _ => 0,
         };
         Ok(op)
@@ -127,11 +127,13 @@ impl<'py> Fields<'py> {
     }
 }
 
-fn unordered(members: Vec<Bytes>) -> PyResult<Unordered> {
-    let mut places: HashMap<Bytes, Vec<usize>, _> = HashMap::default();
+fn unordered(mut members: Vec<Bytes>) -> PyResult<Unordered> {
+    // Those that begin alike stand together then.
+    members.sort_unstable();
+    let mut places: HashMap<Bytes, (usize, usize), _> = HashMap::default();
     for (place, member) in members.iter().enumerate() {
         let colon = memchr::memchr(b':', member).ok_or_else(|| meaningless("a member has no colon"))?;
-        places.entry(member[..colon].into()).or_default().push(place);
+        places.entry(member[..colon].into()).or_insert((place, place)).1 = place + 1;
     }
     Ok(Unordered { members, places })
 }
@@ -206,6 +208,7 @@ impl<'py> Fields<'py> {
             "above" => Condition::Above(self.calculation(0, 2, slots)?, self.get(1)?),
             "below" => Condition::Below(self.calculation(0, 2, slots)?, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
+            "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
             _ => return Err(meaningless("no condition has this name")),
         })
     }

@@ -15,7 +15,7 @@ pub fn scan<'a>(ops: &[SourceOp], part: &'a [u8], tokens: &mut Tokens<'a>) -> Op
             SourceOp::Constant(text) => rest.strip_prefix(&**text)?,
             SourceOp::Take(kinds) => take(rest, *kinds, tokens)?,
             SourceOp::OneOf(texts) => texts.iter().find_map(|text| rest.strip_prefix(&**text))?,
-            SourceOp::Members(each) => members(each, rest, tokens)?,
+            SourceOp::Members(each, end) => members(each, end, rest, tokens)?,
             SourceOp::Unordered(members) => unordered(members, rest)?,
             SourceOp::Length(width) => length(*width, rest)?,
         };
@@ -29,14 +29,14 @@ fn take<'a>(text: &'a [u8], kinds: Kinds, tokens: &mut Tokens<'a>) -> Option<&'a
     kinds.has(token.kind).then_some(rest)
 }
 
-fn members<'a>(members: &[Member], text: &'a [u8], tokens: &mut Tokens<'a>) -> Option<&'a [u8]> {
+fn members<'a>(members: &[Member], end: &[u8], text: &'a [u8], tokens: &mut Tokens<'a>) -> Option<&'a [u8]> {
     let mut rest = text;
     let mut comma = 0;
     for member in members {
         // The first one has no comma before it.
         match rest.strip_prefix(&member.name[1 - comma..]) {
             Some(token) => {
-                rest = take(token, member.kinds, tokens)?;
+                rest = take(token, member.kinds, tokens)?.strip_prefix(end)?;
                 comma = 1;
             }
             None => tokens.push(None),
@@ -53,9 +53,8 @@ fn unordered<'a>(unordered: &Unordered, text: &'a [u8]) -> Option<&'a [u8]> {
             rest = rest.strip_prefix(b",")?;
         }
         let name = &rest[..memchr::memchr(b':', rest)?];
-        let places = unordered.places.get(name)?;
-        let fits = |place: &&usize| rest.starts_with(&unordered.members[**place]);
-        let place = *places.iter().find(fits)?;
+        let &(start, end) = unordered.places.get(name)?;
+        let place = (start..end).find(|&place| rest.starts_with(&unordered.members[place]))?;
         if !std::mem::take(&mut left[place]) {
             return None;
         }

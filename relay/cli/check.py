@@ -14,7 +14,7 @@ from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config, load_config
 from relay.config.advice import config_advice
-from relay.config.choices import PartitionBy
+from relay.config.choices import Mode, PartitionBy
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.tables import Route, Target, TopicRule
 from relay.errors import ServiceError
@@ -63,6 +63,7 @@ def summary(config: Config) -> str:
         f"to      {writes}, {spread}",
         f"ddl     {_ddl(config)}",
         *_chosen(route),
+        *_processes(config),
     ]
     return "\n".join([*lines, "topics", *pairs])
 
@@ -103,6 +104,17 @@ def _chosen(route: Route) -> Iterator[str]:
         if included or excluded:
             without = f", without {', '.join(excluded)}" if excluded else ""
             yield f"{what:7} {', '.join(included) or 'all'}{without}"
+
+
+def _processes(config: Config) -> Iterator[str]:
+    """Say what several processes are."""
+    processes = config.of_processes
+    if len(processes) > 1:
+        shards = ", ".join(str(each.delivery.shard) for each in processes)
+        are = "each a member of the group"
+        if config.delivery.mode is Mode.EXACTLY_ONCE:
+            are = f"shards {shards} of {processes[0].delivery.shards}"
+        yield f"work    of {len(processes)} processes, {are}"
 
 
 def _ddl(config: Config) -> str:

@@ -130,7 +130,10 @@ def _version(wanted: bool) -> None:  # typer calls it so
     if wanted:
         from importlib.metadata import version
 
+        from relay import kernel
+
         typer.echo(f"relay {version('relay-cdc')}")
+        typer.echo(kernel.installed().said)
         raise typer.Exit
 
 
@@ -145,7 +148,13 @@ def _relay(
         ),
     ] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the versions of relay and of its native kernel.",
+        ),
     ] = False,
 ) -> None:
     """Translate change events from one CDC format into another: in files, or as a relay in Kafka.
@@ -292,15 +301,37 @@ _Settings = Annotated[
 ]
 
 
-@app.command("run", epilog="Example: relay run --config relay.toml")
-def _run(context: typer.Context, config: ConfigFile, *, settings: _Settings = None) -> None:
+_Processes = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Share the work among N processes, as --set delivery.processes=N does.",
+        show_default="1, or what the configuration says",
+    ),
+]
+
+
+def _flags(settings: list[str] | None, processes: int | None) -> list[str]:
+    """Return everything that flags set."""
+    return [*(settings or ()), *([] if processes is None else [f"delivery.processes={processes}"])]
+
+
+@app.command("run", epilog="Example: relay run --config relay.toml --processes 2")
+def _run(
+    context: typer.Context,
+    config: ConfigFile,
+    *,
+    processes: _Processes = None,
+    settings: _Settings = None,
+) -> None:
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
     """
+    from relay.cli.run import run
     from relay.config import load_config
-    from relay.service.app import run_service
 
-    raise finish(lambda: run_service(load_config(config, settings or ())), show_traceback=context.obj)
+    flags = _flags(settings, processes)
+    raise finish(lambda: run(load_config(config, flags)), show_traceback=context.obj)
 
 
 @app.command("check", epilog="Example: relay check --config relay.toml --connect")
@@ -314,6 +345,7 @@ def _check(
             "--connect", help="Also try brokers, TLS, login, topics and permissions; nothing is written."
         ),
     ] = False,
+    processes: _Processes = None,
     settings: _Settings = None,
 ) -> None:
     """Check a configuration, and print everything that is wrong with it, or what it does. No broker is asked
@@ -324,7 +356,8 @@ def _check(
     """
     from relay.cli.check import check
 
-    raise finish(lambda: check(config, connect=connect, flags=settings or ()), show_traceback=context.obj)
+    flags = _flags(settings, processes)
+    raise finish(lambda: check(config, connect=connect, flags=flags), show_traceback=context.obj)
 
 
 app.add_typer(dead_letters, name="dead-letters")

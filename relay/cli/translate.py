@@ -27,6 +27,7 @@ from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
+from relay.kernel import translator_class
 from relay.partitioning import Partitioning
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord, ProducerRecord
@@ -102,7 +103,7 @@ def _translator(request: TranslateRequest) -> Translator:
     target_options = key_values(request.target_options, "--to-option", problems)
     limits = limits_of(request.limits, problems)
     try:
-        translator = Translator(
+        translator = translator_class()(
             request.source,
             request.target,
             source_options,

@@ -12,7 +12,7 @@ import re
 import typing
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -21,10 +21,12 @@ from msgspec import Meta
 from relay.catalog import Catalog
 from relay.codecs.losses import Carries, Keys, Lossy
 from relay.errors import ConfigError, KeyColumnsMissing, Problem
-from relay.model import Event, TableId
+from relay.model import Event, Position, RowChange, TableId
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord, Header
 from relay.shown import printable, quoted, shown_name
+from relay.templates.ops import Marker, SourceOp
+from relay.templates.tracing import Trace
 
 #: Gives the columns of which the keys of a table's rows are to be made, in their order; () for its own.
 ChosenKey = Callable[[TableId], tuple[str, ...]]
@@ -83,8 +85,51 @@ class Encoder(Protocol):
         ...
 
 
+class AfterDdl(NamedTuple):
+    """Where the newest DDL of a table stands, of rows that no commit ts orders: those in its partition must
+    have a higher offset. `is_alone`: others do not follow it surely.
+    """
+
+    at: Position
+    is_alone: bool
+
+    def allows(self, record: ConsumerRecord) -> bool:
+        """Whether a row in this record follows the DDL, as far as its partition and offset tell."""
+        at = self.at
+        if record.partition == at.partition and record.topic == at.topic:
+            return record.offset > at.offset
+        return not self.is_alone
+
+
+class TracedMessage(NamedTuple):
+    """A message as a template has it. `key`, `value`: the ops of the record's parts; None where it has none.
+
+    `change`: its change with traced values. `after`: the DDL that it must follow, None if conditions say it.
+    """
+
+    key: tuple[SourceOp, ...] | None
+    value: tuple[SourceOp, ...] | None
+    change: RowChange
+    after: AfterDdl | None
+
+
+@runtime_checkable
+class TracingDecoder(Decoder, Protocol):
+    """A decoder that offers templates."""
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the message of a record, of which `change` is the only event, with traced values.
+
+        Conditions under which other messages mean the same are noted in the trace. Raises Untraceable.
+        """
+        ...
+
+
 KeepOrDrop = Literal["keep", "drop"]
 _TARGET: Final = {"side": "target"}
+_NO_LIMIT: Final = 1 << 40
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
@@ -113,6 +158,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     def writing_problems(self) -> list[Problem]:
         """What is wrong with these options together on the target side; `path` is the option's name."""
         return []
+
+    @property
+    def unlimited_bytes(self) -> int:
+        """How many bytes key and value of a message may have together before any limit is looked at."""
+        return _NO_LIMIT
 
     def without_effect(self) -> dict[str, str]:
         """Which options change nothing on the target side beside the others, and why, by their names; what
@@ -213,6 +263,9 @@ class Codec(msgspec.Struct, frozen=True):
     with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
     `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
     options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
+    `marker`: by which bytes templates of its messages are found, if its decoder offers them
+    (`TracingDecoder`). `lengths_at`: where key and value of a message of one row have the number of bytes
+    behind it, in 8 bytes; None if they are no frames.
     `row_signature`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
     messages of neighbouring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
@@ -233,6 +286,8 @@ class Codec(msgspec.Struct, frozen=True):
     ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
+    marker: Marker | None = None
+    lengths_at: tuple[int, int] | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()
     keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from relay.advice import advice
+from relay.codecs import codec_named
 from relay.config.checks import route_path
 from relay.config.config import Config
 from relay.errors import Problem
@@ -22,7 +25,20 @@ def config_advice(config: Config) -> list[Problem]:
         include_events=route.include_events,
         exclude_events=route.exclude_events,
     )
-    return [problem._replace(path=_key(problem.path)) for problem in found]
+    return [*(problem._replace(path=_key(problem.path)) for problem in found), *_ddl_unheard(config)]
+
+
+def _ddl_unheard(config: Config) -> Iterator[Problem]:
+    """Say that processes never learn of DDL that others read."""
+    source = codec_named(config.route.from_, "from")
+    if config.delivery.processes == 1 or config.history_topic:
+        return
+    if source.decodes.ddl and not source.ddl_everywhere:
+        message = (
+            f"the DDL of {config.route.from_} is in one partition alone, and without a history_topic only "
+            "the process that reads it learns of it: the others translate rows with guessed types"
+        )
+        yield Problem("delivery.processes", message, "set history_topic in [schema]")
 
 
 def _key(path: str) -> str:

@@ -40,6 +40,7 @@ def config_problems(config: Config) -> list[Problem]:
         _transaction_problems,
         _target_problems,
         _waiting_problems,
+        _process_problems,
         _end_problems,
     )
     return [problem for check in checks for problem in check(config)]
@@ -192,6 +193,24 @@ def _mode_problems(config: Config) -> Iterator[Problem]:
         )
     if config.schema.wait is Wait.TRUE and not config.history_topic:
         yield Problem("schema.wait", "needs a schema history", "set history_topic in [schema]")
+
+
+def _process_problems(config: Config) -> Iterator[Problem]:
+    """Find what only a process that sees all of the source can do."""
+    if config.delivery.processes == 1:
+        return
+    try:
+        needs_all = config.translator().needs_all_partitions
+    except ConfigError:
+        # Told by themselves.
+        return
+    if needs_all:
+        message = (
+            "`partitions` in [target] spreads rows anew, and watermarks are right only if one process reads "
+            "all of the source"
+        )
+        hint = 'set it to 1, or leave watermarks out (watermarks = "drop" in [target])'
+        yield Problem("delivery.processes", message, hint)
 
 
 def _transaction_problems(config: Config) -> Iterator[Problem]:

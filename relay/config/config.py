@@ -21,6 +21,7 @@ from relay.config.flags import FlagSource
 from relay.config.tables import Backfill, Delivery, Errors, Http, Limits, Route, SchemaHistory, Source, Target
 from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
+from relay.kernel import translator_class
 from relay.partitioning import Partitioning
 from relay.policies import ErrorPolicies
 from relay.routing import TopicRule, partitions_by_name, templates_of
@@ -125,6 +126,31 @@ class Config(BaseSettings):
         """What fences an older instance of this shard."""
         return f"{self.delivery.transactional_id or self.source.group_id}-{self.delivery.shard}"
 
+    def of_process(self, number: int) -> Config:
+        """Return what one of `processes` is told, numbered from 0: the configuration of a process that is
+        alone, as a member of the group or a shard of its own, without HTTP.
+        """
+        delivery, name = self.delivery, self.source.group_instance_id
+        source = {"group_instance_id": name and f"{name}-{number}"}
+        told = {"processes": 1}
+        if delivery.mode is Mode.EXACTLY_ONCE:
+            # Together they read the partitions that the instance would read without them.
+            shard = delivery.shard + number * delivery.shards
+            told |= {"shard": shard, "shards": delivery.shards * delivery.processes}
+        return self.model_copy(
+            update={
+                "source": self.source.model_copy(update=source),
+                "delivery": delivery.model_copy(update=told),
+                "http": self.http.model_copy(update={"port": 0}),
+            }
+        )
+
+    @property
+    def of_processes(self) -> list[Config]:
+        """What each process that runs is told: this configuration itself where there is one alone."""
+        count = self.delivery.processes
+        return [self.of_process(number) for number in range(count)] if count > 1 else [self]
+
     @property
     def target_topics(self) -> dict[str, str]:
         """Source topic → target topic, where no rule says otherwise; `{database}` and `{table}` may stand in
@@ -221,7 +247,7 @@ class Config(BaseSettings):
             tables=chosen_tables(route.include_tables, route.exclude_tables),
             left_out_kinds=left_out_kinds(route.include_events, route.exclude_events),
         )
-        return Translator(
+        return translator_class()(
             route.from_,
             route.to,
             route.from_options,

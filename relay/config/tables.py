@@ -286,6 +286,7 @@ class Delivery(_ConfigTable):
     progress_topic: str = "relay.progress"
     shards: PositiveInt = 1
     shard: NonNegativeInt = 0
+    processes: int = Field(default=1, ge=1, le=256)
     delivery_timeout_seconds: Seconds = 60.0
     drain_timeout_seconds: Seconds = 20.0
     stall_timeout_seconds: Seconds = 300.0

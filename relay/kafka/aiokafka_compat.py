@@ -1,26 +1,19 @@
-"""What aiokafka 0.14 clients share: deadlines for calls that never end, error texts, relay's own records."""
+"""What aiokafka 0.14 clients share: deadlines for calls that never end, error texts."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from importlib.metadata import version
+from collections.abc import Coroutine
 from typing import Any, cast
 
-from aiokafka import ConsumerRecord as KafkaRecord
-from aiokafka import TopicPartition
-from aiokafka.consumer import fetcher
 from aiokafka.errors import NoError, for_code
 
 from relay.errors import BrokerUnavailable
-from relay.records import ConsumerRecord
 
 REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
 METADATA_PAUSE_SECONDS = 0.1
-#: aiokafka releases whose parser of fetched records has the form that `hand_records_through` relies on.
-KNOWN_RELEASES = ("0.14.0",)
 
 
 def retrieve(future: asyncio.Future[Any]) -> None:
@@ -120,36 +113,4 @@ def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:
     """Return the error for a first connection that failed."""
     return BrokerUnavailable(
         f"no broker answers at {servers}: {text_of(error)}; check the addresses and that the brokers are up"
-    )
-
-
-def relay_records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
-    """Return records of the client in relay's own type, in which `hand_records_through` makes them come."""
-    if records and isinstance(records[0], ConsumerRecord):
-        return cast("Sequence[ConsumerRecord]", records)
-    return [_consumer_record(None, each, each) for each in cast("Sequence[KafkaRecord]", records)]
-
-
-def hand_records_through() -> bool:
-    """Have aiokafka make relay's own records, which else cost as much as parsing does to copy, and hand them
-    out without a call in between. False if its release is unknown: then everything stays as it is.
-    """
-    if version("aiokafka") not in KNOWN_RELEASES:
-        return False
-    fetcher.PartitionRecords._consumer_record = _consumer_record
-    # Its own `__next__` also forgets the generator at the end; one that has ended holds nothing any more.
-    fetcher.PartitionRecords.__iter__ = lambda self: self._records_iterator
-    return True
-
-
-def _consumer_record(_: object, partition: TopicPartition | KafkaRecord, record: Any) -> ConsumerRecord:
-    headers = record.headers
-    return ConsumerRecord(
-        partition.topic,
-        partition.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        tuple(headers) if headers else (),
     )

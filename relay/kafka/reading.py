@@ -22,13 +22,13 @@ from relay.kafka.admin import TopicAdmin
 from relay.kafka.aiokafka_compat import (
     REQUEST_SECONDS,
     STOP_SECONDS,
-    relay_records,
     started,
     text_of,
     unreachable,
     within,
 )
 from relay.kafka.clients import Brokers
+from relay.kafka.fetched import relay_records
 from relay.kafka.header_names import take_any_name
 from relay.records import ConsumerRecord
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from relay.config import Config, Mode, kafka
-from relay.config.advice import config_advice
 from relay.errors import BrokerUnavailable, RelayError
 from relay.kafka.clients import Clusters
 from relay.kafka.fencing import ProducerIdentity
@@ -18,6 +18,7 @@ from relay.kafka.progress import ProgressTopic
 from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.kafka.source import KafkaSource, ShardSource
 from relay.logs import Log, client_logs, frames_of
+from relay.service.announcement import announce
 from relay.service.check.reasons import with_reasons
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.history import Schemas
@@ -26,7 +27,7 @@ from relay.service.loop.ledger import Counts, RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.stopping import Stop
 from relay.service.loop.windows import Joins
-from relay.service.observe.http import HttpServer
+from relay.service.observe.http import serving
 from relay.service.observe.status import About, Status
 from relay.service.observe.watchdog import Watchdog
 from relay.topics.startup import Topics, check_topics
@@ -34,18 +35,38 @@ from relay.topics.table_topics import TableTopics
 
 DEFECT = 1
 
+#: What runs beside a relay, given its stop and its status.
+Beside = Callable[[asyncio.Event, Status], AbstractAsyncContextManager[None]]
+
 
 def run_service(config: Config, log: Log | None = None, translator: Translates | None = None) -> int:
     """Run the relay in this process until SIGTERM or SIGINT, and return the exit status.
 
     0 stopped on request, all delivered and committed, 1 a bug, 2 the user's input, 3 the environment.
     """
-    log = log or Log()
-    tune()
-    return asyncio.run(_run_until_signal(config, log, translator))
+    tune(takes_windows=_takes_windows(config))
+    return asyncio.run(_run_until_signal(config, log or Log(), partial(run_until, translator=translator)))
 
 
-async def _run_until_signal(config: Config, log: Log, translator: Translates | None) -> int:
+def run_member(config: Config, log: Log, beside: Beside) -> int:
+    """Run the relay as `run_service` does, in one of several processes: with something beside it, and without
+    what its supervisor says for all.
+    """
+    tune(takes_windows=_takes_windows(config))
+
+    async def run(stop: asyncio.Event, config: Config, log: Log, status: Status) -> int:
+        async with beside(stop, status):
+            return await relay_until(stop, config, log, None, status)
+
+    return asyncio.run(_run_until_signal(config, log, run))
+
+
+def _takes_windows(config: Config) -> bool:
+    """Whether rows of neighbouring records are joined, which takes windows of records."""
+    return config.translator().route.joining is not None
+
+
+async def _run_until_signal(config: Config, log: Log, run: Callable[..., Awaitable[int]]) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -53,7 +74,7 @@ async def _run_until_signal(config: Config, log: Log, translator: Translates | N
     status = Status(About.of(config))
     try:
         with Watchdog(status, config.delivery.stall_timeout_seconds, log):
-            return await run_until(stop, config, log, translator, status)
+            return await run(stop, config, log, status=status)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             # One more signal while the interpreter ends must not change the exit status.
@@ -69,21 +90,17 @@ async def run_until(
     status: Status | None = None,
 ) -> int:
     """Run the relay until `stop` is set, log what happens, and return the exit status."""
-    status = status or Status(About.of(config))
-    log.info(
-        "relay.starting",
-        source=config.source.bootstrap_servers,
-        target=config.target_servers,
-        topics=list(config.source.topics),
-        group=config.source.group_id,
-        mode=str(config.delivery.mode),
-        translation=f"{config.route.from_} to {config.route.to}",
-    )
-    for problem in config_advice(config):
-        log.warning("configuration.warning", key=problem.path, message=problem.said)
+    announce(config, log)
+    return await relay_until(stop, config, log, translator, status or Status(About.of(config)))
+
+
+async def relay_until(
+    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, status: Status
+) -> int:
+    """As `run_until`, of a relay that was announced."""
     try:
         with client_logs(log):
-            async with _http(config, status, log):
+            async with serving(config.http, status, log):
                 counts = await serve(stop, config, log, translator, status)
     except RecordRefused as refused:
         return _record_refused(refused, log, status)
@@ -201,17 +218,6 @@ def _timing(config: Config) -> Timing:
         # The group waits this long for us; the rest is for the commit and for joining again.
         revoke=config.source.rebalance_timeout_ms / 1000 * 2 / 3,
     )
-
-
-@contextlib.asynccontextmanager
-async def _http(config: Config, status: Status, log: Log) -> AsyncIterator[None]:
-    """Serve health, metrics and status, if they are wanted."""
-    if not config.http.port:
-        yield
-        return
-    http = config.http
-    async with HttpServer(http.host, http.port, status, names=http.allowed_hosts, log=log):
-        yield
 
 
 def _record_refused(refused: RecordRefused, log: Log, status: Status) -> int:

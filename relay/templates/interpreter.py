@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -25,6 +25,7 @@ from relay.templates.ops import (
     Condition,
     Constant,
     Conversion,
+    Filled,
     Kind,
     Kinds,
     Length,
@@ -32,6 +33,7 @@ from relay.templates.ops import (
     Members,
     Number,
     OneOf,
+    Operator,
     Put,
     Same,
     Sized,
@@ -191,8 +193,8 @@ class _Scan:
                     self._tokens.append(self._token(kinds))
                 case OneOf(texts):
                     self._require(any(self._has(text) for text in texts))
-                case Members(members):
-                    self._members(members)
+                case Members(members, end):
+                    self._members(members, end)
                 case Unordered(members):
                     self._unordered(set(members))
                 case Length(width):
@@ -224,11 +226,12 @@ class _Scan:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _Misfit from error
 
-    def _members(self, members: Iterable[tuple[bytes, Kinds]]) -> None:
+    def _members(self, members: Iterable[tuple[bytes, Kinds]], end: bytes) -> None:
         comma = b""
         for name, kinds in members:
             if self._has(comma + name):
                 self._tokens.append(self._token(kinds))
+                self._require(self._has(end))
                 comma = b","
             else:
                 self._tokens.append(None)
@@ -270,6 +273,9 @@ class _Fill:
             case Same(slot, other):
                 token, against = self._tokens[slot], self._tokens[other]
                 return token is None or (against is not None and token.text == against.text)
+            case Filled(slot):
+                token = self._tokens[slot]
+                return token is not None and token.text not in (b"null", b'""')
 
     def printed(self, ops: Iterable[TargetOp]) -> bytes:
         """Return what ops print."""
@@ -345,7 +351,7 @@ class _Fill:
 
     def _changed(self, members: Iterable[tuple[bytes, Put, Put]]) -> Iterator[bytes]:
         for name, old, new in members:
-            if self._same_unread(old, new):
+            if all(self._tokens[slot] is None for slot in old.slots) or self._same_unread(old, new):
                 continue
             text = self._put(old)
             if text != self._put(new):
@@ -457,8 +463,11 @@ def _check(template: Template) -> None:
                 count += 1
             case Members(members):
                 count += len(members)
-            case OneOf(texts) | Unordered(texts):
+            case OneOf(texts):
                 _check_texts(texts)
+            case Unordered(texts):
+                _check_texts(texts)
+                _check_colons(texts)
             case Length(width):
                 _check_width(width)
     targets = (*(template.target_key or ()), *(template.target_value or ()))
@@ -473,6 +482,11 @@ def _check_texts(texts: tuple[bytes, ...]) -> None:
         raise ValueError("one text begins another one")
 
 
+def _check_colons(members: tuple[bytes, ...]) -> None:
+    if not all(b":" in member for member in members):
+        raise ValueError("a member has no colon")
+
+
 def _check_width(width: int) -> None:
     if not 1 <= width <= 8:
         raise ValueError("a number has 1 to 8 bytes")
@@ -481,6 +495,8 @@ def _check_width(width: int) -> None:
 def _check_condition(condition: Condition, count: int) -> None:
     if isinstance(condition, Same):
         _check_slots((condition.slot, condition.other), count)
+    elif isinstance(condition, Filled):
+        _check_slots((condition.slot,), count)
     else:
         _check_number(condition.slot, condition.steps, count)
 
@@ -509,9 +525,10 @@ def _check_slots(slots: Iterable[int], count: int, least: int = 0) -> None:
 def _check_number(slot: int, steps: Steps, count: int) -> None:
     _check_slots((slot,), count, least=min(OFFSET, TIME_MS))
     for operator, operand in steps:
+        is_unknown = operator not in get_args(Operator)
         by_zero = operator in ("//", "%") and not operand
         too_far = operator in ("<<", ">>") and not 0 <= operand < 128
-        if by_zero or too_far or operand not in _CALCULATED:
+        if is_unknown or by_zero or too_far or operand not in _CALCULATED:
             raise ValueError(f"no such step: {operator} {operand}")
 
 

@@ -52,11 +52,13 @@ class OneOf(NamedTuple):
 class Members(NamedTuple):
     """Members of a JSON object without the braces, each at most once, in this order; any may be missing.
 
-    Each member is a name with its colon (`"id":`) and kinds, and has a slot, which is absent where the member
-    is. Between members stands one comma. None of them may be there.
+    Each member is what stands before its token (a name with its colon, `"id":`, or the beginning of an object
+    that it is in, `"id":{"v":`) and kinds, and has a slot, which is absent where the member is. Behind each
+    token stands `end`. Between members stands one comma. None of them may be there.
     """
 
     members: tuple[tuple[bytes, Kinds], ...]
+    end: bytes = b""
     tag: Literal["members"] = "members"
 
 
@@ -83,10 +85,11 @@ SourceOp = Constant | Take | OneOf | Members | Unordered | Length
 
 #: The name of a conversion (`relay.templates.conversions`), with its parameters.
 Conversion = native.Conversion
+Operator = Literal["+", "-", "*", "//", "<<", ">>", "%"]
 #: Arithmetic on integers without bounds, from left to right: `("//", 1000)`. `//` and `>>` round down; none
 #: is given 0 to divide by, or 128 bits or more to shift by. A result that has no place in 128 bits with sign
 #: does not fit.
-Steps = tuple[tuple[Literal["+", "-", "*", "//", "<<", ">>", "%"], int], ...]
+Steps = tuple[tuple[Operator, int], ...]
 
 
 class Put(NamedTuple):
@@ -183,7 +186,14 @@ class Same(NamedTuple):
     tag: Literal["same"] = "same"
 
 
-Condition = Above | Below | Same
+class Filled(NamedTuple):
+    """A slot has neither null nor an empty string."""
+
+    slot: int
+    tag: Literal["filled"] = "filled"
+
+
+Condition = Above | Below | Same | Filled
 
 # ---------------------------------------------------------------- the whole
 

@@ -184,8 +184,9 @@ def _slot_paths(path: Path, op: Take | Members | Unordered) -> list[Path]:
 
 
 def _name(member: bytes) -> str:
-    """The name of a member from its text with the colon."""
-    name: str = msgspec.json.decode(member.rstrip()[:-1], type=str)
+    """The name of a member from what stands before its token."""
+    found = _TOKEN.match(member)
+    name: str = msgspec.json.decode(found[0] if found else b"", type=str)
     return name
 
 

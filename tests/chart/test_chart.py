@@ -271,6 +271,10 @@ def test_at_least_once_is_a_deployment() -> None:
     assert not {name for name in default().env if name.startswith("RELAY_DELIVERY__")}
 
 
+def test_a_pod_may_have_several_processes() -> None:
+    assert example("processes").env["RELAY_DELIVERY__PROCESSES"] == {"value": "2"}
+
+
 def test_a_scaler_may_decide_the_number_of_pods() -> None:
     assert "replicas" not in example("more").workload["spec"]
 

@@ -44,10 +44,12 @@ def discovery() -> Answers:
     return answers
 
 
-def running(kind: str, replicas: int) -> Answers:
+def running(kind: str, replicas: int, processes: int = 1) -> Answers:
+    env = [{"name": "RELAY_DELIVERY__PROCESSES", "value": str(processes)}] if processes > 1 else []
+    pod = {"spec": {"containers": [{"name": "relay", "env": [{"name": "X", "value": "y"}, *env]}]}}
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/{kind.lower()}s/{NAME}"
     found = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": NAME, "namespace": NAMESPACE}}
-    return {path: found | {"spec": {"replicas": replicas}}}
+    return {path: found | {"spec": {"replicas": replicas, "template": pod}}}
 
 
 @contextmanager
@@ -112,6 +114,12 @@ EXACTLY_ONCE = {"exactlyOnce": {"enabled": True, "shards": 3}}
             running("Deployment", 1),
             f"1 pods .* first `kubectl scale deployment {NAME} --replicas=0`",
         ),
+        (
+            EXACTLY_ONCE | {"processes": 2},
+            running("StatefulSet", 3),
+            "3 shards of 1 processes .* first `kubectl scale statefulset",
+        ),
+        (EXACTLY_ONCE, running("StatefulSet", 3, processes=2), "3 shards of 2 processes"),
         ({}, running("StatefulSet", 2), f"2 shards .* first `kubectl scale statefulset {NAME} --replicas=0`"),
     ],
 )
@@ -125,6 +133,9 @@ def test_partitions_are_not_read_twice(values: dict[str, Any], beside: Answers, 
         (EXACTLY_ONCE, {}),
         (EXACTLY_ONCE, running("StatefulSet", 3)),
         (EXACTLY_ONCE, running("StatefulSet", 0)),
+        (EXACTLY_ONCE | {"processes": 2}, running("StatefulSet", 3, processes=2)),
+        ({"exactlyOnce": {"enabled": True}, "processes": 2}, running("StatefulSet", 1)),
+        ({"processes": 2}, running("Deployment", 3)),
         (EXACTLY_ONCE, running("Deployment", 0)),
         ({}, running("Deployment", 4)),
         ({}, running("StatefulSet", 0)),

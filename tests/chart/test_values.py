@@ -31,6 +31,7 @@ _OPEN = {"/definitions/kubernetes", "/properties/global"}
         ({"config": ""}, "/config"),
         ({"config": {"route": {}}}, "/config"),
         ({"exactlyOnce": {"shards": 0}}, "/exactlyOnce/shards"),
+        ({"processes": 0}, "/processes"),
         ({"http": {"port": 80}}, "/http/port"),
         ({"livenessProbe": {"httpGet": {}}}, "'httpGet' not allowed"),
         ({"securityContext": {"privilege": True}}, "'privilege' not allowed"),
@@ -116,6 +117,11 @@ def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> No
             "RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS: set drain_timeout_seconds in the configuration",
         ),
         ({"extraEnv": [{"name": "RELAY_HTTP__PORT", "value": "1"}]}, "RELAY_HTTP__PORT: set http.port"),
+        (
+            {"extraEnv": [{"name": "RELAY_DELIVERY__PROCESSES", "value": "2"}]},
+            "RELAY_DELIVERY__PROCESSES: set processes",
+        ),
+        ({"config": "[delivery]\nprocesses = 2\n"}, "set processes, in place of that key"),
         (
             {"secrets": {"env": [{"name": "RELAY_DELIVERY__MODE", "secretName": "s", "key": "k"}]}},
             "RELAY_DELIVERY__MODE: set exactlyOnce.enabled",
@@ -263,6 +269,7 @@ def test_the_strategy_may_be_given() -> None:
             "leave strategy out, or set strategy.type=Recreate",
         ),
         ({"exactlyOnce": {"enabled": True, "shards": 2}}, "set exactlyOnce.shards=1"),
+        ({"processes": 2}, "set processes=1"),
     ],
 )
 def test_a_second_instance_without_all_partitions_is_refused(values: dict[str, Any], advice: str) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from relay import kernel
+
 DATA = Path(__file__).parents[1] / "data"
 ROUTE = ("translate", "--from", "ticdc-canal-json", "--to", "canal-json")
 ROWS = DATA / "ticdc" / "canal-json.tidb-extension" / "09_dml.jsonl"
@@ -27,7 +29,7 @@ def run(*arguments: str | Path, data: bytes = b"") -> subprocess.CompletedProces
 
 
 def test_version_and_help() -> None:
-    assert run("--version").stdout.decode() == f"relay {version('relay-cdc')}\n"
+    assert run("--version").stdout.decode() == f"relay {version('relay-cdc')}\n{kernel.installed().said}\n"
     found = run("--help").stdout.decode()
     assert all(
         name in found for name in ("translate", "inspect", "formats", "run", "check", "demo", "Exit status")

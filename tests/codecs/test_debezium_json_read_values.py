@@ -312,6 +312,37 @@ def test_without_both_a_value_is_taken_for_what_it_looks_like(value: Any, expect
     assert (counted["schema-guessed"], counted["value-guessed"]) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("definition", "semantic", "allowed", "value", "expected"),
+    [
+        ("ENUM('x','y')", "Enum", "x,y,z\\,w", "z,w", 3),
+        ("ENUM('x','y')", "Enum", "3,2,1", "1", 3),
+        ("SET('p','q')", "EnumSet", "q,r,p", "q,r", 3),
+    ],
+)
+def test_labels_that_the_definition_lacks_are_those_of_the_message(
+    definition: str, semantic: str, allowed: str, value: str, expected: int
+) -> None:
+    """The statement that added them has not been seen, or another one, shown later, lacks them."""
+    schema = column("c", "string", f"{DATA}.{semantic}", parameters={"allowed": allowed})
+    assert read(definition, value, schema=schema) == (expected, {"schema-guessed": 1})
+
+
+@pytest.mark.parametrize(
+    ("definition", "allowed"),
+    [
+        ("ENUM('x','it''s','y')", "x,it''s,y"),  # as the statement spells it
+        ("ENUM('x','y','z')", "x,y"),  # of a row before the member was added
+        ("ENUM('x ','y')", "x ,y"),  # MySQL drops the blank
+        ("ENUM('x','a\\nb')", "x,a\\nb"),
+        ("ENUM('x','y')", ""),
+    ],
+)
+def test_other_spellings_of_known_labels_contradict_no_definition(definition: str, allowed: str) -> None:
+    schema = column("c", "string", f"{DATA}.Enum", parameters={"allowed": allowed})
+    assert read(definition, "x", schema=schema) == (1, {})
+
+
 def test_a_message_that_contradicts_the_definition_is_believed() -> None:
     found, counted = read("INT", "text", schema=column("c", "string"))
     assert found == "text"

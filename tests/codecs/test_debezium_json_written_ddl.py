@@ -162,7 +162,11 @@ def test_a_dropped_table_is_named_with_its_database() -> None:
             "DROP TABLE IF EXISTS `shop`.`a`", "DROP TABLE IF EXISTS `shop`.`if exists`",
         ]),
         ("DROP TABLE `if exists`", ["DROP TABLE `shop`.`if exists`"]),
+        ("DROP TABLE item;; ", ["DROP TABLE `shop`.`item`"]),
         ("DROP TABLE item; CREATE TABLE b (id INT)", ["DROP TABLE item; CREATE TABLE b (id INT)"]),
+        ("DROP TABLE item; DROP TABLE item", ["DROP TABLE item; DROP TABLE item"]),
+        ("DROP TABLE IF EXISTS item;;\nDROP TABLE b", ["DROP TABLE IF EXISTS item;;\nDROP TABLE b"]),
+        ("DROP TABLE item; ALTER TABLE item LOCK = NONE", ["DROP TABLE item; ALTER TABLE item LOCK = NONE"]),
     ],
 )  # fmt: skip
 def test_a_dropped_table_keeps_what_else_its_statement_says(sql: str, texts: list[str]) -> None:
@@ -170,12 +174,21 @@ def test_a_dropped_table_keeps_what_else_its_statement_says(sql: str, texts: lis
     assert [payload_of(one)["ddl"] for one in out] == texts
 
 
-def test_a_statement_that_only_its_message_calls_a_drop_stays_as_it_is() -> None:
+@pytest.mark.parametrize(
+    "sql", ["ALTER TABLE item ADD COLUMN c bit(4000000000)", "DROP TABLE item; INSERT INTO b VALUES (1)"]
+)
+def test_a_statement_that_only_its_message_calls_a_drop_stays_as_it_is(sql: str) -> None:
     """Open Protocol's type says that the table is dropped; the text, which is not understood, says otherwise."""
-    sql = "ALTER TABLE item ADD COLUMN c bit(4000000000)"
     cause = framed(open_ddl(sql, 4))
     (out,) = Translator("ticdc-open-protocol", NAME, None, BARE).translate(cause)
     assert payload_of(out)["ddl"] == sql
+
+
+def test_a_truncation_with_another_statement_stays_as_it_is() -> None:
+    sql = "TRUNCATE TABLE item; ALTER TABLE item ALGORITHM = COPY"
+    out, translator = written(ddl(CREATE, "CREATE"), ddl(sql, "TRUNCATE", at=1))
+    assert [payload_of(one)["ddl"] for one in out] == [sql]
+    assert Lossy.DDL not in translator.lossy
 
 
 def test_a_rename_of_several_tables_is_a_message_each() -> None:

@@ -273,6 +273,13 @@ def test_a_comma_of_a_name_makes_no_second_pair() -> None:
     assert json.loads(out.value or b"")["sql"] == sql
 
 
+@CASES.covers("99")
+def test_what_else_a_text_says_behind_a_rename_stays() -> None:
+    sql = "RENAME TABLE `t` TO `t2`; ALTER TABLE `u` ADD COLUMN (a INT, b INT)"
+    (out,) = Translator(DEBEZIUM, TICDC).translate(statement(sql, "t2", 5, '"shop"."t","shop"."t2"'))
+    assert json.loads(out.value or b"")["sql"] == sql
+
+
 @CASES.covers("100")
 def test_an_exchanged_partition_is_about_the_table_of_the_source() -> None:
     sql = "ALTER TABLE `p` EXCHANGE PARTITION `p0` WITH TABLE `t`"

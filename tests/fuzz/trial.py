@@ -30,6 +30,7 @@ from relay import (
     RelayError,
     RowChange,
     Translator,
+    kernel,
 )
 from relay.codecs import PROTOCOLS
 from relay.codecs.losses import INFORMATIONAL
@@ -37,6 +38,8 @@ from relay.errors import ServiceError
 from relay.model import ColumnType, TableSchema
 from relay.needs import ClaimCheck
 from relay.partitioning import Partitioning
+from relay.shadow import ShadowTranslator, TemplatesDiffer
+from relay.templates.engine import Engine
 from relay.translator import State
 
 #: Processor time of a record of up to a megabyte, and of each megabyte more.
@@ -82,13 +85,17 @@ _CODES: Final = codes()
 _SHOWS_CANARY: Final = re.compile("|".join(map(re.escape, CANARY_SPELLINGS)), re.IGNORECASE).search
 
 
+#: What fills the templates of the translator that is fed; each is compared with the straight line.
+ENGINE: Final = kernel.engine(kernel.Mode.SHADOW)
+
+
 class Bench:
     """A translator that is fed, with a reader of what it writes, and twins to compare it with."""
 
     def __init__(self, setting: Setting, *, is_thorough: bool = False) -> None:
         self.setting, self._is_thorough = setting, is_thorough
         self.objects = dict(setting.objects)
-        self.used = self._translator(setting.target_options)
+        self.used = self._translator(setting.target_options, ENGINE)
         self.strict = self._translator({**setting.target_options, "strict": "true"})
         self.viewer = Translator(setting.source, setting.source, setting.source_options)
         #: Reads what is written, where the target can be read: else what the source says, which is compared
@@ -103,9 +110,11 @@ class Bench:
         self._written: dict[str, bytes] = {}
         self._steps = 0
 
-    def _translator(self, target_options: Mapping[str, str]) -> Translator:
+    def _translator(
+        self, target_options: Mapping[str, str], engine: type[Engine] | None = None
+    ) -> Translator:
         setting = self.setting
-        return Translator(
+        return ShadowTranslator(
             setting.source,
             setting.target,
             setting.source_options,
@@ -113,6 +122,7 @@ class Bench:
             topic=setting.topic,
             partitions=setting.partitions,
             partition_by=None if setting.spread_by is None else Partitioning(setting.spread_by),
+            engine=engine,
         )
 
     def _new_reader(self) -> Translator:
@@ -177,6 +187,9 @@ class Bench:
                     translator.provide(need, self._answer(need))
                 except ServiceError as error:
                     return Refused("ServiceError", error.code, "")
+            except TemplatesDiffer as error:
+                route = f"{self.setting.source} -> {self.setting.target}"
+                raise BrokenError("templates", "differ", route, str(error)) from error
             except RelayError as error:
                 check_error(error)
                 return Refused(type(error).__name__, error.code, str(error))

@@ -22,9 +22,9 @@ def test_hadolint_finds_nothing() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_both_stages_have_the_same_base() -> None:
+def test_all_stages_have_the_same_base() -> None:
     """The virtual environment links to the Python of the base by its absolute path."""
-    assert re.findall(r"^FROM (\S+)", TEXT, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    assert re.findall(r"^FROM (\S+)", TEXT, re.MULTILINE) == ["${BASE}"] * 3
     assert f"ARG BASE={BASE}\n" in TEXT
 
 

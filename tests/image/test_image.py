@@ -80,15 +80,22 @@ def test_it_holds_relay_and_object_stores_but_no_tools_to_build_with(image: Imag
         tmp_path,
         "sh",
         "-c",
-        "command -v uv gcc cc make; ls /app /app/.venv/bin; ls -d /uv /var/cache/uv",
+        "command -v uv gcc cc make cargo; ls /app /app/.venv/bin; ls -d /uv /wheels /var/cache/uv",
     )
     names = set(found.stdout.decode().split())
     assert "relay" in names
     assert not {
         name
         for name in names
-        if name.rpartition("/")[2] in {"uv", "gcc", "cc", "make", "pip", "pytest", "pyproject.toml"}
+        if name.rpartition("/")[2]
+        in {"uv", "gcc", "cc", "make", "cargo", "wheels", "pip", "pytest", "pyproject.toml"}
     }
+
+
+def test_it_has_the_native_kernel(image: Image, tmp_path: Path) -> None:
+    done = run(image, tmp_path, "python", "-c", "from relay import kernel; print(kernel.installed())")
+    assert b"relay_cdc_kernel.Kernel" in done.stdout, done.stdout + done.stderr
+    assert b"problem=''" in done.stdout
 
 
 def test_modules_are_compiled(image: Image) -> None:

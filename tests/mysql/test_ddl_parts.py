@@ -42,6 +42,12 @@ def test_a_rename_goes_with_every_pair_that_names_the_table_in_their_order() -> 
     assert of_x.ddl == "RENAME TABLE `d`.`a` TO `d`.`x`, `d`.`x` TO `d`.`b`"
 
 
+def test_a_rename_keeps_if_exists() -> None:
+    change = statement("RENAME TABLES IF EXISTS a TO x, b TO y; ", "RENAME", "a", "b")
+    (one,) = parts(change, [[table("y")]])
+    assert one.ddl == "RENAME TABLE IF EXISTS `d`.`b` TO `d`.`y`"
+
+
 @pytest.mark.parametrize(
     ("sql", "kind"),
     [
@@ -49,6 +55,12 @@ def test_a_rename_goes_with_every_pair_that_names_the_table_in_their_order() -> 
         ("RENAME TABLE a TO b", "RENAME"),
         ("ALTER TABLE a ADD COLUMN n INT", "ALTER"),
         ("DROP DATABASE d", "QUERY"),
+        ("DROP TABLE a; DROP TABLE IF EXISTS b", "ERASE"),
+        ("DROP TABLE a, b; ALTER TABLE c ALGORITHM = COPY", "ERASE"),
+        ("DROP VIEW a, b;;\nDROP VIEW c", "ERASE"),
+        ("RENAME TABLE a TO b; RENAME TABLE b TO c", "RENAME"),
+        ("RENAME TABLE a TO x, b TO y; ALTER TABLE x ALGORITHM = COPY", "RENAME"),
+        ("ALTER TABLE a RENAME TO b; ALTER TABLE b RENAME TO c", "ALTER"),
     ],
 )
 def test_any_other_statement_is_whole(sql: str, kind: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,8 +22,12 @@ _END_SECONDS = 20.0
 
 
 def compiled(program: str, part: str) -> Path:
-    """The folder with the classes of one program, compiled once for a state of its source."""
-    sources = [_SOURCES / f"{name}.java" for name in ("Jobs", program)]
+    """The folder with the classes of one of the readers' programs."""
+    return classes(program, part, [_SOURCES / f"{name}.java" for name in ("Jobs", program)])
+
+
+def classes(program: str, part: str, sources: Sequence[Path]) -> Path:
+    """The folder with a program's classes, compiled with a part's jars, once for a state of its sources."""
     folder = cache_dir() / "readers" / f"{program}-{digest(source.read_bytes() for source in sources)}"
     with locked(folder):
         if not folder.exists():
@@ -78,4 +83,4 @@ class Program:
         return answer
 
 
-__all__ = ["PartMissing", "Program", "compiled"]
+__all__ = ["PartMissing", "Program", "classes", "compiled"]

@@ -1,7 +1,8 @@
-"""What foreign readers are made of: files of Maven Central, pinned in parts.txt and fetched once.
+"""What foreign readers, and the peers of `benchmarks/peers.py`, are made of: files of Maven Central, pinned in
+parts.txt and fetched once.
 
-A line of parts.txt is a part, coordinates, and the SHA-256 of the file. Only what the readers' classes load
-is listed, not all that their POMs name.
+A line of parts.txt is a part, coordinates, and the SHA-256 of the file. Of the readers only what their
+classes load is listed, not all that their POMs name; of the peers all that a job or a worker starts with.
 """
 
 from __future__ import annotations

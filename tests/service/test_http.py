@@ -20,7 +20,7 @@ import orjson
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from status_support import LIMIT, Clock, make_status, running_status
+from status_support import LIMIT, Clock, make_status, running_status, together
 
 from relay.errors import AddressUnavailable
 from relay.service.observe import http
@@ -343,14 +343,50 @@ def test_the_page_asks_for_what_the_status_has() -> None:
     """A member that is renamed on one side only would show as nothing."""
     from relay.service.observe.report import details
 
-    body = details(running_status(Clock()))
+    body = details(together(Clock(), running_status(Clock())))
     used = set(re.findall(r"\bs\.([a-z_]+)", PAGE))
     assert used
     assert used <= set(body)
     for part in ("lag", "rates", "history"):
         assert set(re.findall(rf"\b(?:s\.)?{part}\.([a-z_]+)", PAGE)) <= set(body[part])
     assert set(re.findall(r"\bp\.([a-z_]+)", PAGE)) <= set(body["partitions"][0])
+    assert set(re.findall(r"\bone\.([a-z_]+)", PAGE)) <= set(body["processes"]["0"])
     assert set(re.findall(r"\broute\.([a-z_]+)", PAGE)) <= set(body["route"])
+
+
+async def shown_by_browser(port: int, folder: Path) -> str:
+    """The status page when its script has run."""
+    flags = (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=1500",
+        f"--user-data-dir={folder}",
+    )
+    assert CHROMIUM is not None
+    browser = await asyncio.create_subprocess_exec(
+        CHROMIUM,
+        *flags,
+        "--dump-dom",
+        f"http://127.0.0.1:{port}/",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    async with asyncio.timeout(60):
+        return (await browser.communicate())[0].decode()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+async def test_a_browser_shows_several_processes_and_no_list_of_one(tmp_path: Path) -> None:
+    hidden = '<section class="card" id="processes-card" hidden="">'
+    async with HttpServer("127.0.0.1", 0, running_status(Clock())) as server:
+        assert hidden in await shown_by_browser(server.port, tmp_path)
+    async with HttpServer("127.0.0.1", 0, together(Clock(), running_status(Clock()))) as server:
+        shown = await shown_by_browser(server.port, tmp_path)
+    assert hidden not in shown
+    table = shown.partition('<tbody id="processes">')[2].partition("</tbody>")[0]
+    rows = [re.findall(">([^<]*)</td>", row) for row in table.split("</tr>") if row]
+    assert [row[1:4] for row in rows] == [["running", "2", "50"], ["starting", "?", "?"]]
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
@@ -362,24 +398,7 @@ async def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
     status.set_check("source", ok=False, detail=HOSTILE)
     status.dead_letter(HOSTILE)
     async with HttpServer("127.0.0.1", 0, status) as server:
-        flags = (
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--virtual-time-budget=1500",
-            f"--user-data-dir={tmp_path}",
-        )
-        assert CHROMIUM is not None
-        browser = await asyncio.create_subprocess_exec(
-            CHROMIUM,
-            *flags,
-            "--dump-dom",
-            f"http://127.0.0.1:{server.port}/",
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        async with asyncio.timeout(60):
-            shown = (await browser.communicate())[0].decode()
+        shown = await shown_by_browser(server.port, tmp_path)
     assert "<title>No partitions · relay</title>" in shown
     assert shown.count("<script>") == 1
     assert "<img" not in shown

@@ -51,7 +51,7 @@ def mark_of(record: ConsumerRecord) -> bytes | None:
     return dict(record.headers)[SOURCE_HEADER]
 
 
-async def relay_process(folder: Path, config: Any) -> asyncio.subprocess.Process:
+async def relay_process(folder: Path, config: Any, *flags: str) -> asyncio.subprocess.Process:
     path = folder / "relay.toml"
     options = "".join(f'"{name}" = "{value}"\n' for name, value in config.route.to_options.items())
     path.write_text(
@@ -82,6 +82,7 @@ async def relay_process(folder: Path, config: Any) -> asyncio.subprocess.Process
         "run",
         "--config",
         str(path),
+        *flags,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

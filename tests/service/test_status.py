@@ -269,26 +269,26 @@ def test_dead_letters_skips_and_topics_are_counted(clock: Clock) -> None:
 def test_only_a_running_loop_has_to_turn(clock: Clock) -> None:
     status = make_status(clock)
     clock.passes(10 * LIMIT)
-    assert report.is_alive(status)
+    assert report.liveness(status)["alive"]
     status.enter_phase("running")
-    assert report.is_alive(status)
+    assert report.liveness(status)["alive"]
     clock.passes(LIMIT + 1)
-    assert not report.is_alive(status)
+    assert not report.liveness(status)["alive"]
     status.heartbeat()
-    assert report.is_alive(status)
+    assert report.liveness(status)["alive"]
     clock.passes(LIMIT + 1)
     status.enter_phase("draining")
     clock.passes(LIMIT + 1)
-    assert report.is_alive(status)
+    assert report.liveness(status)["alive"]
 
 
 def test_a_clock_that_is_set_does_not_kill(clock: Clock) -> None:
     """The heartbeat goes by a clock that nobody sets."""
     status = running_status(clock)
     clock.time += 86_400
-    assert report.is_alive(status)
+    assert report.liveness(status)["alive"]
     clock.time -= 3 * 86_400
-    assert report.is_alive(status)
+    assert report.liveness(status)["alive"]
     assert report.details(status)["lag"]["seconds"] == 0
 
 

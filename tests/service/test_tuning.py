@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -12,26 +13,45 @@ from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import calc_crc32c
 
-from relay.kafka import aiokafka_compat
-from relay.kafka.aiokafka_compat import relay_records
+from relay.kafka.fetched import KNOWN_RELEASES, read_by_batch, relay_records
 from relay.records import ConsumerRecord
 
-Fetched = Callable[[bytes], Any]
+Fetched = Callable[..., Any]
 
 
-def batch(base: int, *offsets: int) -> bytes:
-    """An encoded batch with records at these distances from its base offset."""
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 100_000)
+def batch(base: int, *offsets: int, producer: int = -1) -> bytes:
+    """An encoded batch with records at these distances from its base offset, of a transaction if it has a
+    producer.
+    """
+    builder = DefaultRecordBatchBuilder(2, 0, producer >= 0, producer, 0, -1, 100_000)
     for offset in offsets:
         assert builder.append(offset, 7, b"k", b"%d" % (base + offset), [("h", b"1")]) is not None
     return base.to_bytes(8, "big") + bytes(builder.build())[8:]
 
 
+def marker(base: int, producer: int, *, aborts: bool) -> bytes:
+    """The control batch that ends a transaction."""
+    builder = DefaultRecordBatchBuilder(2, 0, True, producer, 0, -1, 100_000)
+    builder.append(0, 7, struct.pack(">hh", 0, 0 if aborts else 1), b"", [])
+    data = bytearray(base.to_bytes(8, "big") + bytes(builder.build())[8:])
+    data[_ATTRIBUTES_AT + 1] |= _IS_CONTROL
+    data[_CRC_AT:_ATTRIBUTES_AT] = calc_crc32c(data[_ATTRIBUTES_AT:]).to_bytes(4, "big")
+    return bytes(data)
+
+
+_CRC_AT, _ATTRIBUTES_AT = 17, 21
+_IS_CONTROL = 0x20
+
+
 class _Assignment:
     """A partition whose position is what was handed out."""
 
-    active, paused, position = True, False, 0
+    active, paused = True, False
+
+    def __init__(self, position: int) -> None:
+        self.position = position
 
     def state_value(self, _: TopicPartition) -> _Assignment:
         return self
@@ -40,26 +60,23 @@ class _Assignment:
         self.position = position
 
 
+def result(data: bytes, begin: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> Any:
+    """What a consumer has fetched. `aborted`: producers, and where their transactions begin."""
+    pair = TopicPartition("t", 3)
+    records = fetcher.PartitionRecords(
+        pair, MemoryRecords(data), aborted, begin, None, None, True, fetcher.READ_COMMITTED
+    )
+    return fetcher.FetchResult(pair, assignment=_Assignment(begin), partition_records=records, backoff=0)
+
+
 @pytest.fixture(params=[False, True], ids=["as it is", "tuned"])
 def fetched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Fetched:
     """Parses what a broker has sent, as a consumer does."""
-    kept = {name: vars(fetcher.PartitionRecords)[name] for name in ("_consumer_record", "__iter__")}
-    for name, value in kept.items():
-        monkeypatch.setattr(fetcher.PartitionRecords, name, value)
+    monkeypatch.setattr(fetcher.FetchResult, "getall", fetcher.FetchResult.getall)
     if request.param:
-        assert aiokafka_compat.hand_records_through(), (
-            f"aiokafka {version('aiokafka')} is none of {aiokafka_compat.KNOWN_RELEASES}"
-        )
+        assert read_by_batch(), f"aiokafka {version('aiokafka')} is none of {KNOWN_RELEASES}"
 
-    def parse(data: bytes) -> Any:
-        records = fetcher.PartitionRecords(
-            TopicPartition("t", 3), MemoryRecords(data), [], 0, None, None, True, 0
-        )
-        return fetcher.FetchResult(
-            TopicPartition("t", 3), assignment=_Assignment(), partition_records=records, backoff=0
-        )
-
-    return parse
+    return result
 
 
 def offsets_of(found: Any, most: int | None = None) -> list[int]:
@@ -84,6 +101,49 @@ def test_some_at_a_time(fetched: Fetched) -> None:
     assert found.getone().offset == 2
     assert offsets_of(found, 2) == [3]
     assert (found._assignment.position, found.has_more()) == (4, False)
+
+
+def test_the_rest_after_some(fetched: Fetched) -> None:
+    found = fetched(batch(0, 0, 1, 2) + batch(3, 0))
+    assert offsets_of(found, 1) == [0]
+    assert offsets_of(found) == [1, 2, 3]
+    assert (found._assignment.position, found.has_more()) == (4, False)
+
+
+def test_from_the_middle_of_a_batch(fetched: Fetched) -> None:
+    found = fetched(batch(0, 0, 1, 2) + batch(3, 0), begin=2)
+    assert offsets_of(found) == [2, 3]
+
+
+def test_aborted_transactions_and_markers_are_left_out(fetched: Fetched) -> None:
+    found = fetched(
+        batch(0, 0, producer=1)
+        + batch(1, 0, producer=2)
+        + marker(2, 1, aborts=True)
+        + batch(3, 0, producer=1)
+        + marker(4, 1, aborts=False)
+        + marker(5, 2, aborts=False),
+        aborted=[(1, 0)],
+    )
+    assert offsets_of(found) == [1, 3]
+    assert (found._assignment.position, found.has_more()) == (6, False)
+
+
+def test_nothing_of_a_partition_that_has_moved(fetched: Fetched) -> None:
+    found = fetched(batch(0, 0))
+    found._assignment.position = 7
+    assert offsets_of(found) == []
+    assert not found.has_more()
+
+
+def test_a_poll_hands_out_some_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher.FetchResult, "getall", fetcher.FetchResult.getall)
+    read_by_batch(3)
+    found = result(batch(0, 0, 1) + batch(2, 0, 1) + batch(4, 0))
+    assert offsets_of(found) == [0, 1, 2, 3]
+    assert (found._assignment.position, found.has_more()) == (4, True)
+    assert offsets_of(found) == [4]
+    assert (found._assignment.position, found.has_more()) == (5, False)
 
 
 def test_a_damaged_batch_is_told_and_what_came_before_it_read_again(fetched: Fetched) -> None:

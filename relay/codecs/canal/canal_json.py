@@ -33,8 +33,9 @@ from relay.codecs.canal.message import (
     unchecked_bytes,
 )
 from relay.codecs.canal.reading import Spelling, SqlTypes, TextReaders, WireTable, are_full, parse_mysql_types
+from relay.codecs.canal.traced import traced_row
 from relay.codecs.canal.writing import TextWriters
-from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
+from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
@@ -58,6 +59,8 @@ from relay.mysql.values import Read, TextStyle, read_hex, read_signed_bytes
 from relay.native import native
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.ops import Marker
+from relay.templates.tracing import Trace, Untraceable, mark_of
 
 NAME: Final = "canal-json"
 #: INIT, INIT_INSERT, ROW and READ are words of look-alikes for rows of a snapshot (Tencent DTS, Paimon's test
@@ -218,6 +221,15 @@ class Decoder:
             return ddl_events(_ddl(message, record), catalog, lossy, is_certain=False)
         raise _refusal(message, op)
 
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        message = parse(NAME, record.value or b"", self._limits)
+        if change.source.extras is not None or (len(message.sql_type) <= len(b"null") and not self._is_told):
+            raise Untraceable
+        return traced_row(record, change, catalog, trace, ignored=(("id",),))
+
     def _rows_without_numbers(self, message: CanalMessage, lossy: list[Lossy]) -> TextReaders | ZonedReaders:
         """Return who reads rows without `sqlType`, as Tencent DTS and other look-alikes write them.
 
@@ -322,7 +334,7 @@ class Encoder:
             CachePool(answers.limits.cache_bytes),
         )
         self._lost = self._writers.lost
-        self._to_json = msgspec.json.Encoder().encode
+        self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -476,6 +488,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    marker=Marker("value", b',"table":', b',"ts":'),
     row_signature=RowSignature(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),
         (b'"isDdl":true',),

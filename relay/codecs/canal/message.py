@@ -18,6 +18,7 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire import lookalikes
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.ticdc import Milliseconds
+from relay.codecs.wire.traced import choosing
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_rows, check_values
 from relay.model import ColumnType, DdlKind, Op, SchemaChange, Source, TableId
@@ -288,7 +289,7 @@ def _promoted_sql_type(column_type: ColumnType) -> SqlTypeOf | None:
             return plain
         return promoted if len(text) > digits or int(text) >= limit else plain
 
-    return sql_type_of
+    return choosing(sql_type_of, plain, plain, promoted, limit)
 
 
 class Dialect(msgspec.Struct, frozen=True):
@@ -329,4 +330,4 @@ class Dialect(msgspec.Struct, frozen=True):
         if null_sql_type is None:
             return _promoted_sql_type(column_type)
         plain = self.plain_sql_type(column_type)
-        return lambda text: null_sql_type if text is None else plain
+        return choosing(lambda text: null_sql_type if text is None else plain, null_sql_type, plain)

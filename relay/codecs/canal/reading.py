@@ -302,8 +302,21 @@ class TextReader:
         self._uses += 1
         if not is_due(self._uses):
             return None
+        self.cells_of = _getter(self.names_in_table_order())
+        typed = self.in_table_order()
+        if self.charge is not None:
+            columns = [self.schema.columns[at] for at in typed.places]
+            self.charge(_TYPED_BYTES + columns_bytes(columns, _TYPED_COLUMN_BYTES))
+        self.typed = typed
+        return typed
+
+    def names_in_table_order(self) -> list[str]:
+        """Return the message's columns in the order of the table, by their names in messages."""
+        return [name for name, _, _ in sorted(self._reads, key=_place)]
+
+    def in_table_order(self) -> TypedReader:
+        """Return a reader of the same cells in the order of the table."""
         ordered = sorted(self._reads, key=_place)
-        self.cells_of = _getter([name for name, _, _ in ordered])
         typed = TypedReader(
             self.protocol,
             self.schema,
@@ -313,11 +326,11 @@ class TextReader:
             known=self.known,
         )
         typed.type_info = self.type_info
-        if self.charge is not None:
-            columns = [self.schema.columns[at] for at in typed.places]
-            self.charge(_TYPED_BYTES + columns_bytes(columns, _TYPED_COLUMN_BYTES))
-        self.typed = typed
         return typed
+
+    def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
+        """Return what applies a conversion of text to text to a cell of these rows."""
+        return convert
 
     def _cell(self, name: str, read: Read | None, cells: Cells, part: str) -> Cell:
         text = cells.get(name, ABSENT)

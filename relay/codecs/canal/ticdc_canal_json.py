@@ -34,8 +34,9 @@ from relay.codecs.canal.message import (
     unchecked_bytes,
 )
 from relay.codecs.canal.reading import MysqlTypes, TextReaders, have_parameters
+from relay.codecs.canal.traced import traced_row
 from relay.codecs.canal.writing import TextChange, TextWriters
-from relay.codecs.codec import Codec, Payload, RowSignature
+from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.caches import ByteCache, CachePool
@@ -91,6 +92,8 @@ from relay.mysql.numbers import go_text
 from relay.mysql.values import TextStyle
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.ops import Marker
+from relay.templates.tracing import Trace, Untraceable, mark_of
 
 NAME: Final = "ticdc-canal-json"
 _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
@@ -317,6 +320,16 @@ class Decoder:
             return [self._watermark(message, record)], catalog
         raise _refusal(op)
 
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        source = change.source
+        if self._is_packed or source.row_key is not None:
+            raise Untraceable
+        commit_ts = None if source.commit_ts is None else ("_tidb", "commitTs")
+        return traced_row(record, change, catalog, trace, commit_ts=commit_ts)
+
     def _from_storage(self, stub: CanalMessage) -> CanalMessage:
         """Return the message that this one, which has the handle key alone, stands for.
 
@@ -440,7 +453,7 @@ class Encoder:
         self._room = self._limit.room
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._to_json = msgspec.json.Encoder().encode
+        self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -603,6 +616,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    marker=Marker("value", b"", b',"es":'),
     row_signature=RowSignature(
         (
             (b'"isDdl":false',),

@@ -21,6 +21,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
 from relay.codecs.wire.shaping import column_styles
+from relay.codecs.wire.traced import TracedCells, TracedReader, choice_of
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
 from relay.mysql import numbers
@@ -56,10 +57,12 @@ class TextChange(msgspec.Struct, gc=False):
     old: dict[str, Any] | None
     loses_parameters: bool
 
-    def changed(self) -> dict[str, Any]:
+    def changed(self) -> Any:  # noqa: ANN401 - what msgspec prints: cells by column
         """Return the old text of the columns whose text differs, as both TiCDC and Canal compare."""
-        cells = self.cells
-        return {name: text for name, text in (self.old or {}).items() if text != cells.get(name, ABSENT)}
+        cells, old = self.cells, self.old
+        if type(old) is TracedCells:
+            return old.changed(cells)
+        return {name: text for name, text in (old or {}).items() if text != cells.get(name, ABSENT)}
 
 
 #: Texts of `sqlType`, by the mark of a writer and the numbers of the columns that vary.
@@ -123,8 +126,11 @@ class TextWriter:
                     return NotRepresentable(protocol, f"data.{name}", _NO_TEXT)
         return NotRepresentable(protocol, "data", _NO_TEXT)
 
-    def sql_type_of(self, cells: dict[str, Any]) -> msgspec.Raw:
+    def sql_type_of(self, cells: dict[str, Any]) -> Any:  # noqa: ANN401 - what msgspec prints: numbers by column
         """Return `sqlType` for a row where it depends on the values."""
+        if type(cells) is TracedCells:
+            choices = {name: choice_of(sql_type_of, cells[name]) for name, sql_type_of in self._varying}
+            return self._plain | choices
         variant = tuple([sql_type_of(cells.get(name)) for name, sql_type_of in self._varying])
         found = self._sql_types.get((self._mark, variant))
         if found is None:
@@ -149,7 +155,7 @@ class TextPlan:
             column_type = reader.schema.columns[place].type
             convert = reader.custom.get(name) or converter(column_type, reader.style, styles[place])
             if convert is not None:
-                self._differing.append((name, convert))
+                self._differing.append((name, reader.step(convert)))
 
     def write(self, change: RowChange) -> TextChange:
         """Return the change in the target's spelling; see `Plan`."""
@@ -185,6 +191,8 @@ class TypedPlan:
         columns, styles = reader.schema.columns, column_styles(reader.schema, dialect.style)
         writes = [value_writer(columns[at].type, styles[at]) for at in reader.places]
         self._cells = reader.row_function(writes, _SHORTCUTS)
+        if isinstance(reader, TracedReader):
+            self._cells = reader.traced_cells(writes)
 
     def write(self, change: RowChange) -> TextChange:
         """Return the change in the target's spelling; see `Plan`."""

@@ -50,6 +50,7 @@ from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import DdlNotUnderstood, LimitExceeded, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, Rows, SchemaChange, Source, TableId, Watermark
 from relay.mysql.ddl import read_ddl
+from relay.mysql.ddl.drops import rename_words
 from relay.mysql.ddl.statements import RenameTables
 from relay.mysql.types import quoted_table
 from relay.needs import Answers
@@ -251,18 +252,20 @@ def _own_statement(ddl: str, told: Sequence[Told]) -> str:
     TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
     """
     pair = renamed_pair(told) if len(told) == 1 and "," in ddl and _renames_several(ddl) else None
-    return ddl if pair is None else f"RENAME TABLE {quoted_table(pair[0])} TO {quoted_table(pair[1])}"
+    if pair is None:
+        return ddl
+    return f"{rename_words(ddl)} {quoted_table(pair[0])} TO {quoted_table(pair[1])}"
 
 
 def _renames_several(ddl: str) -> bool:
-    """Whether a statement renames several tables, as far as can be told: a comma may be of a name."""
+    """Whether a text is one statement that renames several tables. A comma may be of a name."""
     if not _RENAME(ddl):
         return False
     try:
-        statements = read_ddl(ddl).statements
+        (statement,) = read_ddl(ddl, most_statements=1).statements
     except (DdlNotUnderstood, LimitExceeded):
-        return True
-    return len(statements) > 1 or (isinstance(statements[0], RenameTables) and len(statements[0].pairs) > 1)
+        return False
+    return isinstance(statement, RenameTables) and len(statement.pairs) > 1
 
 
 _RENAME: Final = re.compile(r"\s*RENAME\s+TABLE\s", re.IGNORECASE).match

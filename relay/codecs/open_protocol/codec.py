@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
-from relay.codecs.codec import Codec, Joining, Payload, RowSignature
+from relay.codecs.codec import Codec, Joining, Payload, RowSignature, TracedMessage
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
@@ -36,6 +36,7 @@ from relay.codecs.open_protocol.frames import (
     unframe,
 )
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
+from relay.codecs.open_protocol.traced import traced_row
 from relay.codecs.wire import lookalikes
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.large_messages import (
@@ -80,6 +81,8 @@ from relay.model import (
 )
 from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
+from relay.templates.ops import Marker
+from relay.templates.tracing import Trace, Untraceable, mark_of
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _NS_PER_MS: Final = 1_000_000
@@ -125,7 +128,7 @@ class _OutCell(msgspec.Struct, gc=False):
 
 _decode_key = msgspec.json.Decoder(_Key).decode
 _decode_ddl = msgspec.json.Decoder(_Ddl).decode
-_to_json = msgspec.json.Encoder().encode
+_to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 
 class OpenOptions(LargeMessageOptions, frozen=True):
@@ -193,7 +196,7 @@ class Decoder:
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._uncounted = uncounted_bytes(answers.limits)
-        zone = options.zone()
+        self._zone = zone = options.zone()
         self._rows = (RowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
 
     def decode(  # noqa: C901, PLR0912 - what is called here is called for every row
@@ -245,6 +248,14 @@ class Decoder:
             else:
                 lossy.append(Lossy.EMPTY_ROW)
         return events, catalog
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        if self._is_compressed:
+            raise Untraceable
+        return traced_row(record, change, catalog, trace, self._zone, self._limits)
 
     def _handle_key_row(
         self,
@@ -598,7 +609,9 @@ CODEC: Final = Codec(
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.MESSAGE,
+    lengths_at=(len(VERSION), 0),
     joining=joining,
+    marker=Marker("key", b'"scm":', b"}"),
     row_signature=RowSignature(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
     ),

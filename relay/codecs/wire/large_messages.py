@@ -85,6 +85,11 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
         ),
     ] = ""
 
+    @property
+    def unlimited_bytes(self) -> int:
+        """What every message may have, however it is framed."""
+        return self.max_message_bytes - RECORD_OVERHEAD - _MOST_FRAMING
+
     def without_effect(self) -> dict[str, str]:
         """Find what is said of claim checks where there are none."""
         found, handling = super().without_effect(), self.large_message_handle_option
@@ -297,6 +302,8 @@ def claim_check_document(key: bytes | None, value: bytes) -> bytes:
 
 #: What Kafka adds to a key and a value at most, in TiCDC's count.
 RECORD_OVERHEAD: Final = 36
+#: At least what any format's frames take in key and value.
+_MOST_FRAMING: Final = 64
 _OPTION: Final = "large-message-handle-option"
 
 

@@ -21,7 +21,6 @@ from relay.model import (
     TSO_LOGICAL_BITS,
     Cell,
     ColumnType,
-    DdlKind,
     Event,
     Generated,
     Op,
@@ -31,7 +30,8 @@ from relay.model import (
     TableId,
     TableSchema,
 )
-from relay.mysql.ddl.parts import words_of_drops
+from relay.mysql.ddl.drops import rename_words
+from relay.mysql.ddl.parts import renames_alone, words_of_drops
 from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
 from relay.records import TIME_END_MS, ConsumerRecord
 
@@ -189,9 +189,9 @@ def _with_escapes(match: re.Match[str]) -> str:
 
 
 def _moves_a_table(change: SchemaChange) -> bool:
-    """Whether a statement, not of TiCDC, does nothing but rename tables into other databases."""
+    """Whether a statement, not of TiCDC, renames tables into other databases."""
     is_moved = any(pair.old.database not in {"", pair.new.database} for pair in change.renamed)
-    return is_moved and len(change.kinds) == 1 and change.source.connector != CONNECTOR
+    return is_moved and change.source.connector != CONNECTOR
 
 
 def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
@@ -200,10 +200,10 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
     A rename into another database is written with both databases, as TiCDC does: readers execute a statement
     in the database of its message, which is the new one.
     """
-    is_rename = change.kinds[:1] == (DdlKind.RENAME_TABLE,)
-    if is_rename and (len(change.renamed) > 1 or _moves_a_table(change)):
+    if renames_alone(change) and (len(change.renamed) > 1 or _moves_a_table(change)):
+        rename = rename_words(change.ddl)
         return [
-            (pair.new, f"RENAME TABLE {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
+            (pair.new, f"{rename} {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
             for pair in change.renamed
         ]
     words = words_of_drops(change)

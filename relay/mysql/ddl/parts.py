@@ -1,7 +1,8 @@
 """Statements about several tables, taken apart.
 
 Contract: a DROP or RENAME of several tables has a part for any of them, which says the same of these and
-nothing of the others. Any other statement, and one whose text does not begin as its kind does, is whole.
+nothing of the others. Any other statement is whole, and so is a text that does not begin as its kind does,
+that is not understood, or that holds several statements.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Final
 import msgspec
 
 from relay.model import DdlKind, RenamedTable, SchemaChange, TableId
-from relay.mysql.ddl.drops import drop_words
+from relay.mysql.ddl.drops import drop_words, rename_words
 from relay.mysql.types import quoted_table
 
-_DROPS: Final = ({DdlKind.DROP_TABLE}, {DdlKind.DROP_VIEW})
+_DROPS: Final = frozenset({DdlKind.DROP_TABLE, DdlKind.DROP_VIEW})
 
 
 def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[SchemaChange]:
@@ -24,7 +25,7 @@ def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[S
     time linear in tables and pairs.
     """
     groups = list(groups)
-    if set(change.kinds) == {DdlKind.RENAME_TABLE} and len(change.renamed) > 1:
+    if renames_alone(change) and len(change.renamed) > 1:
         return _renames(change, groups)
     words = words_of_drops(change)
     if words is None:
@@ -36,9 +37,21 @@ def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[S
     return found
 
 
+def only_kind(change: SchemaChange) -> DdlKind | None:
+    """Return the one thing that a statement about tables does: whoever knows that and the tables may write it
+    anew. None if its text says more, or is not understood, so that only its message tells a kind.
+    """
+    return change.kinds[0] if len(change.kinds) == 1 and change.targets else None
+
+
+def renames_alone(change: SchemaChange) -> bool:
+    """Whether a statement renames tables, and its text says nothing else."""
+    return only_kind(change) is DdlKind.RENAME_TABLE
+
+
 def words_of_drops(change: SchemaChange) -> str | None:
     """Return what a DROP of several tables says before their names; None for any other statement."""
-    if set(change.kinds) in _DROPS and len(change.targets) > 1:
+    if only_kind(change) in _DROPS and len(change.targets) > 1:
         return drop_words(change.ddl)
     return None
 
@@ -48,14 +61,14 @@ def _renames(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> lis
     for at, pair in enumerate(change.renamed):
         places[pair.old].append(at)
         places[pair.new].append(at)
-    members, found = _Members(change), []
+    words, members, found = rename_words(change.ddl), _Members(change), []
     for group in groups:
         wanted = sorted({at for table in group for at in places.get(table, ())})
         pairs = [change.renamed[at] for at in wanted]
         texts = [f"{quoted_table(pair.old)} TO {quoted_table(pair.new)}" for pair in pairs]
         named = list(dict.fromkeys([table for pair in pairs for table in (pair.old, pair.new)]))
         tables = [pair.new for pair in pairs]
-        found.append(members.part(f"RENAME TABLE {', '.join(texts)}", tables, named, pairs))
+        found.append(members.part(f"{words} {', '.join(texts)}", tables, named, pairs))
     return found
 
 

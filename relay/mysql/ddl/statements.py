@@ -235,8 +235,8 @@ Statement = (
 
 
 class Ddl(msgspec.Struct, frozen=True):
-    """A statement's meaning: `kinds` is what it does, in its order; `statements` has several items only for a
-    text with `;`.
+    """A statement's meaning: `kinds` is what it does, in its order, at least one for each of `statements`, of
+    which only a text with `;` has several.
     """
 
     kinds: tuple[DdlKind, ...]

@@ -78,6 +78,7 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
             source_topics = {name: topic.found for name, topic in topics.items() if topic.found}
             found += [_source_topic(topics[name]) for name in dict.fromkeys(config.source.topics)]
             found += _rows_that_overtake(config, source_topics)
+            found += _idle_processes(config, source_topics)
             found.append(await _group(source, config.source.group_id))
         except NoAnswer as reason:
             found.append(Finding(State.FAILED, "source topics", f"{reason}; look into the broker's log"))
@@ -112,7 +113,9 @@ async def _target_findings(
         config, has_history=bool(config.history_topic and topics[config.history_topic].found)
     )
     found += _table_topics(config, target)
-    found.append(await _writer(target, config))
+    exactly_once = config.delivery.mode is Mode.EXACTLY_ONCE
+    # Each process has a transactional id of its own.
+    found += [await _writer(target, each) for each in (config.of_processes if exactly_once else [config])]
     return found
 
 
@@ -204,6 +207,22 @@ def _rows_that_overtake(config: Config, topics: Mapping[str, TopicInfo]) -> Iter
         elif found.partitions > 1:
             said = f"DDL is in partition 0 alone, and {rows_do_not_wait(config)}"
             yield Finding(State.NOTE, subject, said)
+
+
+def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
+    """Note that some processes of this instance will have nothing to do, whatever other instances do."""
+    processes = config.of_processes
+    counts = [found.partitions for found in topics.values()]
+    busy = min(len(processes), sum(counts))
+    if config.delivery.mode is Mode.EXACTLY_ONCE:
+        busy = sum(each.delivery.shard < max(counts, default=0) for each in processes)
+    if len(processes) > 1 and topics and busy < len(processes):
+        idle = len(processes) - busy
+        said = (
+            f"{idle} of {len(processes)} will be idle, as the source topics have {sum(counts)} partitions: "
+            "lower processes in [delivery], or add partitions"
+        )
+        yield Finding(State.NOTE, "processes", said)
 
 
 def _target_topic(wanted: RequiredTopic, topic: Topic, cluster: ClusterInspection, config: Config) -> Finding:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import errno
 import hashlib
 import logging
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.resources import files
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -22,6 +23,7 @@ from typing import Any, Final, Self, cast
 import orjson
 from aiohttp import web
 
+from relay.config.tables import Http
 from relay.errors import AddressUnavailable
 from relay.logs import Log, frames_of
 from relay.service.observe import report
@@ -55,6 +57,16 @@ _COMMON_HEADERS: Final = {
 _NOT_OURS: Final = "this server has no such name; allowed_hosts in [http] takes more"
 _EXAMPLES: Final = "such as 127.0.0.1 or 0.0.0.0"
 _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+
+@contextlib.asynccontextmanager
+async def serving(wanted: Http, status: Status, log: Log) -> AsyncIterator[None]:
+    """Serve health, metrics and status during an `async with` block, if that is wanted."""
+    if not wanted.port:
+        yield
+        return
+    async with HttpServer(wanted.host, wanted.port, status, names=wanted.allowed_hosts, log=log):
+        yield
 
 
 class HttpServer:
@@ -163,7 +175,7 @@ class HttpServer:
         )
 
     async def _livez(self, _: web.Request) -> web.Response:
-        return _json(report.liveness(self._status), 200 if report.is_alive(self._status) else 503)
+        return _json(report.liveness(self._status), 200 if self._status.is_alive else 503)
 
     async def _readyz(self, _: web.Request) -> web.Response:
         return _json(report.readiness(self._status), 200 if self._status.phase == RUNNING else 503)

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 from relay.codecs.losses import Lossy
 from relay.errors import RelayError
 from relay.model import Op
-from relay.service.observe.report import is_alive
-from relay.service.observe.status import ERROR_STAGES, Histogram, Status
+from relay.service.observe.process_metrics import ProcessesCollector
+from relay.service.observe.status import ERROR_STAGES, RUNNING, Histogram, Status
 
 #: The kind of rows in `relay_events_total`; their label `op` is the operation, and other kinds have none.
 ROW_CHANGE: Final = "row-change"
@@ -59,6 +59,7 @@ class StatusCollector(Collector):
         yield from self._positions()
         yield from self._checks()
         yield from self._facts()
+        yield from self._processes()
 
     def _traffic(self) -> Iterator[Metric]:
         status = self._status
@@ -135,7 +136,7 @@ class StatusCollector(Collector):
 
     def _checks(self) -> Iterator[Metric]:
         status = self._status
-        found = {"loop": is_alive(status)} | {name: each.ok for name, each in status.checks.items()}
+        found = {"loop": status.is_alive} | {name: each.ok for name, each in status.checks.items()}
         text = "Whether a check of /readyz is ok (1) or failing (0); each from its first result on."
         yield _gauge("relay_check_ok", text, ("check",), (((name,), int(ok)) for name, ok in found.items()))
 
@@ -147,12 +148,25 @@ class StatusCollector(Collector):
             "relay_build_info", "Version and route; always 1.", ("version", "source", "target"), facts.items()
         )
 
+    def _processes(self) -> Iterator[Metric]:
+        """Say which of several processes are at work."""
+        status, count = self._status, self._status.about.processes
+        if count > 1:
+            at_work = {number for number, told in status.processes.items() if told.status.phase == RUNNING}
+            found = {(str(number),): int(number in at_work) for number in range(count)}
+            text = "Whether a process relays (1), or starts, stops or has ended (0)."
+            yield _gauge("relay_process_running", text, ("process",), found.items())
+
 
 def registry_of(status: Status) -> CollectorRegistry:
-    """Return a registry with the metrics of a status, of the process and of the interpreter."""
+    """Return a registry with the metrics of a status, and of its processes and their interpreters."""
     registry = CollectorRegistry()
     registry.register(StatusCollector(status))
-    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+    PlatformCollector(registry=registry)
+    if status.about.processes > 1:
+        registry.register(ProcessesCollector(status))
+        return registry
+    for collector in (ProcessCollector, GCCollector):
         collector(registry=registry)
     return registry
 

@@ -5,7 +5,7 @@ Times are ISO 8601 in UTC, durations are seconds, and null stands for what is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
@@ -17,6 +17,7 @@ from relay.service.observe.status import (
     STARTING,
     Endpoint,
     Failure,
+    ProcessReport,
     Progress,
     Sample,
     Status,
@@ -27,18 +28,10 @@ RATE_SECONDS: Final = 60.0
 Json = dict[str, Any]
 
 
-def is_alive(status: Status) -> bool:
-    """Whether the loop turns. It only has to while it is running: a start may wait for a group, and a stop
-    has a time limit of its own.
-    """
-    age = status.heartbeat_age
-    return status.phase != RUNNING or age is None or age <= status.about.heartbeat_limit_seconds
-
-
 def liveness(status: Status) -> Json:
     """Return the body of /livez."""
     return {
-        "alive": is_alive(status),
+        "alive": status.is_alive,
         "state": status.phase,
         "heartbeat_age_seconds": _rounded(status.heartbeat_age),
         "heartbeat_limit_seconds": status.about.heartbeat_limit_seconds,
@@ -54,6 +47,7 @@ def readiness(status: Status) -> Json:
         "degraded": _is_degraded(status, checks),
         "checks": {check["name"]: _line(check, status.phase) for check in checks},
         "last_error": _failure(status.last_errors[0]) if status.last_errors else None,
+        **_of_processes(status, _state),
     }
 
 
@@ -62,7 +56,6 @@ def details(status: Status) -> Json:
     about, now = status.about, status.now()
     checks = _checks(status)
     sample = status.sample()
-    newest = status.newest_ms
     return {
         "time": moment(now),
         "version": about.version,
@@ -77,23 +70,62 @@ def details(status: Status) -> Json:
         "state": status.phase,
         "state_since": moment(status.phase_since),
         "started": moment(status.started),
-        "alive": is_alive(status),
+        "alive": status.is_alive,
         "ready": status.phase == RUNNING,
         "degraded": _is_degraded(status, checks),
         "heartbeat_age_seconds": _rounded(status.heartbeat_age),
         "checks": checks,
         "lag": _lag(status, sample, now),
-        "last_event": None if newest is None else moment(newest / 1000),
+        "last_event": _moment_ms(status.newest_ms),
         "last_commit": None if status.last_commit is None else moment(status.last_commit),
         "rates": _rates(status, sample),
         "history": _history(status),
         "partitions": [
-            _partition(partition, progress, now) for partition, progress in sorted(status.partitions.items())
+            _partition(partition, progress, now) | _reader(status, partition)
+            for partition, progress in sorted(status.partitions.items())
         ],
+        **_of_processes(status, _process),
         "topics": {"consumed": _traffic(status.consumption), "produced": _traffic(status.production)},
         **_outcomes(status),
         "schema_versions": status.schemas,
     }
+
+
+def _of_processes(
+    status: Status, shown: Callable[[ProcessReport | None], Json | str]
+) -> dict[str, dict[str, Json | str]]:
+    """Return a member with something of each process by its number; none where one works alone."""
+    count = status.about.processes
+    found = {str(number): shown(status.processes.get(number)) for number in range(count)}
+    return {"processes": found} if count > 1 else {}
+
+
+def _state(told: ProcessReport | None) -> str:
+    return STARTING if told is None else told.status.phase
+
+
+def _process(told: ProcessReport | None) -> Json:
+    """Return what is known of one process; one that has told nothing yet is starting."""
+    if told is None:
+        return {"pid": None, "state": STARTING}
+    status = told.status
+    return {
+        "pid": told.pid,
+        "state": status.phase,
+        "alive": status.is_alive,
+        "degraded": _is_degraded(status, _checks(status)),
+        "heartbeat_age_seconds": _rounded(status.heartbeat_age),
+        "partitions": len(status.partitions),
+        "lag_records": status.lag,
+        "last_event": _moment_ms(status.newest_ms),
+        "last_commit": None if status.last_commit is None else moment(status.last_commit),
+        "consumed_records": status.totals.consumed.records,
+        "produced_records": status.totals.produced.records,
+    }
+
+
+def _reader(status: Status, partition: Partition) -> Json:
+    return {"process": status.readers[partition]} if partition in status.readers else {}
 
 
 def _outcomes(status: Status) -> Json:
@@ -116,7 +148,7 @@ def _outcomes(status: Status) -> Json:
 
 def _checks(status: Status) -> list[Json]:
     """Return the loop's own checks, and one more: whether it turns."""
-    alive, age = is_alive(status), status.heartbeat_age
+    alive, age = status.is_alive, status.heartbeat_age
     detail = "" if alive else f"the last turn was {age or 0:.0f} s ago"
     found = [{"name": "loop", "ok": alive, "detail": detail, "since": None}]
     for name, check in status.checks.items():
@@ -150,7 +182,7 @@ def _partition(partition: Partition, progress: Progress, now: float) -> Json:
         "committed": progress.committed,
         "lag_records": progress.lag,
         "lag_seconds": _seconds_behind(progress, now),
-        "last_event": None if stamp is None else moment(stamp / 1000),
+        "last_event": _moment_ms(stamp),
     }
 
 
@@ -262,6 +294,10 @@ def _failure(failure: Failure) -> Json:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
+
+
+def _moment_ms(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else moment(milliseconds / 1000)
 
 
 def moment(seconds: float) -> str | None:

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -65,7 +65,7 @@ class About(msgspec.Struct, frozen=True):
 
     `by_name`: the topics whose traffic is counted apart; that of all others, which are those of tables, is
     counted under `by_table` ("" where there are none). `has_row_keys`: keys of the target's records stand for
-    rows.
+    rows. `processes`: how many share the work.
     """
 
     version: str
@@ -79,6 +79,7 @@ class About(msgspec.Struct, frozen=True):
     by_name: tuple[str, ...] = ()
     by_table: str = ""
     has_row_keys: bool = False
+    processes: int = 1
 
     @classmethod
     def of(cls, config: Config) -> About:
@@ -97,6 +98,7 @@ class About(msgspec.Struct, frozen=True):
             by_name=(*config.fixed_topics, *(config.own_topics.values() if by_table else ())),
             by_table=by_table[0] if by_table else "",
             has_row_keys=config.has_row_keys,
+            processes=config.delivery.processes,
         )
 
 
@@ -121,6 +123,26 @@ class HasCounts(Protocol):
     def guessed_tables(self) -> Mapping[TableId, int]:
         """Tables without known DDL of which rows were translated, and how many rows."""
         ...
+
+
+class Counts(NamedTuple):
+    """The counters of a translator as they were at some moment, or of several together."""
+
+    events: Counter[str]
+    lossy: Counter[Lossy]
+    guessed_tables: dict[TableId, int]
+
+    @classmethod
+    def of(cls, *translators: HasCounts | None) -> Counts:
+        """Add them up."""
+        total = cls(Counter(), Counter(), {})
+        for each in translators:
+            if each is not None:
+                total.events.update(each.events)
+                total.lossy.update(each.lossy)
+                for table, rows in each.guessed_tables.items():
+                    total.guessed_tables[table] = total.guessed_tables.get(table, 0) + rows
+        return total
 
 
 class Histogram:
@@ -243,9 +265,26 @@ class Status:
         self.skips: Counter[str] = Counter()
         self.schemas = 0
         self.checks: dict[str, Check] = {}
+        #: What each of several processes has told, and which of them reads a partition; by their numbers.
+        self.processes: dict[int, ProcessReport] = {}
+        self.readers: dict[Partition, int] = {}
         self._newest_ms: int | None = None
         self._heartbeat_at: float | None = None
         self._samples: deque[Sample] = deque((self.sample(),), maxlen=SAMPLES)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a supervisor is told: all but the history, and what only lives in this process. Steady clocks
+        are those of the machine.
+        """
+        left_out = {"now", "steady", "_samples"}
+        kept = {name: value for name, value in vars(self).items() if name not in left_out}
+        return kept | {"translator": Counts.of(self.translator)}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """Know what another process knew."""
+        vars(self).update(kept)
+        self.now, self.steady = time.time, time.monotonic
+        self._samples = deque((self.sample(),), maxlen=SAMPLES)
 
     # What the loop calls.
 
@@ -371,6 +410,14 @@ class Status:
     # What health, metrics and the status page read.
 
     @property
+    def is_alive(self) -> bool:
+        """Whether the loop turns. It only has to while it is running: a start may wait for a group, and a
+        stop has a time limit of its own.
+        """
+        age = self.heartbeat_age
+        return self.phase != RUNNING or age is None or age <= self.about.heartbeat_limit_seconds
+
+    @property
     def heartbeat_age(self) -> float | None:
         """Seconds since the loop's last turn; None before the first."""
         if self._heartbeat_at is None:
@@ -413,6 +460,16 @@ class Status:
     def samples(self) -> Sequence[Sample]:
         """The samples of the last hour, oldest first."""
         return self._samples
+
+
+class ProcessReport(NamedTuple):
+    """What one of several processes tells. `collections`: those of its garbage collector, as `gc.get_stats`
+    has them.
+    """
+
+    pid: int
+    status: Status
+    collections: list[dict[str, int]]
 
 
 def _count(topics: dict[str, Traffic], topic: str, total: Traffic, records: int, size: int) -> None:

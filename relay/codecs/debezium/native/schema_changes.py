@@ -22,6 +22,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.ticdc import per_table_statements
 from relay.model import Bootstrap, Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
 from relay.mysql.ddl.drops import drop_words
+from relay.mysql.ddl.parts import only_kind
 from relay.mysql.ddl.printed import create_statement
 from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table, suffix
 
@@ -71,7 +72,7 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
             found = definitions.get(table)
             if kind is DdlKind.DROP_TABLE:
                 # Several statements, or a text that is another one than its message says, stay as they are.
-                words = drop_words(ddl) if set(change.kinds) == {kind} else None
+                words = drop_words(ddl) if only_kind(change) is kind else None
                 text = f"{words} {quoted_table(table)}" if words else ddl
                 yield Message(table.database, table.table, text, [entry])
             elif found is None:

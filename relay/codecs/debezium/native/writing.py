@@ -50,6 +50,7 @@ from relay.model import (
     TableSchema,
     TransactionMark,
 )
+from relay.mysql.ddl.parts import only_kind
 from relay.needs import Answers
 from relay.records import ConsumerRecord, Header
 
@@ -263,7 +264,7 @@ class Encoder:
         self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
     ) -> Iterator[Payload]:
         self._count_lost(change.source, lossy)
-        if change.kinds == (DdlKind.TRUNCATE_TABLE,):
+        if only_kind(change) is DdlKind.TRUNCATE_TABLE:
             yield from self._truncate(change, caused_by, lossy)
             return
         pos = self._place(change.source, caused_by, lossy)

@@ -1,0 +1,212 @@
+"""Messages of Open Protocol as templates have them: one row, and the values of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
+from typing import Any, Final
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.codec import TracedMessage
+from relay.codecs.open_protocol.columns import wire_type
+from relay.codecs.open_protocol.frames import LENGTH_BYTES, VERSION
+from relay.codecs.wire.local_times import is_local_time
+from relay.codecs.wire.rows import TypedReader, TypedRows
+from relay.codecs.wire.traced import TracedReader, TracedRows, conversion, follows_ddl
+from relay.limits import Limits
+from relay.model import TSO_LOGICAL_BITS, Column, Images, Op, RowChange, Source
+from relay.native import READ_DOUBLE, READ_INTEGER
+from relay.records import TIME_END_MS, ConsumerRecord
+from relay.templates.ops import TIME_MS, Constant, Conversion, Kinds, Length, Members, Take, Unordered
+from relay.templates.scanning import INTEGER, Path, Token, parsed, source_ops
+from relay.templates.tracing import Trace, TracedCell, TracedNumber, Untraceable
+
+_MILLISECOND_NS: Final = 1_000_000
+_TIME_END_NS: Final = TIME_END_MS * _MILLISECOND_NS
+_TS: Final[Path] = ("ts",)
+_ROW: Final = b"1"
+#: Where the JSON of a message's only key begins, and that of its value.
+_KEY_START: Final = len(VERSION) + LENGTH_BYTES
+_VALUE_START: Final = LENGTH_BYTES
+#: How a value begins that is surely not compressed.
+_PLAIN: Final = b'{"'
+#: Where the images of an operation are: the row as it was, the row as it is.
+_PARTS: Final[dict[Op, tuple[str | None, str | None]]] = {
+    Op.INSERT: (None, "u"),
+    Op.UPDATE: ("p", "u"),
+    Op.DELETE: ("d", None),
+}
+#: What a value may be in the JSON of a column, beside null, and how its token is read where nothing says
+#: another way. A base64 text is always read.
+_KINDS: Final[dict[type, Kinds]] = {
+    int: ("integer",),
+    float: ("integer", "number"),
+    str: ("string",),
+    type(None): (),
+}
+_READS: Final[dict[type, Conversion]] = {int: READ_INTEGER, float: READ_DOUBLE}
+
+Given = dict[Path, Take | Members | Unordered]
+
+
+def traced_row(
+    record: ConsumerRecord,
+    change: RowChange,
+    catalog: Catalog,
+    trace: Trace,
+    zone: tzinfo,
+    limits: Limits,
+) -> TracedMessage:
+    """Return a message of one row with traced values. Raises Untraceable."""
+    key, value = record.key or b"", record.value or b""
+    images: Images = change.images
+    parts = _PARTS.get(change.op)
+    is_plain = value.startswith(_PLAIN, _VALUE_START)
+    if type(images) is not TypedRows or parts is None or not is_plain:
+        raise Untraceable
+    _check_times(images.reader, zone)
+    head, body = parsed(key, _KEY_START), parsed(value, _VALUE_START)
+    _check_shape(head, key, body, parts, images)
+    key_ops, _ = source_ops(key, head, {_TS: INTEGER}, 0, _KEY_START)
+    value_ops, slots = source_ops(
+        value, body, _cells(value, body, parts, images.reader, limits), 1, _VALUE_START
+    )
+    commit_ts, event_time_ns, emitted_at_ns = _times(change.source, record, trace)
+    newest = catalog.newest(change.table)
+    after = follows_ddl(images.reader.known, newest, commit_ts, event_time_ns, record)
+    traced = msgspec.structs.replace(
+        change,
+        images=_images(images.reader, parts, slots, trace),
+        source=msgspec.structs.replace(change.source, commit_ts=commit_ts, event_time_ns=event_time_ns),
+        emitted_at_ns=emitted_at_ns,
+    )
+    return TracedMessage(
+        (Constant(VERSION), Length(LENGTH_BYTES), *key_ops),
+        (Length(LENGTH_BYTES), *value_ops),
+        traced,
+        after,
+    )
+
+
+def _check_times(reader: TypedReader, zone: tzinfo) -> None:
+    """Raise Untraceable for local times, of which some are counted."""
+    if zone is not UTC and any(map(is_local_time, _columns(reader))):
+        raise Untraceable
+
+
+def _columns(reader: TypedReader) -> list[Column]:
+    return [reader.schema.columns[at] for at in reader.places]
+
+
+def _check_shape(
+    head: Token, key: bytes, body: Token, parts: tuple[str | None, str | None], images: TypedRows
+) -> None:
+    """Raise Untraceable if the message is not the one that the images are of."""
+    kind = head.at(("t",))
+    if kind is None or key[kind.start : kind.end] != _ROW or head.at(("ccl",)) is not None:
+        raise Untraceable
+    has_images = (images.old is not None, images.new is not None)
+    if has_images != tuple(part is not None for part in parts):
+        raise Untraceable
+    if {name for name in ("u", "p", "d") if body.at((name,)) is not None} != set(parts) - {None}:
+        raise Untraceable
+
+
+def _cells(
+    value: bytes, body: Token, parts: tuple[str | None, str | None], reader: TypedReader, limits: Limits
+) -> Given:
+    """The values of columns: of all of them, but for an old row that lacks some."""
+    old, new = parts
+    kinds = {name: _kinds(column) for name, column in zip(reader.names, _columns(reader), strict=True)}
+    given: Given = {}
+    for part in (old, new):
+        if part is None:
+            continue
+        names = _names(body, part)
+        if names == kinds.keys():
+            given |= {(part, name, "v"): Take(kinds[name]) for name in names}
+        elif part == "p" and names < kinds.keys() and len(value) <= limits.values:
+            # A fuller row has less than twice the members of this message, which it has two bytes each for.
+            given["p",] = _optional_cells(value, body, kinds)
+        else:
+            raise Untraceable
+    return given
+
+
+def _names(body: Token, part: str) -> set[str]:
+    """The names of an image's columns. Raises Untraceable if something in it is no cell with a value."""
+    image = body.at((part,))
+    if image is None or image.members is None:
+        raise Untraceable
+    for cell in image.members.values():
+        if cell.at(("v",)) is None:
+            raise Untraceable
+    return set(image.members)
+
+
+def _optional_cells(value: bytes, body: Token, kinds: Mapping[str, Kinds]) -> Members:
+    """Any of the columns, each in a cell as the new row has it."""
+    members = []
+    ends = set()
+    for name, kind in kinds.items():
+        cell, cell_value = body.at(("u", name)), body.at(("u", name, "v"))
+        if cell is None or cell_value is None:
+            raise Untraceable
+        members.append((cell.start, value[cell.name_start : cell_value.start], kind))
+        ends.add(value[cell_value.end : cell.end])
+    if len(ends) != 1:
+        raise Untraceable
+    members.sort()
+    return Members(tuple([(name, kind) for _, name, kind in members]), ends.pop())
+
+
+def _kinds(column: Column) -> Kinds:
+    return (*_KINDS[wire_type(column.type)], "null")
+
+
+def _times(
+    source: Source, record: ConsumerRecord, trace: Trace
+) -> tuple[TracedNumber, TracedNumber, TracedNumber]:
+    """The commit ts, which is the first slot, the event's time, and when the message was made."""
+    if source.commit_ts is None:
+        raise Untraceable
+    commit_ts = TracedNumber(trace, 0, source.commit_ts)
+    event_time_ns = (commit_ts >> TSO_LOGICAL_BITS) * _MILLISECOND_NS
+    emitted_at_ns = TracedNumber(trace, TIME_MS, record.timestamp_ms) * _MILLISECOND_NS
+    if not commit_ts >= 0:
+        raise Untraceable
+    if not (emitted_at_ns >= 0 and emitted_at_ns < _TIME_END_NS):
+        emitted_at_ns = event_time_ns
+    return commit_ts, event_time_ns, emitted_at_ns
+
+
+def _images(
+    reader: TypedReader, parts: tuple[str | None, str | None], slots: Mapping[Path, int], trace: Trace
+) -> TracedRows:
+    """The images of traced cells. An old cell that may be missing is the new one where it is."""
+    old, new = parts
+    traced = TracedReader.of(reader, _reads(reader))
+
+    def cells(part: str | None) -> Sequence[Any] | None:
+        if part is None:
+            return None
+        found = []
+        for name in reader.names:
+            partial = slots.get(("p", name))
+            if part == "p" and partial is not None:
+                found.append(TracedCell(trace, (partial, slots["u", name, "v"])))
+            else:
+                found.append(TracedCell(trace, (slots[part, name, "v"],)))
+        return found
+
+    return TracedRows(traced, cells(old), cells(new))
+
+
+def _reads(reader: TypedReader) -> list[Conversion | None]:
+    """How the tokens of columns are read."""
+    return [
+        _READS.get(wire_type(column.type)) if read is None else conversion(read)
+        for read, column in zip(reader.reads, _columns(reader), strict=True)
+    ]

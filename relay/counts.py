@@ -1,0 +1,66 @@
+"""What a translator counts: events, losses, tables whose rows are guessed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from relay.codecs.losses import Lossy
+from relay.model import Event, Op, RowChange, SchemaChange, TableId
+from relay.selection import KINDS, kind_of
+
+#: How many tables `Counts.guessed` names at most.
+MAX_GUESSED_TABLES: Final = 100
+_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
+
+
+class Counts:
+    """Counts of one translator.
+
+    `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
+    here.
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
+        self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
+        self.guessed: dict[TableId, int] = {}
+        self.tables: Counter[tuple[TableId, str]] | None = None
+
+    def add(self, events: list[Event], lossy: list[Lossy], times: int = 1) -> None:
+        """Count the events of a record, and what is lost of them; of so many records like it."""
+        lost, counts = self._lossy, self._events
+        for what in lossy:
+            lost[what] += times
+        if _SCHEMA_GUESSED in lossy:
+            self._note_guesses(events, times)
+        for event in events:
+            counts[event.op if isinstance(event, RowChange) else type(event)] += times
+        if self.tables is not None:
+            for event in events:
+                if isinstance(event, RowChange | SchemaChange):
+                    self.tables[event.table, kind_of(event)] += times
+
+    def lose(self, lossy: Iterable[Lossy]) -> None:
+        """Count losses alone."""
+        for what in lossy:
+            self._lossy[what] += 1
+
+    @property
+    def events(self) -> Counter[str]:
+        """Events by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
+        return Counter({KINDS[kind]: count for kind, count in self._events.items() if count})
+
+    @property
+    def lossy(self) -> Counter[Lossy]:
+        """What could not be carried, by kind."""
+        return Counter({what: count for what, count in self._lossy.items() if count})
+
+    def _note_guesses(self, events: Iterable[Event], times: int) -> None:
+        guessed = self.guessed
+        for event in events:
+            if isinstance(event, RowChange) and not event.schema.complete:
+                table = event.table
+                if table in guessed or len(guessed) < MAX_GUESSED_TABLES:
+                    guessed[table] = guessed.get(table, 0) + times

@@ -1,0 +1,24 @@
+"""What is logged of a configuration before anything is done with it."""
+
+from __future__ import annotations
+
+from relay.config import Config
+from relay.config.advice import config_advice
+from relay.logs import Log
+
+
+def announce(config: Config, log: Log) -> None:
+    """Log what is about to run, and what its configuration says in vain."""
+    count = config.delivery.processes
+    log.info(
+        "relay.starting",
+        source=config.source.bootstrap_servers,
+        target=config.target_servers,
+        topics=list(config.source.topics),
+        group=config.source.group_id,
+        mode=str(config.delivery.mode),
+        translation=f"{config.route.from_} to {config.route.to}",
+        **({"processes": count} if count > 1 else {}),
+    )
+    for problem in config_advice(config):
+        log.warning("configuration.warning", key=problem.path, message=problem.said)

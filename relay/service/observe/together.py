@@ -1,0 +1,210 @@
+"""The status of several processes as one: counts are added up, partitions are those of their newest owners,
+and a check is ok where it is ok in all of them.
+
+A supervisor keeps it, of what its processes tell about once a second; metrics, /status and the page are made
+of it as of the status of one process. The history and the rates are the supervisor's own, made of the sums.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from relay.kafka.ports import Partition
+from relay.service.observe.status import (
+    DRAINING,
+    LAST_ERRORS,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    About,
+    Check,
+    Counts,
+    Failure,
+    Histogram,
+    ProcessReport,
+    Progress,
+    Status,
+    Totals,
+    Traffic,
+)
+
+_OVER: Final = frozenset({DRAINING, STOPPED})
+Key = TypeVar("Key", bound=Hashable)
+
+
+class TogetherStatus(Status):
+    """What several processes know of a run, each numbered from 0."""
+
+    def __init__(
+        self,
+        about: About,
+        now: Callable[[], float] = time.time,
+        *,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(about, now, steady=steady)
+        self._is_stopping = False
+
+    def stopping(self) -> None:
+        """Note that the processes are asked to stop."""
+        self._is_stopping = True
+        self._enter(DRAINING)
+
+    def told(self, number: int, report: ProcessReport) -> None:
+        """Take what a process tells, in place of what it told before."""
+        self.processes[number] = report
+        every = [self.processes[each].status for each in sorted(self.processes)]
+        self._enter(self._common_phase(every))
+        self._add_counts(every)
+        self._find_positions(every)
+        self._join_errors(every)
+        self.checks = _joined_checks({each: told.status for each, told in self.processes.items()})
+        self.heartbeat()
+
+    def ended(self, number: int) -> None:
+        """Note that a process has ended, whatever it told last."""
+        if number in self.processes:
+            self.processes[number].status.phase = STOPPED
+            self.told(number, self.processes[number])
+
+    @property
+    def idle(self) -> list[int]:
+        """The processes that have no partitions, if all are at work."""
+        if self.phase != RUNNING:
+            return []
+        return [number for number, told in sorted(self.processes.items()) if not told.status.partitions]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the loops of all turn that have to."""
+        return all(told.status.is_alive for told in self.processes.values())
+
+    @property
+    def heartbeat_age(self) -> float | None:
+        """Seconds since the last turn of the loop that is the longest without one; None before the first."""
+        ages = [told.status.heartbeat_age for told in self.processes.values()]
+        return max((age for age in ages if age is not None), default=None)
+
+    @property
+    def newest_ms(self) -> int | None:
+        """The latest Kafka timestamp that was read, by the process that is furthest behind where records
+        wait, else by any.
+        """
+        known = [told.status for told in self.processes.values() if told.status.newest_ms is not None]
+        late = [each.newest_ms or 0 for each in known if each.lag]
+        return min(late) if late else max((each.newest_ms or 0 for each in known), default=None)
+
+    def _enter(self, phase: str) -> None:
+        if phase != self.phase:
+            self.phase, self.phase_since = phase, self.now()
+
+    def _common_phase(self, every: Sequence[Status]) -> str:
+        phases = {each.phase for each in every}
+        if phases == {STOPPED}:
+            return STOPPED
+        if self._is_stopping or phases & _OVER:
+            return DRAINING
+        return RUNNING if len(every) == self.about.processes and phases == {RUNNING} else STARTING
+
+    def _add_counts(self, every: Sequence[Status]) -> None:
+        self.consumption = _added_topics(each.consumption for each in every)
+        self.production = _added_topics(each.production for each in every)
+        self.totals = Totals(
+            _added(each.totals.consumed for each in every), _added(each.totals.produced for each in every)
+        )
+        self.batches = _added_histograms([each.batches for each in every])
+        stages = dict.fromkeys(stage for each in every for stage in each.stages)
+        self.stages = {
+            stage: _added_histograms([each.stages[stage] for each in every if stage in each.stages])
+            for stage in stages
+        }
+        self.dead_letters = _added_counters(each.dead_letters for each in every)
+        self.skips = _added_counters(each.skips for each in every)
+        self.translator = Counts.of(*(each.translator for each in every))
+        # They all learn of the same tables.
+        self.schemas = max(each.schemas for each in every)
+
+    def _find_positions(self, every: Sequence[Status]) -> None:
+        """What was told before a rebalance must not count twice: the process that got a partition last has
+        it.
+        """
+        in_turn = sorted(self.processes.items(), key=lambda item: item[1].status.assigned_at)
+        self.readers = {each: number for number, told in in_turn for each in told.status.partitions}
+        self.partitions: dict[Partition, Progress] = {
+            partition: self.processes[number].status.partitions[partition]
+            for partition, number in self.readers.items()
+        }
+        self.assigned_at = max(each.assigned_at for each in every)
+        # A process that commits must not hide one that does not, and one without records need not commit.
+        late = [each.last_commit for each in every if each.lag]
+        done = [each.last_commit for each in every if each.last_commit is not None]
+        if late:
+            self.last_commit = None if None in late else min(each for each in late if each is not None)
+        else:
+            self.last_commit = max(done, default=None)
+
+    def _join_errors(self, every: Sequence[Status]) -> None:
+        self.errors = _added_counters(each.errors for each in every)
+        joined: dict[tuple[str, str, str, str], Failure] = {}
+        for one in (failure for each in every for failure in each.last_errors):
+            key = (one.stage, one.code, one.place, one.message)
+            other = joined.get(key, Failure(*key, one.first, one.last, 0))
+            first, last = min(one.first, other.first), max(one.last, other.last)
+            joined[key] = Failure(*key, first, last, one.count + other.count)
+        newest = sorted(joined.values(), key=lambda failure: -failure.last)
+        self.last_errors = deque(newest, maxlen=LAST_ERRORS)
+
+
+def _joined_checks(statuses: Mapping[int, Status]) -> dict[str, Check]:
+    """Return each check as it is in all processes, with the details of those where it fails, or else of all;
+    which processes those are is told where they are not all.
+    """
+    found: dict[str, Check] = {}
+    for name in dict.fromkeys(name for status in statuses.values() for name in status.checks):
+        lines = {number: each.checks[name] for number, each in statuses.items() if name in each.checks}
+        failing = {number: each for number, each in lines.items() if not each.ok}
+        shown = failing or lines
+        details: dict[str, list[int]] = {}
+        for number, each in sorted(shown.items()):
+            details.setdefault(each.detail, []).append(number)
+        since = (min if failing else max)(each.since for each in shown.values())
+        found[name] = Check(not failing, _told_by(details, len(statuses)), since)
+    return found
+
+
+def _told_by(details: Mapping[str, Sequence[int]], processes: int) -> str:
+    told = []
+    for detail, numbers in details.items():
+        who = f"process{'es'[: 2 * (len(numbers) > 1)]} {', '.join(map(str, numbers))}"
+        told.append(detail if len(numbers) == processes else f"{who}: {detail}" if detail else "")
+    return "; ".join(filter(None, told))
+
+
+def _added_counters(counters: Iterable[Counter[Key]]) -> Counter[Key]:
+    total: Counter[Key] = Counter()
+    for each in counters:
+        total.update(each)
+    return total
+
+
+def _added_topics(topics: Iterable[Mapping[str, Traffic]]) -> dict[str, Traffic]:
+    total: dict[str, Traffic] = {}
+    for each in topics:
+        for topic, traffic in each.items():
+            total[topic] = _added((total.get(topic, Traffic()), traffic))
+    return total
+
+
+def _added(traffic: Iterable[Traffic]) -> Traffic:
+    every = list(traffic)
+    return Traffic(sum(each.records for each in every), sum(each.size for each in every))
+
+
+def _added_histograms(histograms: Sequence[Histogram]) -> Histogram:
+    total = Histogram(histograms[0].bounds)
+    total.counts = [sum(counts) for counts in zip(*(each.counts for each in histograms), strict=True)]
+    total.sum = sum(each.sum for each in histograms)
+    return total

@@ -1,0 +1,44 @@
+"""What a supervisor and a process of its own say to each other: objects, each behind its length, over a pair
+of sockets that nobody else holds. It ends when one of the two does, however that ends.
+
+A supervisor says once what the process is to do, its `Config`; from then on the process says how it is
+(`ProcessReport`), about once a second.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from asyncio import StreamReader
+from typing import Any, Final
+
+_LENGTH: Final = struct.Struct("!I")
+
+
+def packed(thing: object) -> bytes:
+    """Return the bytes that say this."""
+    data = pickle.dumps(thing)
+    return _LENGTH.pack(len(data)) + data
+
+
+async def receive(reader: StreamReader) -> Any:  # noqa: ANN401 - what the other one has sent
+    """Wait for what is said next. Raises asyncio.IncompleteReadError at the end, ConnectionError."""
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    return pickle.loads(await reader.readexactly(length))  # noqa: S301 - nobody else holds the sockets
+
+
+def receive_first(channel: socket.socket) -> Any:  # noqa: ANN401 - what the other one has sent
+    """The same before there is an event loop. Raises EOFError at the end."""
+    (length,) = _LENGTH.unpack(_exactly(channel, _LENGTH.size))
+    return pickle.loads(_exactly(channel, length))  # noqa: S301 - nobody else holds the sockets
+
+
+def _exactly(channel: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = channel.recv(size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data

@@ -1,0 +1,86 @@
+"""One of several processes of a relay: `python -m relay.service.processes.member NUMBER DESCRIPTOR`, as only
+`relay.service.processes.supervisor` calls it. DESCRIPTOR is that of its end of the channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Final
+
+from relay.errors import ServiceError
+from relay.logs import Log
+from relay.service.app import run_member
+from relay.service.observe.status import ProcessReport, Status
+from relay.service.processes.channel import packed, receive_first
+
+#: How often the supervisor is told how we are.
+TELL_SECONDS: Final = 1.0
+#: How long the last word may take.
+_LAST_WORD_SECONDS: Final = 1.0
+
+
+def main() -> None:
+    """Do what the supervisor says, and end with the exit status of `relay run`."""
+    number, descriptor = map(int, sys.argv[1:])
+    channel = socket.socket(fileno=descriptor)
+    try:
+        config = receive_first(channel)
+    except EOFError:
+        sys.exit(ServiceError.exit_status)
+    log = Log(process=number)
+    sys.exit(run_member(config, log, partial(_beside, channel, log)))
+
+
+@contextlib.asynccontextmanager
+async def _beside(
+    channel: socket.socket, log: Log, stop: asyncio.Event, status: Status
+) -> AsyncIterator[None]:
+    """Tell the supervisor how we are, and stop when it is gone."""
+    # The supervisor has blocked them until they are heeded.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+    reader, writer = await asyncio.open_connection(sock=channel)
+    tasks = [
+        asyncio.create_task(_stop_at_end(reader, stop, log)),
+        asyncio.create_task(_tell(writer, status)),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_LAST_WORD_SECONDS):
+                await _say(writer, status)
+        writer.close()
+
+
+async def _stop_at_end(reader: asyncio.StreamReader, stop: asyncio.Event, log: Log) -> None:
+    with contextlib.suppress(OSError):
+        await reader.read(1)
+    log.warning("supervisor.gone", message="the process that has started this one was killed: this one stops")
+    stop.set()
+
+
+async def _tell(writer: asyncio.StreamWriter, status: Status) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            await _say(writer, status)
+            await asyncio.sleep(TELL_SECONDS)
+
+
+async def _say(writer: asyncio.StreamWriter, status: Status) -> None:
+    writer.write(packed(ProcessReport(os.getpid(), status, gc.get_stats())))
+    await writer.drain()
+
+
+if __name__ == "__main__":
+    main()

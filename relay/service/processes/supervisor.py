@@ -1,0 +1,229 @@
+"""Starts the processes of a relay, passes signals on to them, shows their status as one, and ends them all
+when one of them ends.
+
+It reads and writes nothing itself, so its loop has always time for health and metrics. A supervisor that is
+killed closes its ends of the channels, at which its processes stop by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, Self
+
+from relay.config import Config
+from relay.errors import RelayError, ServiceError
+from relay.logs import Log, frames_of
+from relay.service.announcement import announce
+from relay.service.observe.http import serving
+from relay.service.observe.status import About, ProcessReport
+from relay.service.observe.together import TogetherStatus
+from relay.service.processes.channel import packed, receive
+
+DEFECT: Final = 1
+#: How much longer than its drain a process may take to disconnect and end, as an orchestrator is told.
+DISCONNECT_SECONDS: Final = 15.0
+#: How long a process must be without partitions until that is said.
+IDLE_SECONDS: Final = 10.0
+_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
+#: What a shell adds to the number of the signal that has ended a process.
+_ENDED_BY_SIGNAL: Final = 128
+
+
+def supervise(config: Config, log: Log | None = None) -> int:
+    """Run the relay in processes until SIGTERM or SIGINT, or until one of them ends. Return the exit status:
+    that of the first process that ended with another one than 0.
+    """
+    return asyncio.run(_supervise_until_signal(config, log or Log()))
+
+
+async def _supervise_until_signal(config: Config, log: Log) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        return await supervise_until(stop, config, log)
+    finally:
+        for number in _SIGNALS:
+            # One more signal while the interpreter ends must not change the exit status.
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
+
+
+async def supervise_until(stop: asyncio.Event, config: Config, log: Log) -> int:
+    """Run the relay in processes until `stop` is set, log what happens, and return the exit status."""
+    announce(config, log)
+    status = TogetherStatus(About.of(config))
+    crew = Crew(config, log, status)
+    try:
+        async with serving(config.http, status, log), crew:
+            await crew.work(stop)
+    except Exception as error:
+        return _failed(error, log)
+    if crew.exit_status == 0:
+        totals = status.totals
+        guessed = {"guessed_tables": status.guessed_tables} if status.guessed_tables else {}
+        read, written = totals.consumed.records, totals.produced.records
+        log.info("relay.stopped", records_read=read, records_written=written, **guessed)
+    return crew.exit_status
+
+
+def _failed(error: Exception, log: Log) -> int:
+    if isinstance(error, RelayError):
+        log.error("relay.failed", code=error.code, message=str(error))
+        return error.exit_status
+    log.error("relay.defect", kind=type(error).__name__, frames=frames_of(error))
+    return DEFECT
+
+
+class Crew:
+    """The processes, which run during its `async with` block at most. Entering raises ServiceError."""
+
+    def __init__(self, config: Config, log: Log, status: TogetherStatus) -> None:
+        self._config, self._log, self._status = config, log, status
+        self._processes: list[Process] = []
+        #: Of the first process that ended with another one than 0.
+        self.exit_status = 0
+
+    async def __aenter__(self) -> Self:
+        try:
+            for number, config in enumerate(self._config.of_processes):
+                process = await Process.start(number, config)
+                self._processes.append(process)
+                self._log.info("process.started", process=number, pid=process.pid)
+        except OSError as error:
+            self._kill()
+            why = f"process {len(self._processes)} cannot be started: {error.strerror}"
+            raise ServiceError(why) from error
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._kill()
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Wait until `stop` is set or a process ends; then stop all, and kill those that do not end in
+        time.
+        """
+        lives = [asyncio.create_task(self._life(each)) for each in self._processes]
+        asked, watch = asyncio.create_task(stop.wait()), asyncio.create_task(self._tell_idle())
+        await asyncio.wait([asked, *lives], return_when=asyncio.FIRST_COMPLETED)
+        for task in (asked, watch):
+            task.cancel()
+        self._log.info("relay.stopping")
+        self._status.stopping()
+        for process in self._processes:
+            process.stop()
+        seconds = self._config.delivery.drain_timeout_seconds + DISCONNECT_SECONDS
+        _, late = await asyncio.wait(lives, timeout=seconds)
+        if late:
+            self._log.error("processes.killed", seconds=seconds, pids=[str(pid) for pid in self._kill()])
+        await asyncio.gather(*lives)
+
+    async def _life(self, process: Process) -> None:
+        """Take what a process tells until it ends, and note how it has."""
+        number = process.number
+        async for report in process.reports():
+            self._status.told(number, report)
+        code = await process.ended()
+        self._status.ended(number)
+        status = code if code >= 0 else _ENDED_BY_SIGNAL - code
+        self.exit_status = self.exit_status or status
+        if status:
+            self._log.error("process.ended", process=number, pid=process.pid, status=status)
+        else:
+            self._log.info("process.ended", process=number, pid=process.pid, status=0)
+
+    async def _tell_idle(self) -> None:
+        """Say once which processes have nothing to do: for a moment that is so in every rebalance."""
+        idle: list[int] = []
+        while True:
+            await asyncio.sleep(IDLE_SECONDS)
+            before, idle = idle, self._status.idle
+            if idle and idle == before:
+                names = [str(number) for number in idle]
+                message = (
+                    "these processes have no partitions: lower processes in [delivery], or add partitions"
+                )
+                self._log.warning("processes.idle", processes=names, message=message)
+                return
+
+    def _kill(self) -> list[int]:
+        """Kill those that run; returns their ids."""
+        return [process.pid for process in self._processes if process.kill()]
+
+
+class Process:
+    """One process, as its supervisor sees it."""
+
+    def __init__(
+        self,
+        number: int,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self.number, self.pid = number, process.pid
+        self._process, self._reader, self._writer = process, reader, writer
+
+    @classmethod
+    async def start(cls, number: int, config: Config) -> Process:
+        """Start a process that does what the configuration says. Raises OSError."""
+        ours, theirs = socket.socketpair()
+        # As this process finds relay, without the folder that it was started in.
+        command = [sys.executable, "-P", "-m", "relay.service.processes.member", str(number)]
+        path = os.pathsep.join(filter(None, sys.path))
+        try:
+            with theirs, _blocked_signals():
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    str(theirs.fileno()),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=os.environ | {"PYTHONPATH": path},
+                )
+        except OSError:
+            ours.close()
+            raise
+        reader, writer = await asyncio.open_connection(sock=ours)
+        writer.write(packed(config))
+        return cls(number, process, reader, writer)
+
+    async def reports(self) -> AsyncIterator[ProcessReport]:
+        """Return what it tells, until it ends."""
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                yield await receive(self._reader)
+
+    async def ended(self) -> int:
+        """Wait for its end; returns its exit status, or the number of the signal that ended it, negative."""
+        status = await self._process.wait()
+        self._writer.close()
+        return status
+
+    def stop(self) -> None:
+        """Ask it to stop."""
+        if self._process.returncode is None:
+            self._process.terminate()
+
+    def kill(self) -> bool:
+        """Kill it, if it still runs; tells whether it did."""
+        if self._process.returncode is not None:
+            return False
+        self._process.kill()
+        return True
+
+
+@contextlib.contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Have a process that is started meanwhile keep signals back until it has said what becomes of them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

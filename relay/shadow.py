@@ -1,0 +1,59 @@
+"""Both ways at once: records that fit a template go the straight line as well, and the two must agree.
+
+For tests, and to look for the reason of a difference: it takes longer than either way alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from relay.errors import CodecError, RelayError
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.selection import kind_of
+from relay.translator import Translator
+
+
+class TemplatesDiffer(RelayError):
+    """A template gave something else than the straight line: a fault in relay. It quotes no value."""
+
+    code = "templates-differ"
+
+
+class ShadowTranslator(Translator):
+    """A translator whose templates are checked. What it gives is the straight line's."""
+
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Give the target's records, as a translator without templates does. Raises TemplatesDiffer."""
+        found = None if self._templates is None else self._templates.find(record, self.catalog)
+        if found is None:
+            return super().translate(record)
+        known = found[0]
+        uses = known.uses
+        by_template = super().translate(record)
+        if known.uses == uses:
+            return by_template
+        known.uses = uses
+        events, lossy = self.events, self.lossy
+        try:
+            straight = self._straight(record)
+        except CodecError as error:
+            raise TemplatesDiffer(f"{record.place}: the straight line refuses it: {error}") from error
+        if straight != by_template:
+            raise TemplatesDiffer(f"{record.place}: {_difference(straight, by_template)}")
+        counted = Counter(map(kind_of, known.events)), Counter(known.losses)
+        if (self.events - events, self.lossy - lossy) != counted:
+            raise TemplatesDiffer(f"{record.place}: other events or losses are counted")
+        return straight
+
+
+def _difference(straight: list[ProducerRecord], by_template: list[ProducerRecord]) -> str:
+    """Say which parts differ, without their values."""
+    if len(straight) != len(by_template):
+        return f"{len(by_template)} records in place of {len(straight)}"
+    parts = [
+        name
+        for ours, theirs in zip(by_template, straight, strict=True)
+        for name in ProducerRecord.__struct_fields__
+        if getattr(ours, name) != getattr(theirs, name)
+    ]
+    return "another " + ", ".join(dict.fromkeys(parts))

@@ -1,0 +1,250 @@
+"""Templates of one route: deriving them, keeping them, and finding the one that a record fits.
+
+Contract: `RouteTemplates.find` gives the target's key and value of a record that fits a template, with what
+is the same for all of them (`Known`). `RouteTemplates.learn` is told of records that went the straight line,
+and makes a template once a shape was met twice. Templates are a cache: nothing depends on them but time. They
+belong to one value of the catalogue, and are dropped with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.codec import AfterDdl, Payload, TracingDecoder
+from relay.codecs.losses import Lossy
+from relay.model import Event, RowChange, Rows
+from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
+from relay.templates.engine import Engine
+from relay.templates.ops import OFFSET, TIME_MS, Below, Marker, Template
+from relay.templates.tracing import Trace, TracedNumber, Untraceable
+
+#: How many shapes are counted before they have a template; then counting begins anew.
+_MOST_COUNTED: Final = 10_000
+#: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
+#: times as many have come.
+_SIGHT: Final = 2
+_PATIENCE: Final = 8
+
+Prepare = Callable[[list[Event]], list[Event]]
+Count = Callable[[list[Event], list[Lossy], int], None]
+Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Payload]]
+
+
+class Known:
+    """What is the same for all records that fit a template: the event without its values, what is lost of it,
+    the headers of its payload, and the DDL that it must follow. `uses`: how many records have fitted that are
+    not counted yet.
+    """
+
+    __slots__ = ("after", "events", "headers", "losses", "uses")
+
+    def __init__(
+        self, event: Event, losses: list[Lossy], headers: tuple[Header, ...], after: AfterDdl | None
+    ) -> None:
+        self.events, self.losses, self.headers, self.after = [event], losses, headers, after
+        self.uses = 0
+
+
+class Line(NamedTuple):
+    """The parts of a route's straight line."""
+
+    decoder: TracingDecoder
+    prepare: Prepare | None
+    encode: Encode
+
+
+class Form(NamedTuple):
+    """The target's messages. `most_bytes`: what key and value may have together; `lengths_at`: as a codec
+    says it.
+    """
+
+    most_bytes: int
+    lengths_at: tuple[int, int] | None
+
+
+class RouteTemplates:
+    """The templates of one route, by source topic.
+
+    `form` is the target's. `count`: what counts events and losses of so many records.
+    """
+
+    def __init__(self, engine: type[Engine], marker: Marker, line: Line, form: Form, count: Count) -> None:
+        self._engine, self._marker, self._form = engine, marker, form
+        self._decoder, self._prepare, self._encode = line
+        self._topics: dict[str, _TopicTemplates] = {}
+        self._catalog = Catalog()
+        self._last: _TopicTemplates | None = None
+        self._count = count
+        self._uses = 0
+
+    def find(
+        self, record: ConsumerRecord, catalog: Catalog
+    ) -> tuple[Known, bytes | None, bytes | None] | None:
+        """Return the target's key and value of a record that fits a template, and what is known of it.
+
+        The caller counts `Known.uses` if it takes them.
+        """
+        if catalog is not self._catalog:
+            self._drop(catalog)
+        topic = self._last
+        if topic is None or record.topic != topic.name:
+            topic = self._last = self._topics.get(record.topic)
+            if topic is None:
+                return None
+        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms)
+        if found is None:
+            return None
+        number, key, value = found
+        known = topic.known[number]
+        if known.after is not None and not known.after.allows(record):
+            return None
+        return known, key, value
+
+    def settle(self) -> None:
+        """Count the records that have fitted templates."""
+        for topic in self._topics.values():
+            for known in topic.known.values():
+                self._count_uses(known)
+
+    def _count_uses(self, known: Known) -> None:
+        if known.uses:
+            self._uses += known.uses
+            self._count(known.events, known.losses, known.uses)
+            known.uses = 0
+
+    @property
+    def uses(self) -> int:
+        """How many records have fitted templates."""
+        self.settle()
+        return self._uses
+
+    def _drop(self, catalog: Catalog) -> None:
+        """Forget all templates: the definitions have changed."""
+        self.settle()
+        self._catalog, self._last = catalog, None
+        self._topics.clear()
+
+    def learn(self, record: ConsumerRecord, event: Event, out: ProducerRecord, losses: list[Lossy]) -> None:
+        """Learn from a record that fitted no template, was this event, and became this one record."""
+        if not isinstance(event, RowChange) or out.blobs:
+            return
+        topic = self._topics.get(record.topic)
+        if topic is None:
+            topic = self._topics[record.topic] = _TopicTemplates(record.topic, self._engine(self._marker))
+        marked = _marked(self._marker, record)
+        if marked is None or not topic.is_due(marked):
+            return
+        known = self._added(topic.engine, record, event, out, losses)
+        topic.note(marked, is_made=known is not None)
+        if known is not None:
+            number, made = known
+            if number in topic.known:
+                self._count_uses(topic.known[number])
+            topic.known[number] = made
+
+    def _added(
+        self,
+        engine: Engine,
+        record: ConsumerRecord,
+        change: RowChange,
+        out: ProducerRecord,
+        losses: list[Lossy],
+    ) -> tuple[int, Known] | None:
+        """Add the template of a record's shape; None if there is none."""
+        try:
+            template, headers, after = self._derived(record, change, losses)
+            number = engine.add(template)
+        except Exception:
+            return None
+        if not _fits(engine, record, (number, out.key, out.value)):
+            engine.remove(number)
+            return None
+        return number, Known(msgspec.structs.replace(change, images=_NO_ROWS), losses, headers, after)
+
+    def _derived(
+        self, record: ConsumerRecord, change: RowChange, losses: list[Lossy]
+    ) -> tuple[Template, tuple[Header, ...], AfterDdl | None]:
+        """Return the template of a record's shape, and what `Known` has of it. Raises Untraceable, and what
+        an encoder raises.
+        """
+        trace = Trace()
+        message = self._decoder.traced(record, change, self._catalog, trace)
+        events: list[Event] = [message.change]
+        if self._prepare is not None:
+            events = self._prepare(events)
+        numbered = msgspec.structs.replace(
+            record,
+            partition=_Nowhere(trace, OFFSET, record.partition),
+            offset=TracedNumber(trace, OFFSET, record.offset),
+            timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
+        )
+        lost: list[Lossy] = []
+        payloads = list(self._encode(events, numbered, lost))
+        if len(payloads) != 1 or payloads[0].blobs or losses[len(losses) - len(lost) :] != lost:
+            raise Untraceable
+        lengths_at = self._form.lengths_at or (None, None)
+        parts = zip((payloads[0].key, payloads[0].value), lengths_at, strict=True)
+        key, value = [None if text is None else trace.target_ops(text, at) for text, at in parts]
+        trace.check_marks()
+        template = Template(
+            message.key,
+            message.value,
+            (*dict.fromkeys(trace.conditions), Below(TIME_MS, TIME_END_MS)),
+            key,
+            value,
+            self._form.most_bytes,
+        )
+        return template, payloads[0].headers, message.after
+
+
+class _Nowhere(TracedNumber):
+    """The partition of a record: a template is for all of them."""
+
+    __slots__ = ()
+
+    def op(self) -> Any:  # noqa: ANN401 - there is none
+        raise Untraceable
+
+
+class _TopicTemplates:
+    """The templates of a source topic's messages, and how often shapes without one were met."""
+
+    def __init__(self, name: str, engine: Engine) -> None:
+        self.name, self.engine, self.translate = name, engine, engine.translate
+        self.known: dict[int, Known] = {}
+        #: By the text at the marker: how many messages fitted no template, and which one is to be the next.
+        self._met: dict[bytes, tuple[int, int]] = {}
+
+    def is_due(self, marked: bytes) -> bool:
+        """Count a message that fitted no template; whether to derive one of it."""
+        if len(self._met) >= _MOST_COUNTED:
+            self._met.clear()
+        met, due = self._met.get(marked, (0, _SIGHT))
+        self._met[marked] = met + 1, due
+        return met + 1 >= due
+
+    def note(self, marked: bytes, *, is_made: bool) -> None:
+        """Note whether a template was made of a message."""
+        met, _ = self._met[marked]
+        self._met[marked] = met, met + 1 if is_made else met * _PATIENCE
+
+
+def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
+    text = record.key if marker.part == "key" else record.value
+    if text is None:
+        return None
+    start = text.find(marker.start)
+    end = text.find(marker.end, start + len(marker.start))
+    return None if start < 0 or end < 0 else text[start:end]
+
+
+def _fits(engine: Engine, record: ConsumerRecord, expected: tuple[int, bytes | None, bytes | None]) -> bool:
+    found = engine.translate(record.key, record.value, record.offset, record.timestamp_ms)
+    return found == expected
+
+
+_NO_ROWS: Final = Rows(None, None)

@@ -1,0 +1,52 @@
+"""RELAY_KERNEL=shadow compares what templates give with the straight line, counts too."""
+
+from __future__ import annotations
+
+import pytest
+from support import CANAL, TICDC, captured
+
+from relay import ProducerRecord
+from relay.shadow import ShadowTranslator, TemplatesDiffer
+from relay.templates.engine import Translation
+from relay.templates.interpreter import Interpreter
+from relay.templates.ops import Template
+from relay.translator import Translator
+
+RECORDS = captured("ticdc/canal-json/09_dml")
+
+
+class Wrong(Interpreter):
+    """An engine that gives another value, but not while it is asked whether a template is right."""
+
+    def __init__(self, marker: object) -> None:
+        super().__init__(marker)  # type: ignore[arg-type]
+        self._is_new = False
+
+    def add(self, template: Template) -> int:
+        self._is_new = True
+        return super().add(template)
+
+    def translate(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+    ) -> Translation | None:
+        found = super().translate(key, value, offset, time_ms)
+        if found is None or self._is_new:
+            self._is_new = False
+            return found
+        return found[0], found[1], b"{}"
+
+
+def translated(translator: Translator) -> list[ProducerRecord]:
+    return [out for _ in range(3) for record in RECORDS for out in translator.translate(record)]
+
+
+def test_what_agrees_is_counted_once() -> None:
+    plain, shadow = Translator(TICDC, CANAL), ShadowTranslator(TICDC, CANAL, engine=Interpreter)
+    assert translated(shadow) == translated(plain)
+    assert shadow.events == plain.events
+    assert shadow.lossy == plain.lossy
+
+
+def test_a_difference_is_told() -> None:
+    with pytest.raises(TemplatesDiffer, match="another value"):
+        translated(ShadowTranslator(TICDC, CANAL, engine=Wrong))

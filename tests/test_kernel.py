@@ -1,0 +1,120 @@
+"""Which engine `RELAY_KERNEL` chooses, what is said of the kernel, and numbers that stand in two places."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from engine_support import needs_kernel
+
+from relay import kernel
+from relay.errors import ConfigError
+from relay.kernel import INTERFACE, Mode
+from relay.templates.engine import MOST_TRIED
+from relay.templates.interpreter import Interpreter
+
+ROOT = Path(__file__).parents[1]
+NAME = "relay_cdc_kernel"
+
+
+class Native(Interpreter):
+    """Stands for the kernel's engine."""
+
+
+@pytest.fixture(autouse=True)
+def look_again() -> Iterator[None]:
+    """The kernel is looked for once in a process, and here for each test."""
+    kernel.installed.cache_clear()
+    yield
+    kernel.installed.cache_clear()
+
+
+def install(monkeypatch: pytest.MonkeyPatch, interface: int = INTERFACE) -> None:
+    module: Any = ModuleType(NAME)
+    module.__version__, module.INTERFACE, module.Kernel = "9.9", interface, Native
+    monkeypatch.setitem(sys.modules, NAME, module)
+
+
+def remove(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, NAME, raising=False)
+
+
+def test_modes() -> None:
+    assert kernel.mode({}) is Mode.AUTO
+    assert kernel.mode({"RELAY_KERNEL": ""}) is Mode.AUTO
+    assert [kernel.mode({"RELAY_KERNEL": name}) for name in ("auto", "off", "python", "shadow")] == list(Mode)
+    assert [mode.is_shadow for mode in Mode] == [False, False, False, True]
+
+
+def test_a_mode_that_there_is_not() -> None:
+    with pytest.raises(
+        ConfigError, match=r"RELAY_KERNEL: 'on' is no mode of the kernel \(it is one of auto, off"
+    ):
+        kernel.mode({"RELAY_KERNEL": "on"})
+
+
+def test_engines_with_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    engines = {mode: kernel.engine(mode) for mode in Mode}
+    assert engines == {Mode.AUTO: Native, Mode.OFF: None, Mode.PYTHON: Interpreter, Mode.SHADOW: Native}
+    assert kernel.installed().said == "relay-cdc-kernel 9.9"
+
+
+def test_engines_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove(monkeypatch)
+    assert kernel.installed() == (None, None, "")
+    engines = {mode: kernel.engine(mode) for mode in Mode}
+    assert engines == {Mode.AUTO: None, Mode.OFF: None, Mode.PYTHON: Interpreter, Mode.SHADOW: Interpreter}
+    assert "is not installed" in kernel.installed().said
+
+
+def test_a_kernel_of_another_relay(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, INTERFACE + 1)
+    assert kernel.engine(Mode.AUTO) is None
+    assert kernel.installed().version == "9.9"
+    assert kernel.installed().said.startswith(
+        f"relay-cdc-kernel 9.9 is not used: it has interface {INTERFACE + 1}, and this relay needs {INTERFACE} ("
+    )
+
+
+def test_a_kernel_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / f"{NAME}.py").write_text("raise ImportError('GLIBC_2.99 is missing')", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, NAME, raising=False)
+    assert kernel.engine(Mode.AUTO) is None
+    assert kernel.installed().said == (
+        "relay-cdc-kernel cannot be loaded and is not used: GLIBC_2.99 is missing"
+    )
+
+
+@needs_kernel
+def test_the_kernel_is_loaded() -> None:
+    assert kernel.installed().problem == ""
+    assert kernel.engine(Mode.AUTO) is not None
+
+
+def project(folder: str) -> dict[str, Any]:
+    found: dict[str, dict[str, Any]] = tomllib.loads(
+        (ROOT / folder / "pyproject.toml").read_text(encoding="utf-8")
+    )
+    return found["project"]
+
+
+def test_relay_and_its_kernel_have_one_version() -> None:
+    relay, native = project("."), project("kernel")
+    crate = tomllib.loads((ROOT / "kernel/Cargo.toml").read_text(encoding="utf-8"))["package"]
+    assert relay["version"] == native["version"] == crate["version"]
+    assert relay["optional-dependencies"]["fast"] == [f"{native['name']}=={relay['version']}"]
+
+
+def test_relay_and_its_kernel_have_the_same_numbers() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "kernel/src").glob("*.rs"))
+    numbers = dict(re.findall(r"const (INTERFACE|MOST_TRIED): \w+ = (\d+);", sources))
+    assert numbers == {"INTERFACE": str(INTERFACE), "MOST_TRIED": str(MOST_TRIED)}
