@@ -14,7 +14,7 @@ mod temporal;
 mod text;
 
 use crate::json::{self, LongEscapes};
-use crate::token::{Kind, Token};
+use crate::token::{Escapes, Kind, Token};
 use binary::padded;
 use members::{LabelReader, LabelWriter};
 use text::Text;
@@ -362,11 +362,94 @@ impl Write {
     }
 }
 
+/// Read a token that is not null, and print it.
+pub fn convert(
+    read: Option<&Read>,
+    write: Option<&Write>,
+    token: &Token<'_>,
+    how: LongEscapes,
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    if let Some(done) = digits_that_stay(read, write, token, out) {
+        return done;
+    }
+    if token.kind == Kind::Text && token.escapes == Escapes::None {
+        if let Some(done) = text_that_stays(read, write, token.inside(), how, out) {
+            return done;
+        }
+    }
+    let value = match read {
+        Some(read) => read.read(token)?,
+        None => parsed(token)?,
+    };
+    match write {
+        Some(write) => write.print(value, how, out),
+        None => print(&value, how, out),
+    }
+}
+
+/// Print an integer that stays as it is, in quotes or without; None for other conversions.
+fn digits_that_stay(
+    read: Option<&Read>,
+    write: Option<&Write>,
+    token: &Token<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Option<()>> {
+    let digits = match (read, token.kind) {
+        (Some(Read::Int64), Kind::Integer) => token.text,
+        (Some(Read::IntegerText), Kind::Text) if token.escapes == Escapes::None => token.inside(),
+        _ => return None,
+    };
+    let is_text = match write {
+        None | Some(Write::Int64) => false,
+        Some(Write::Digits) => true,
+        _ => return None,
+    };
+    if !json::is_integer(digits) {
+        return Some(None);
+    }
+    if is_text {
+        print_plain(digits, out);
+    } else {
+        out.extend_from_slice(digits);
+    }
+    Some(Some(()))
+}
+
+/// Print a text that reading does not change; None for reads that may.
+fn text_that_stays(
+    read: Option<&Read>,
+    write: Option<&Write>,
+    text: &[u8],
+    how: LongEscapes,
+    out: &mut Vec<u8>,
+) -> Option<Option<()>> {
+    let fits = match read {
+        None => true,
+        Some(Read::Date) => temporal::is_date(text),
+        Some(Read::Datetime) => temporal::is_datetime(text),
+        Some(Read::Time) => temporal::is_time(text),
+        Some(Read::JsonOrNull) if !text.is_empty() => true,
+        Some(Read::DecimalText(scale)) if decimals::is_text(text, *scale) => {
+            return Some(write.and_then(|write| write.decimal(text, out)));
+        }
+        _ => return None,
+    };
+    Some(match write {
+        _ if !fits => None,
+        Some(write) => write.text(text, how, out),
+        None => {
+            print_plain(text, out);
+            Some(())
+        }
+    })
+}
+
 // ---------------------------------------------------------------- reading
 
 impl Read {
     /// The canonical value of a token that is not null.
-    pub fn read<'a>(&'a self, token: &Token<'a>) -> Option<Value<'a>> {
+    fn read<'a>(&'a self, token: &Token<'a>) -> Option<Value<'a>> {
         match token.kind {
             Kind::Text => self.text(json::meaning(token)?.into()),
             Kind::Integer | Kind::Number => self.number(token),
@@ -509,7 +592,7 @@ fn print_plain(text: &[u8], out: &mut Vec<u8>) {
 
 impl Write {
     /// Print a canonical value as one JSON token.
-    pub fn print(&self, value: Value<'_>, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
+    fn print(&self, value: Value<'_>, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
         match value {
             Value::Integer(number) => self.integer(number, how, out),
             Value::Float(value) => self.float(value, out),
@@ -673,7 +756,7 @@ fn divided(number: i128, by: i128) -> Option<i128> {
 }
 
 /// What a token means that nothing reads; it is not null.
-pub fn parsed<'a>(token: &Token<'a>) -> Option<Value<'a>> {
+fn parsed<'a>(token: &Token<'a>) -> Option<Value<'a>> {
     Some(match token.kind {
         Kind::Integer => Value::Integer(json::integer(token.text)?),
         Kind::Number => Value::Float(json::float(token.text)?),
@@ -684,12 +767,13 @@ pub fn parsed<'a>(token: &Token<'a>) -> Option<Value<'a>> {
 }
 
 /// Print a value as msgspec does.
-pub fn print(value: &Value<'_>, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
+fn print(value: &Value<'_>, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
     match value {
         Value::Boolean(true) => out.extend_from_slice(b"true"),
         Value::Boolean(false) => out.extend_from_slice(b"false"),
         Value::Integer(integer) => json::print_integer(*integer, out)?,
         Value::Float(float) => json::print_float(*float, out),
+        Value::Text(Text::Inline(text)) => print_plain(text, out),
         Value::Text(text) => json::print_text(text, how, out),
         Value::Bytes(bytes) => binary::print_base64(bytes, out),
         Value::Decimal(_) => return None,

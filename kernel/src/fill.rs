@@ -165,12 +165,5 @@ fn print(token: &Token<'_>, how: &How, out: &mut Vec<u8>) -> Option<()> {
         out.extend_from_slice(token.text);
         return Some(());
     }
-    let value = match &how.read {
-        Some(read) => read.read(token)?,
-        None => conversions::parsed(token)?,
-    };
-    match &how.write {
-        Some(write) => write.print(value, escapes, out),
-        None => conversions::print(&value, escapes, out),
-    }
+    conversions::convert(how.read.as_ref(), how.write.as_ref(), token, escapes, out)
 }

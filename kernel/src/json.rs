@@ -70,6 +70,15 @@ fn at_least_one(count: usize) -> Option<usize> {
     (count > 0).then_some(count)
 }
 
+/// So many digits 64 bits hold, whatever they are.
+const SURE_DIGITS: usize = 19;
+
+/// Whether a text is an integer as messages have it.
+pub fn is_integer(text: &[u8]) -> bool {
+    let few = text.len() < SURE_DIGITS && text.first().is_some_and(|&byte| byte != b'0');
+    (few && text.iter().all(u8::is_ascii_digit)) || integer(text).is_some()
+}
+
 /// The value of an integer as messages have it: no `-0`, no zeros before it, from -2^63 to 2^64 - 1.
 pub fn integer(text: &[u8]) -> Option<i128> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
@@ -77,13 +86,14 @@ pub fn integer(text: &[u8]) -> Option<i128> {
     if digits.is_empty() || digits.len() > 20 || (digits[0] == b'0' && text.len() > 1) {
         return None;
     }
-    let mut value: u64 = 0;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let (sure, rest) = digits.split_at(digits.len().min(SURE_DIGITS));
+    let add = |value: u64, byte: &u8| value * 10 + u64::from(byte & 15);
+    let mut value = sure.iter().fold(0, add);
+    for byte in rest {
+        value = value.checked_mul(10)?.checked_add(u64::from(byte & 15))?;
     }
     let value = if negative { -i128::from(value) } else { i128::from(value) };
     is_64_bits(value).then_some(value)

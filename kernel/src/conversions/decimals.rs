@@ -57,6 +57,25 @@ fn parts(text: &[u8]) -> Option<Parts<'_>> {
     })
 }
 
+/// Whether a text is a decimal with at least so many digits behind its point.
+pub fn is_text(text: &[u8], scale: usize) -> bool {
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    let (whole, rest) = split_digits(unsigned);
+    let is_whole = match whole {
+        [] => false,
+        [first, more @ ..] => (more.is_empty() || *first != b'0') && more.len() < MOST_WHOLE,
+    };
+    is_whole
+        && match rest {
+            [] => scale == 0,
+            [b'.', fraction @ ..] => {
+                let is_one = (1..=MOST_FRACTION).contains(&fraction.len()) && fraction.len() >= scale;
+                is_one && fraction.iter().all(u8::is_ascii_digit)
+            }
+            _ => false,
+        }
+}
+
 /// A decimal of digits without an exponent, with at least so many behind its point.
 pub fn of_text(text: Text<'_>, scale: usize) -> Option<Text<'_>> {
     let Parts { negative, whole, fraction, exponent } = parts(&text)?;
@@ -68,7 +87,7 @@ pub fn of_text(text: Text<'_>, scale: usize) -> Option<Text<'_>> {
         // ZEROFILL, which has no sign.
         let mut plain = Short::new();
         plain.push(text.get(zeros..).filter(|_| !negative)?)?;
-        return of_text(Text::Short(plain), scale);
+        return of_text(Text::from(plain), scale);
     }
     let missing = scale.saturating_sub(fraction.len());
     if missing == 0 {
@@ -80,7 +99,7 @@ pub fn of_text(text: Text<'_>, scale: usize) -> Option<Text<'_>> {
         longer.push(b".")?;
     }
     longer.fill(b'0', missing)?;
-    Some(Text::Short(longer))
+    Some(Text::from(longer))
 }
 
 /// A decimal of a JSON number, which may have an exponent. `zeros`: whether zeros beyond the scale are left
@@ -98,7 +117,7 @@ pub fn of_number<'a>(text: &'a [u8], scale: Option<usize>, zeros: bool) -> Optio
     if zero && zeros {
         let mut plain = Short::new();
         plain.push(b"0")?;
-        return of_text(Text::Short(plain), least);
+        return of_text(Text::from(plain), least);
     }
     // How many digits stand behind the point; below 0 zeros are missing before it.
     let mut behind = fraction.len() as i32 - exponent;
@@ -134,7 +153,7 @@ pub fn of_number<'a>(text: &'a [u8], scale: Option<usize>, zeros: bool) -> Optio
         plain.fill(b'0', behind - digits.len())?;
         plain.push(digits)?;
     }
-    of_text(Text::Short(plain), least)
+    of_text(Text::from(plain), least)
 }
 
 /// How many digits stand before the point.
@@ -249,7 +268,7 @@ pub fn of_bytes<'a>(bytes: &[u8], scale: usize) -> Option<Text<'a>> {
             decimal.push(fraction)?;
         }
     }
-    Some(Text::Short(decimal))
+    Some(Text::from(decimal))
 }
 
 /// The least bytes of a decimal's unscaled number, the highest first. None if it has more digits than the

@@ -12,7 +12,7 @@ const EXACT: f64 = 9007199254740992.0;
 const FLOAT_DIGITS: usize = 9;
 const SURE_FLOAT_DIGITS: usize = 6;
 
-/// The shortest digits of a number: `0.digits` times ten to the power of `point`. Zero has none.
+/// The shortest digits of a number that is not 0: `0.digits` times ten to the power of `point`.
 struct Digits {
     negative: bool,
     digits: [u8; 20],
@@ -135,14 +135,14 @@ pub fn float_of_text(text: &[u8]) -> Option<f64> {
 
 // ---------------------------------------------------------------- writing
 
-/// Digits without an exponent; of whole numbers with `end` behind them.
-fn positional(digits: &Digits, end: &[u8], out: &mut Vec<u8>) {
+/// Digits without an exponent.
+fn positional(digits: &Digits, out: &mut Vec<u8>) {
     if digits.negative {
         out.push(b'-');
     }
     let all = digits.as_slice();
     match usize::try_from(digits.point) {
-        Ok(0) | Err(_) if !all.is_empty() => {
+        Ok(0) | Err(_) => {
             out.extend_from_slice(b"0.");
             out.resize(out.len() + digits.point.unsigned_abs() as usize, b'0');
             out.extend_from_slice(all);
@@ -153,13 +153,8 @@ fn positional(digits: &Digits, end: &[u8], out: &mut Vec<u8>) {
             out.extend_from_slice(&all[point..]);
         }
         _ => {
-            if all.is_empty() {
-                out.push(b'0');
-            } else {
-                out.extend_from_slice(all);
-                out.resize(out.len() + digits.point as usize - all.len(), b'0');
-            }
-            out.extend_from_slice(end);
+            out.extend_from_slice(all);
+            out.resize(out.len() + digits.point as usize - all.len(), b'0');
         }
     }
 }
@@ -191,13 +186,30 @@ fn scientific(digits: &Digits, fraction: &[u8], letter: &[u8], least: usize, out
     out.extend_from_slice(itoa::Buffer::new().format(size).as_bytes());
 }
 
+/// Numbers that every notation but an exponent's prints with these digits, and the end of whole ones apart.
+fn is_plain(value: f64) -> bool {
+    (1e-5..1e16).contains(&value.abs()) || value == 0.0
+}
+
+/// Print a number that is plain, a whole one with `.0` or without.
+fn print_plain(value: f64, keeps_point: bool, out: &mut Vec<u8>) {
+    let mut buffer = ryu::Buffer::new();
+    let text = buffer.format_finite(value).as_bytes();
+    let whole = if keeps_point { None } else { text.strip_suffix(b".0") };
+    out.extend_from_slice(whole.unwrap_or(text));
+}
+
 /// Go's notation in text: no exponent, no `.0`.
 pub fn print_go_text(value: f64, out: &mut Vec<u8>) -> Option<()> {
     if !value.is_finite() {
         return None;
     }
     out.push(b'"');
-    positional(&shortest(value), b"", out);
+    if is_plain(value) {
+        print_plain(value, false, out);
+    } else {
+        positional(&shortest(value), out);
+    }
     out.push(b'"');
     Some(())
 }
@@ -210,11 +222,10 @@ pub fn print_java_text(value: f64, least: f64, out: &mut Vec<u8>) -> Option<()> 
         return None;
     }
     out.push(b'"');
-    let digits = shortest(value);
     if value == 0.0 || (0.001..10_000_000.0).contains(&size) {
-        positional(&digits, b".0", out);
+        print_plain(value, true, out);
     } else {
-        scientific(&digits, b".0", b"E", 1, out);
+        scientific(&shortest(value), b".0", b"E", 1, out);
     }
     out.push(b'"');
     Some(())
@@ -235,11 +246,12 @@ pub fn print_go_number(value: f64, out: &mut Vec<u8>) -> Option<()> {
         }
         return json::print_integer(value as i128, out);
     }
-    let digits = shortest(value);
-    if (1e-6..1e21).contains(&size) {
-        positional(&digits, b"", out);
+    if is_plain(value) {
+        print_plain(value, false, out);
+    } else if (1e-6..1e21).contains(&size) {
+        positional(&shortest(value), out);
     } else {
-        scientific(&digits, b"", b"e", 2, out);
+        scientific(&shortest(value), b"", b"e", 2, out);
     }
     Some(())
 }

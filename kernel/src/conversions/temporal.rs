@@ -20,14 +20,37 @@ const PLACES: [u32; 7] = [1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
 
 // ---------------------------------------------------------------- forms
 
-fn has_form(text: &[u8], form: &[u8]) -> bool {
-    text.len() == form.len()
-        && text.iter().zip(form).all(|(byte, like)| match like {
-            b'0' => byte.is_ascii_digit(),
-            b'5' => matches!(byte, b'0'..=b'5'),
-            _ => byte == like,
-        })
+/// What a text has to look like: by byte, the least one and how far it may be above that.
+struct Form<const N: usize> {
+    least: [u8; N],
+    above: [u8; N],
 }
+
+impl<const N: usize> Form<N> {
+    /// `0` stands for any digit, `5` for one up to it, all else for itself.
+    const fn new(like: &[u8; N]) -> Self {
+        let (mut least, mut above, mut at) = (*like, [0; N], 0);
+        while at < N {
+            if like[at].is_ascii_digit() {
+                least[at] = b'0';
+                above[at] = if like[at] == b'5' { 5 } else { 9 };
+            }
+            at += 1;
+        }
+        Self { least, above }
+    }
+
+    #[inline]
+    fn fits(&self, text: &[u8]) -> bool {
+        let Ok(text) = <&[u8; N]>::try_from(text) else { return false };
+        let bounds = self.least.iter().zip(&self.above);
+        text.iter().zip(bounds).all(|(byte, (least, above))| byte.wrapping_sub(*least) <= *above)
+    }
+}
+
+static DATE_FORM: Form<DATE> = Form::new(b"0000-00-00");
+static WHOLE_FORM: Form<WHOLE> = Form::new(b"0000-00-00 00:00:00");
+static CLOCK_FORM: Form<6> = Form::new(b":50:50");
 
 /// How many digits a fraction has, which may not be there.
 fn fraction_digits(text: &[u8]) -> Option<usize> {
@@ -42,12 +65,12 @@ fn fraction_digits(text: &[u8]) -> Option<usize> {
 }
 
 pub fn is_date(text: &[u8]) -> bool {
-    has_form(text, b"0000-00-00")
+    DATE_FORM.fits(text)
 }
 
 pub fn is_datetime(text: &[u8]) -> bool {
     let Some((whole, fraction)) = text.split_at_checked(WHOLE) else { return false };
-    has_form(whole, b"0000-00-00 00:00:00") && fraction_digits(fraction).is_some()
+    WHOLE_FORM.fits(whole) && fraction_digits(fraction).is_some()
 }
 
 pub fn is_time(text: &[u8]) -> bool {
@@ -55,7 +78,7 @@ pub fn is_time(text: &[u8]) -> bool {
     let hours = if digits.get(2) == Some(&b':') { 2 } else { 3 };
     let Some((hours, clock)) = digits.split_at_checked(hours) else { return false };
     let Some((clock, fraction)) = clock.split_at_checked(6) else { return false };
-    hours.iter().all(u8::is_ascii_digit) && has_form(clock, b":50:50") && fraction_digits(fraction).is_some()
+    hours.iter().all(u8::is_ascii_digit) && CLOCK_FORM.fits(clock) && fraction_digits(fraction).is_some()
 }
 
 /// A DATETIME of text with a `T` in it.
@@ -67,7 +90,7 @@ pub fn of_iso(text: Text<'_>) -> Option<Text<'_>> {
     plain.push(&text[..DATE])?;
     plain.push(b" ")?;
     plain.push(&text[DATE + 1..])?;
-    is_datetime(&plain).then_some(Text::Short(plain))
+    is_datetime(&plain).then_some(Text::from(plain))
 }
 
 /// A DATETIME with at least so many digits behind the point.
@@ -82,7 +105,7 @@ pub fn with_digits(text: Text<'_>, digits: usize) -> Option<Text<'_>> {
         longer.push(b".")?;
     }
     longer.fill(b'0', digits - given)?;
-    Some(Text::Short(longer))
+    Some(Text::from(longer))
 }
 
 // ---------------------------------------------------------------- the calendar
@@ -141,7 +164,7 @@ fn push_date(days: i128, text: &mut Short) -> Option<()> {
 pub fn date_text<'a>(days: i128) -> Option<Text<'a>> {
     let mut text = Short::new();
     push_date(days, &mut text)?;
-    Some(Text::Short(text))
+    Some(Text::from(text))
 }
 
 /// Microseconds of a fraction such as `.123`, which may be empty.
@@ -218,7 +241,7 @@ pub fn datetime_text<'a>(micros: i128, digits: Option<usize>) -> Option<Text<'a>
     text.push(b":")?;
     push_clock(seconds, &mut text)?;
     push_fraction(part, digits, &mut text)?;
-    Some(Text::Short(text))
+    Some(Text::from(text))
 }
 
 /// The TIME of so many microseconds.
@@ -237,7 +260,7 @@ pub fn time_text<'a>(micros: i128, digits: Option<usize>) -> Option<Text<'a>> {
     text.push(b":")?;
     push_clock(seconds, &mut text)?;
     push_fraction(part, digits, &mut text)?;
-    Some(Text::Short(text))
+    Some(Text::from(text))
 }
 
 /// The same of a count that may be a little below the smallest TIME.
@@ -279,7 +302,7 @@ pub fn of_iso_timestamp(iso: &[u8], digits: Option<usize>) -> Option<Text<'_>> {
     if given > 0 || digits.unwrap_or(0) > 0 {
         push_fraction(fraction_micros(fraction), Some(digits.unwrap_or(given)), &mut moved)?;
     }
-    Some(Text::Short(moved))
+    Some(Text::from(moved))
 }
 
 fn zero_timestamp<'a>(digits: Option<usize>) -> Option<Text<'a>> {
@@ -289,7 +312,7 @@ fn zero_timestamp<'a>(digits: Option<usize>) -> Option<Text<'a>> {
         text.push(b".")?;
         text.fill(b'0', digits)?;
     }
-    Some(Text::Short(text))
+    Some(Text::from(text))
 }
 
 /// Whether a text is the zero TIMESTAMP, with zeros behind its point, too.

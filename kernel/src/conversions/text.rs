@@ -8,7 +8,7 @@ use std::ops::Deref;
 #[derive(Clone)]
 pub enum Text<'a> {
     Borrowed(&'a [u8]),
-    Short(Short),
+    Inline(Inline),
     Owned(Vec<u8>),
 }
 
@@ -18,7 +18,7 @@ impl Deref for Text<'_> {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Borrowed(text) => text,
-            Self::Short(short) => short,
+            Self::Inline(text) => text,
             Self::Owned(text) => text,
         }
     }
@@ -39,11 +39,39 @@ impl fmt::Debug for Text<'_> {
     }
 }
 
-/// What fits here: every DECIMAL, date and time, and what a float is.
+/// What a value holds itself, so that it stays small: every date and time, most of DECIMAL.
+const INLINE: usize = 39;
+
+/// A text in the value itself.
+#[derive(Clone)]
+pub struct Inline {
+    length: u8,
+    bytes: [u8; INLINE],
+}
+
+impl Deref for Inline {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl From<Short> for Text<'_> {
+    fn from(text: Short) -> Self {
+        match text.bytes.first_chunk() {
+            Some(bytes) if text.length <= INLINE => {
+                Self::Inline(Inline { length: text.length as u8, bytes: *bytes })
+            }
+            _ => Self::Owned(text.to_vec()),
+        }
+    }
+}
+
+/// What fits into a text that is being made: every DECIMAL, date and time.
 const ROOM: usize = 110;
 
-/// A short text without a place of its own.
-#[derive(Clone)]
+/// A short text that is being made.
 pub struct Short {
     length: usize,
     bytes: [u8; ROOM],
