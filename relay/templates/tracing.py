@@ -10,7 +10,7 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -79,11 +79,12 @@ class Trace:
         sized = Sized(_LENGTH_BYTES, self._unframed_ops(rest))
         return (Constant(text[:length_at]), sized) if length_at else (sized,)
 
-    def check_marks(self) -> None:
+    def check_marks(self, others: Iterable[bytes | None]) -> None:
         """Raise Untraceable if what a mark stands for was found in no text: then one was changed after it was
-        printed. A text that was left out has nothing that others lack.
+        printed. A text that was left out has nothing that others lack. `others`: texts without ops, which
+        must have no mark.
         """
-        if not self._found.issuperset(self._marked):
+        if not self._found.issuperset(self._marked) or any(map(_MARK.search, filter(None, others))):
             raise Untraceable
 
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
