@@ -20,7 +20,7 @@ from relay.model import Event, RowChange, Rows
 from relay.records import ConsumerRecord, Header, ProducerRecord
 from relay.templates.engine import Engine
 from relay.templates.ops import OFFSET, TIME_MS, Marker, Template
-from relay.templates.tracing import Trace, Traced, TracedNumber, Untraceable
+from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
@@ -131,7 +131,7 @@ class RouteTemplates:
             events = self._prepare(events)
         numbered = msgspec.structs.replace(
             record,
-            partition=_Partition(trace),
+            partition=trace.refused(),
             offset=TracedNumber(trace, OFFSET, record.offset),
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
@@ -152,12 +152,6 @@ class RouteTemplates:
             self._form.most_bytes,
         )
         return template, payloads[0].headers, message.after
-
-
-class _Partition(Traced):
-    """The partition of a record, with which nothing can be done: a template is for all of them."""
-
-    __slots__ = ()
 
 
 class _TopicTemplates:

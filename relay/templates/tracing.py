@@ -67,6 +67,10 @@ class Trace:
         self._marked.append(op)
         return msgspec.Raw(b'"\\brelay:traced:%d"' % (len(self._marked) - 1))
 
+    def refused(self) -> Any:  # noqa: ANN401 - of any type
+        """Return what stands for a value with which nothing can be done: a template is for all of them."""
+        return Traced(self)
+
     def target_ops(self, text: bytes, length_at: int | None = None) -> tuple[TargetOp, ...]:
         """Return the ops that print a text with marks. `length_at`: where it has the number of the bytes
         behind that. Raises Untraceable if it has another number there.
