@@ -9,7 +9,7 @@ belong to one value of the catalogue, and are dropped with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -180,7 +180,7 @@ class RouteTemplates:
             events = self._prepare(events)
         numbered = msgspec.structs.replace(
             record,
-            partition=_Nowhere(trace, OFFSET, record.partition),
+            partition=trace.refused(),
             offset=TracedNumber(trace, OFFSET, record.offset),
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
@@ -191,7 +191,7 @@ class RouteTemplates:
         lengths_at = self._form.lengths_at or (None, None)
         parts = zip((payloads[0].key, payloads[0].value), lengths_at, strict=True)
         key, value = [None if text is None else trace.target_ops(text, at) for text, at in parts]
-        trace.check_marks()
+        trace.check_marks(text for _, text in payloads[0].headers)
         template = Template(
             message.key,
             message.value,
@@ -201,15 +201,6 @@ class RouteTemplates:
             self._form.most_bytes,
         )
         return template, payloads[0].headers, message.after
-
-
-class _Nowhere(TracedNumber):
-    """The partition of a record: a template is for all of them."""
-
-    __slots__ = ()
-
-    def op(self) -> Any:  # noqa: ANN401 - there is none
-        raise Untraceable
 
 
 class _TopicTemplates:
