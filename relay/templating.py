@@ -12,7 +12,7 @@ could be (`Codec.parts`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -64,17 +64,23 @@ class Line(NamedTuple):
     encode: Encode
 
 
+class Form(NamedTuple):
+    """The target's messages. `most_bytes`: what key and value may have together; `lengths_at`: as a codec
+    says it.
+    """
+
+    most_bytes: int
+    lengths_at: tuple[int, int] | None
+
+
 class RouteTemplates:
     """The templates of one route, by source topic.
 
-    `most_bytes`: what key and value of a message of the target may have together. `count`: what counts events
-    and losses of so many records.
+    `form` is the target's. `count`: what counts events and losses of so many records.
     """
 
-    def __init__(
-        self, engine: type[Engine], marker: Marker, line: Line, most_bytes: int, count: Count
-    ) -> None:
-        self._engine, self._marker, self._most_bytes = engine, marker, most_bytes
+    def __init__(self, engine: type[Engine], marker: Marker, line: Line, form: Form, count: Count) -> None:
+        self._engine, self._marker, self._form = engine, marker, form
         self._decoder, self._prepare, self._encode = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
@@ -200,7 +206,7 @@ class RouteTemplates:
             events = self._prepare(events)
         numbered = msgspec.structs.replace(
             record,
-            partition=_Nowhere(trace, OFFSET, record.partition),
+            partition=trace.refused(),
             offset=TracedNumber(trace, OFFSET, record.offset),
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
@@ -208,25 +214,19 @@ class RouteTemplates:
         payloads = list(self._encode(events, numbered, lost))
         if len(payloads) != 1 or payloads[0].blobs or losses[len(losses) - len(lost) :] != lost:
             raise Untraceable
-        key, value = payloads[0].key, payloads[0].value
+        lengths_at = self._form.lengths_at or (None, None)
+        parts = zip((payloads[0].key, payloads[0].value), lengths_at, strict=True)
+        key, value = [None if text is None else trace.target_ops(text, at) for text, at in parts]
+        trace.check_marks(text for _, text in payloads[0].headers)
         template = Template(
             message.key,
             message.value,
             (*dict.fromkeys(trace.conditions), Below(TIME_MS, TIME_END_MS)),
-            None if key is None else trace.target_ops(key),
-            None if value is None else trace.target_ops(value),
-            self._most_bytes,
+            key,
+            value,
+            self._form.most_bytes,
         )
         return template, payloads[0].headers, message.after
-
-
-class _Nowhere(TracedNumber):
-    """The partition of a record: a template is for all of them."""
-
-    __slots__ = ()
-
-    def op(self) -> Any:  # noqa: ANN401 - there is none
-        raise Untraceable
 
 
 class _TopicTemplates:

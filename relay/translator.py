@@ -56,7 +56,7 @@ from relay.routing import (
 )
 from relay.selection import Selection, kind_of
 from relay.templates.engine import Engine
-from relay.templating import Found, Line, RouteTemplates
+from relay.templating import Form, Found, Line, RouteTemplates
 
 Answer = TypeVar("Answer")
 
@@ -221,8 +221,10 @@ class Translator:
             and self._gate is None
             and isinstance(decoder, TracingDecoder)
         ):
-            line, options = Line(decoder, self._prepare, self._encode), route.target_options
-            self._templates = RouteTemplates(engine, marker, line, options.unlimited_bytes, self._count)
+            line = Line(decoder, self._prepare, self._encode)
+            form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
+            self._templates = RouteTemplates(engine, marker, line, form, self._count)
+        #: The messages of one row that a record of several could be.
         self._parts = route.source.parts if route.target.writes_rows_alone(route.target_options) else no_parts
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None

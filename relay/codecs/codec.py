@@ -274,7 +274,8 @@ class Codec(msgspec.Struct, frozen=True):
     `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
     options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
     `marker`: by which bytes templates of its messages are found, if its decoder offers them
-    (`TracingDecoder`).
+    (`TracingDecoder`). `lengths_at`: where key and value of a message of one row have the number of bytes
+    behind it, in 8 bytes; None if they are no frames.
     `parts`: the messages of one event each that together mean what a message of several means, in order; none
     for any other message. `writes_rows_alone`: whether each row of a message becomes what it would become
     alone, with given options.
@@ -301,6 +302,7 @@ class Codec(msgspec.Struct, frozen=True):
     marker: Marker | None = None
     parts: Callable[[ConsumerRecord], Sequence[ConsumerRecord]] = no_parts
     writes_rows_alone: Callable[[Any], bool] = depends_on_others
+    lengths_at: tuple[int, int] | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()
     keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from relay.codecs.canal.canal_json import read_mistaken_text
+from relay.codecs.canal.ckafka_json import event_time_reader
 from relay.codecs.canal.ckafka_values import cell_reader
 from relay.codecs.debezium import ticdc_columns
 from relay.codecs.debezium import value_writing as ticdc
@@ -184,6 +185,7 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     "datetime-nanos": forms.nanos_reader,
     "time-count": lambda micros, per, digits: forms.count_reader(time_text, micros, per, digits),
     "clock": forms.time_reader,
+    "event-time": event_time_reader,
 }
 
 _STRING: Final[Kinds] = ("string",)
@@ -193,6 +195,7 @@ _NUMBER: Final[Kinds] = ("integer", "number")
 _OTHER_KINDS: Final[Mapping[str, Kinds]] = {
     **dict.fromkeys(("int64", "unsigned64", "year-1900"), _INTEGER),
     **dict.fromkeys(("date-days", "datetime-count", "datetime-nanos", "time-count", "clock"), _INTEGER),
+    "event-time": _INTEGER,
     "whole": ("integer", "boolean"),
     **dict.fromkeys(("double-number", "float-number", "float"), _NUMBER),
     **dict.fromkeys(("decimal-number", "decimal-double"), _NUMBER),

@@ -10,6 +10,7 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -26,6 +27,7 @@ from relay.templates.ops import (
     Number,
     Put,
     Same,
+    Sized,
     Steps,
     TargetOp,
 )
@@ -36,6 +38,12 @@ _MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:(\d+)"')
 _LONG_ESCAPE: Final = rb"\u0008"
 _OPEN: Final = Constant(b"{")
 _CLOSE: Final = Constant(b"}")
+_check_json: Final = msgspec.json.Decoder().decode
+#: The bytes of a number that says how many follow.
+_LENGTH_BYTES: Final = 8
+
+#: What a mark stands for, and what a text is made of.
+_UnframedOp = Constant | Put | Number | Changed | Choice
 
 
 class Untraceable(Exception):
@@ -47,25 +55,54 @@ class Trace:
 
     def __init__(self) -> None:
         self.conditions: list[Condition] = []
-        self._marked: list[TargetOp] = []
+        self._marked: list[_UnframedOp] = []
+        self._found: set[_UnframedOp] = set()
 
     def same(self, slot: int, other: int) -> None:
         """Note that two slots must have the same token."""
         self.conditions.append(Same(slot, other))
 
-    def mark(self, op: TargetOp) -> msgspec.Raw:
+    def mark(self, op: _UnframedOp) -> msgspec.Raw:
         """Return the text that stands for what an op will print."""
         self._marked.append(op)
         return msgspec.Raw(b'"\\brelay:traced:%d"' % (len(self._marked) - 1))
 
-    def target_ops(self, text: bytes) -> tuple[TargetOp, ...]:
-        """Return the ops that print a text with marks."""
-        ops: list[TargetOp] = []
+    def refused(self) -> Any:  # noqa: ANN401 - of any type
+        """Return what stands for a value with which nothing can be done: a template is for all of them."""
+        return Traced(self)
+
+    def target_ops(self, text: bytes, length_at: int | None = None) -> tuple[TargetOp, ...]:
+        """Return the ops that print a text with marks. `length_at`: where it has the number of the bytes
+        behind that. Raises Untraceable if it has another number there.
+        """
+        if length_at is None:
+            return self._unframed_ops(text)
+        rest = text[length_at + _LENGTH_BYTES :]
+        if text[length_at : length_at + _LENGTH_BYTES] != len(rest).to_bytes(_LENGTH_BYTES, "big"):
+            raise Untraceable
+        sized = Sized(_LENGTH_BYTES, self._unframed_ops(rest))
+        return (Constant(text[:length_at]), sized) if length_at else (sized,)
+
+    def check_marks(self, others: Iterable[bytes | None]) -> None:
+        """Raise Untraceable if what a mark stands for was found in no text: then one was changed after it was
+        printed. A text that was left out has nothing that others lack. `others`: texts without ops, which
+        must have no mark.
+        """
+        if not self._found.issuperset(self._marked) or any(map(_MARK.search, filter(None, others))):
+            raise Untraceable
+
+    def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
+        try:
+            _check_json(text)
+        except msgspec.DecodeError:  # it is compressed, or in another way no longer what was printed
+            raise Untraceable from None
+        ops: list[_UnframedOp] = []
         at = 0
         for found in _MARK.finditer(text):
             if found.start() > at:
                 ops.append(Constant(text[at : found.start()]))
             op = self._marked[int(found[2])]
+            self._found.add(op)
             if found[1] == _LONG_ESCAPE:
                 op = _with_long_escapes(op)
             ops += (_OPEN, op, _CLOSE) if isinstance(op, Changed) else (op,)
@@ -75,7 +112,7 @@ class Trace:
         return tuple(ops)
 
 
-def _with_long_escapes(op: TargetOp) -> TargetOp:
+def _with_long_escapes(op: _UnframedOp) -> _UnframedOp:
     if isinstance(op, Put):
         return op._replace(long_escapes=True)
     if isinstance(op, Changed):
@@ -95,7 +132,7 @@ class Traced:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
 
-    def op(self) -> TargetOp:
+    def op(self) -> _UnframedOp:
         """Return what prints the value."""
         raise Untraceable
 
@@ -136,6 +173,10 @@ class TracedNumber(Traced):
         steps = _simplified((*self._steps, (sign, operand.__index__())))
         return TracedNumber(self.trace, self._slot, value, steps)
 
+    def __bool__(self) -> bool:
+        """Whether it is not 0."""
+        return self > 0 or self < 0
+
     def __mul__(self, factor: int) -> TracedNumber:
         return self._then("*", factor, self._value * factor)
 
@@ -172,6 +213,14 @@ class TracedNumber(Traced):
     def __sub__(self, other: int) -> TracedNumber:
         return self._then("-", other, self._value - other)
 
+    def as_text(self, read: Callable[[int], Conversion]) -> TracedOp:
+        """Return what prints the number as text. `read`: how an integer of which the number is the n-th part,
+        rounded down, is read as that.
+        """
+        if self._plus or self._slot < 0:
+            raise Untraceable
+        return TracedOp(self.trace, Put((self._slot,), read(_divisor(self._steps)), null=None))
+
     def _compared(self, is_so: bool, above: int, below: int) -> bool:
         """Note what the answer rests on: above one number, or below the other."""
         if self._plus:
@@ -201,6 +250,23 @@ def _simplified(steps: Steps) -> Steps:
             rest = factor // divisor
             return steps[:-2] if rest == 1 else (*steps[:-2], ("*", rest))
     return steps
+
+
+def _divisor(steps: Steps) -> int:
+    """Return by what these steps divide a number, rounding down. Raises Untraceable if they do otherwise."""
+    factor, divisor = 1, 1
+    for sign, operand in steps:
+        if sign == ">>" and factor == 1:
+            divisor <<= operand
+        elif sign == "*" and operand > 0:
+            factor *= operand
+        elif sign == "//" and operand > 0 and operand % factor == 0:
+            factor, divisor = 1, divisor * (operand // factor)
+        else:
+            raise Untraceable
+    if factor != 1:
+        raise Untraceable
+    return divisor
 
 
 class TracedText(Traced):

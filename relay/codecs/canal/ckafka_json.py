@@ -16,8 +16,8 @@ Sources: Tencent Cloud documents 597/52603 ("Canal Format of MySQL Subscription 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
@@ -63,6 +63,7 @@ from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
 from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
+from relay.templates.tracing import TracedNumber, mark_of
 
 NAME: Final = "ckafka-json"
 _CONNECTOR: Final = "ckafka"
@@ -215,7 +216,24 @@ def _time_text(seconds: int, zone: tzinfo) -> str:
         moment = (_EPOCH + timedelta(seconds=seconds)).astimezone(zone)
     except OverflowError as error:
         raise NotRepresentable(NAME, "TIME", "a time beyond the calendar") from error
+    except TypeError:
+        return _traced_time(seconds, zone)
     return f"{moment.year:04}{moment:%m%d%H%M%S}"
+
+
+def _traced_time(seconds: object, zone: tzinfo) -> str:
+    """The same of a traced number. Raises TypeError for another."""
+    if not isinstance(seconds, TracedNumber):
+        raise TypeError(f"{type(seconds).__name__} is no number of seconds")
+    offset_seconds = int(_EPOCH.astimezone(zone).utcoffset().total_seconds())  # type: ignore[union-attr]  # it has a zone
+    text: Any = seconds.as_text(lambda divisor: ("event-time", divisor, offset_seconds))
+    return text  # type: ignore[no-any-return]  # printed as one
+
+
+def event_time_reader(divisor: int, offset_seconds: int) -> Callable[[int], str]:
+    """Return how TIME is made of a number of parts of a second since 1970, rounded down, in a zone."""
+    zone = timezone(timedelta(seconds=offset_seconds))
+    return lambda parts: _time_text(parts // divisor, zone)
 
 
 # ---------------------------------------------------------------- options
@@ -449,7 +467,7 @@ class Encoder:
         self._count_lost_of_ddl = source_losses(
             msgspec.structs.replace(row_carries, gtid=False, binlog_position=False, snapshot=False)
         )
-        self._to_json = msgspec.json.Encoder().encode
+        self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]

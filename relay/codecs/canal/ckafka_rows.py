@@ -27,7 +27,8 @@ from relay.codecs.wire.rows import NAMELESS, LazyRows
 from relay.codecs.wire.shaping import column_styles
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
-from relay.mysql.values import Read, TextStyle
+from relay.mysql.values import Read, TextStyle, Write
+from relay.templates.tracing import Untraceable
 
 #: What a reader or writer takes, by column and beside, and what is kept of a definition, by column (measured
 #: with CPython 3.11).
@@ -263,6 +264,10 @@ class CkafkaWriter:
         }
         self.losses = [what for what, is_lost in losses.items() if is_lost]
 
+    def writes_at(self, places: Sequence[int]) -> list[Write | None]:
+        """Return how the values of the columns at these places are written."""
+        return [self._writers[at][1] for at in places]
+
     def cells(self, row: Sequence[Cell]) -> Cells:
         """Return the row as text in column order. Columns that are ABSENT are left out."""
         cells: dict[str, Any] = {}
@@ -298,7 +303,10 @@ class CkafkaWriters:
         """
         self.lost.clear()
         images, columns = change.images, change.schema.columns
-        possible: Sequence[int] | None = getattr(images, "possible_places", None)
+        try:
+            possible: Sequence[int] | None = getattr(images, "possible_places", None)
+        except Untraceable:
+            return self._traced(change)
         before: Sequence[Cell] | None
         after: Sequence[Cell] | None
         if possible is None or 2 * len(possible) >= len(columns):
@@ -307,13 +315,7 @@ class CkafkaWriters:
             before, after = images.cells_at(possible, is_old=True), images.cells_at(possible, is_old=False)
         if (before if change.op is DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
-        writer = self._writers.get(change.schema)
-        if writer is None:
-            if not change.table.table:
-                raise NotRepresentable(self._protocol, "TABLE", NAMELESS)
-            made = CkafkaWriter(change.schema, self._style)
-            size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(change.schema)
-            writer = self._writers.keep(change.schema, made, size)
+        writer = self._writers.get(change.schema) or self._new_writer(change.schema)
         try:
             if possible is not None:
                 new = None if after is None else writer.some_cells(after, possible)
@@ -325,4 +327,20 @@ class CkafkaWriters:
             raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
         if new == {} or old == {}:
             raise NotRepresentable(self._protocol, "", "a row without columns")
+        return writer, CkafkaImages(change.op, new, old)
+
+    def _new_writer(self, schema: TableSchema) -> CkafkaWriter:
+        if not schema.id.table:
+            raise NotRepresentable(self._protocol, "TABLE", NAMELESS)
+        size = _COMPILED_BYTES + columns_bytes(schema.columns, _COLUMN_BYTES) + schema_bytes(schema)
+        return self._writers.keep(schema, CkafkaWriter(schema, self._style), size)
+
+    def _traced(self, change: RowChange) -> tuple[CkafkaWriter, CkafkaImages]:
+        """Return the same for a change with traced cells. Raises Untraceable."""
+        typed = change.images.typed(has_before=True) if isinstance(change.images, LazyRows) else None
+        if typed is None or (typed.old if change.op is DELETE else typed.new) is None:
+            raise Untraceable
+        writer = self._writers.get(change.schema) or self._new_writer(change.schema)
+        values = typed.reader.row_function(writer.writes_at(typed.reader.places), {})
+        old, new = (None if cells is None else values(cells) for cells in (typed.old, typed.new))
         return writer, CkafkaImages(change.op, new, old)

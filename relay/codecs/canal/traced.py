@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -16,6 +16,7 @@ from relay.codecs.wire.local_times import is_local_time
 from relay.codecs.wire.rows import TypedRows
 from relay.codecs.wire.traced import (
     TracedCells,
+    TracedKey,
     TracedReader,
     TracedRows,
     follows_ddl,
@@ -156,6 +157,15 @@ class _TracedTextReader(TextReader):
         made.plans = {}
         return made
 
+    def row(self, *_: object) -> NoReturn:
+        """Refuse: canonical values are not traced."""
+        raise Untraceable
+
+    def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> TracedKey:
+        """Return what stands for the cells of a key."""
+        typed = TracedReader.of(self.in_table_order())
+        return typed.cells_at(places, [cells[name] for name in self.names_in_table_order()], part)
+
     def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
         """Return what stands for a conversion of text to text."""
         steps = steps_of(convert)
@@ -166,6 +176,11 @@ class _TracedTextReader(TextReader):
 
 class _TracedText(TextRows, frozen=True, eq=False, gc=False):
     """A change's images as traced text."""
+
+    @property
+    def possible_places(self) -> NoReturn:
+        """Refuse: who asks wants canonical values."""
+        raise Untraceable
 
     def surely_keeps_keys(self) -> bool:
         """Note that `old` lacks the key columns or has the text of the new row, as the one at hand."""

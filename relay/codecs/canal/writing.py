@@ -21,7 +21,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
 from relay.codecs.wire.shaping import column_styles
-from relay.codecs.wire.traced import TracedCells, choice_of
+from relay.codecs.wire.traced import TracedCells, TracedReader, choice_of
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
 from relay.mysql import numbers
@@ -191,6 +191,8 @@ class TypedPlan:
         columns, styles = reader.schema.columns, column_styles(reader.schema, dialect.style)
         writes = [value_writer(columns[at].type, styles[at]) for at in reader.places]
         self._cells = reader.row_function(writes, _SHORTCUTS)
+        if isinstance(reader, TracedReader):
+            self._cells = reader.traced_cells(writes)
 
     def write(self, change: RowChange) -> TextChange:
         """Return the change in the target's spelling; see `Plan`."""

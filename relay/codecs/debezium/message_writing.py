@@ -36,6 +36,7 @@ from relay.codecs.wire.rows import Target, TypeInfo, Write
 from relay.codecs.wire.ticdc_json import BACKSLASH, printed, with_long_escapes
 from relay.model import Column, Generated, Op, SchemaChange, TableId, TableSchema, Watermark
 from relay.mysql.types import has_parameters
+from relay.templates.tracing import mark_of
 
 #: What stands between `ts_ms` and the row, as the value of `transaction`; an UPDATE has `before` and `after`
 #: behind it.
@@ -348,5 +349,5 @@ def _row_key(plan: RowPlan, row: Row) -> bytes:
     return b'{"payload":%b%b' % (payload, plan.key_end[1:])
 
 
-_print = msgspec.json.Encoder().encode
+_print = msgspec.json.Encoder(enc_hook=mark_of).encode
 _NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT

@@ -31,6 +31,7 @@ from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchem
 from relay.mysql.types import has_parameters
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.tracing import Untraceable, mark_of
 
 NAME: Final = "flat-json"
 
@@ -51,7 +52,7 @@ _DELETED: Final[dict[str, tuple[Any, Any]]] = {
 }
 #: What printing raises for texts that no JSON can hold.
 _UNPRINTABLE: Final = (UnicodeError, msgspec.MsgspecError)
-_print: Final = msgspec.json.Encoder().encode
+_print: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 #: A fact of a row's source, or its number: what the format of a column takes.
 Fact = Callable[[Source, ConsumerRecord, list[Lossy]], Any]
@@ -263,12 +264,30 @@ def _end_writer(options: FlatOptions) -> Callable[[Source, ConsumerRecord, list[
         (options.version_column, b"%d", version),
     )
     chosen = [(name, form, fact) for name, form, fact in columns if name]
-    texts = [b",%b:%b" % (_print(name).replace(b"%", b"%%"), form) for name, form, _ in chosen]
+    starts = [b",%b:" % _print(name).replace(b"%", b"%%") for name, _, _ in chosen]
+    texts = [start + form for start, (_, form, _) in zip(starts, chosen, strict=True)]
     end, facts = b"".join(texts) + b"}", [fact for _, _, fact in chosen]
-    if len(facts) == 1:
-        (only,) = facts
-        return lambda source, caused_by, lossy: end % only(source, caused_by, lossy)
-    return lambda source, caused_by, lossy: end % tuple([fact(source, caused_by, lossy) for fact in facts])
+    marked_end = b"".join([start + b"%b" for start in starts]) + b"}"
+
+    def marked(*told: Any) -> bytes:  # noqa: ANN401 - traced values, and JSON
+        return marked_end % tuple([each if type(each) is bytes else _print(each) for each in told])
+
+    def write_one(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> bytes:
+        told = only(source, caused_by, lossy)
+        try:
+            return end % told
+        except Untraceable:
+            return marked(told)
+
+    def write(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> bytes:
+        told = tuple([fact(source, caused_by, lossy) for fact in facts])
+        try:
+            return end % told
+        except Untraceable:
+            return marked(*told)
+
+    only = facts[0] if facts else _event_time_ms
+    return write_one if len(facts) == 1 else write
 
 
 def _split_updates(events: list[Event]) -> list[Event]:

@@ -83,7 +83,7 @@ from relay.model import (
 from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
 from relay.templates.ops import Marker
-from relay.templates.tracing import Trace, Untraceable
+from relay.templates.tracing import Trace, Untraceable, mark_of
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _NS_PER_MS: Final = 1_000_000
@@ -129,7 +129,7 @@ class _OutCell(msgspec.Struct, gc=False):
 
 _decode_key = msgspec.json.Decoder(_Key).decode
 _decode_ddl = msgspec.json.Decoder(_Ddl).decode
-_to_json = msgspec.json.Encoder().encode
+_to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 
 class OpenOptions(LargeMessageOptions, frozen=True):
@@ -628,6 +628,7 @@ CODEC: Final = Codec(
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.MESSAGE,
+    lengths_at=(len(VERSION), 0),
     joining=joining,
     marker=Marker("key", b'"scm":', b"}"),
     parts=parts,

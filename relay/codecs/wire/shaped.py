@@ -44,6 +44,7 @@ from relay.mysql.numbers import decimal_text
 from relay.native import native
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.tracing import mark_of
 
 #: What the columns of a table's key take, and the part of a run's cache that all of them may take.
 _KEY_BYTES: Final = 500
@@ -51,7 +52,7 @@ _COLUMN_BYTES: Final = 100
 _SHARE: Final = 8
 _DELETE: Final = Op.DELETE
 
-_to_json = msgspec.json.Encoder().encode
+_to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 
 def encoder_of(codec: Codec, options: Options, answers: Answers, chosen: ChosenKey | None = None) -> Encoder:

@@ -7,10 +7,12 @@ from typing import Final
 
 import msgspec
 
+from relay.templates.tracing import mark_of
+
 # `bytes in bytes` first asks whether the former is a number, at the price of an exception; a number is found
 # for a tenth of that.
 BACKSLASH: Final = ord("\\")
-_print = msgspec.json.Encoder().encode
+_print = msgspec.json.Encoder(enc_hook=mark_of).encode
 #: msgspec has short escapes for two characters for which TiCDC has none.
 _ESCAPE: Final = re.compile(rb"\\(.)")
 _LONG_ESCAPES: Final = {b"b": rb"\u0008", b"f": rb"\u000c"}

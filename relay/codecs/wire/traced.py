@@ -7,7 +7,7 @@ a message of that shape might mean anything else. Encoders write such changes as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -15,11 +15,12 @@ import msgspec
 from relay.codecs.codec import AfterDdl
 from relay.codecs.wire.compiled import Null, RowFunction
 from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
-from relay.model import Position, TableSchema
+from relay.codecs.wire.shaped import written_in_key
+from relay.model import ABSENT, Position, TableSchema
 from relay.native import conversion_of
 from relay.records import ConsumerRecord
 from relay.templates.ops import Changed, Choice, Conversion, Put
-from relay.templates.tracing import Trace, Traced, TracedNumber, TracedOp, Untraceable
+from relay.templates.tracing import Trace, Traced, TracedCell, TracedNumber, TracedOp, Untraceable
 
 _NULL: Final = b"null"
 _name = msgspec.json.Encoder().encode
@@ -84,10 +85,42 @@ class TracedCells(dict[str, Any]):
 def _laid_over(new: Traced, old: Traced | None) -> Traced:
     if old is None:
         return new
+    if isinstance(new, TracedCell) and isinstance(old, TracedCell):
+        return TracedCell(new.trace, (*old.slots, *new.slots))
     over, under = put_of(old), put_of(new)
     if over._replace(slots=()) != under._replace(slots=()):
         raise Untraceable
     return TracedOp(new.trace, over._replace(slots=(*over.slots, *under.slots)))
+
+
+class TracedKey(list[Any]):
+    """What stands for the canonical cells of a key, as they are written there; ABSENT where there is none."""
+
+    def __init__(self, cells: Iterable[tuple[Any, Conversion | None]]) -> None:
+        """Make it of traced cells, or ABSENT, and how each is read."""
+        super().__init__(
+            [
+                cell if cell is ABSENT else cell.written(read, conversion(written_in_key))
+                for cell, read in cells
+            ]
+        )
+
+    def __contains__(self, wanted: object) -> bool:
+        """Whether it has this very object: ABSENT."""
+        return any(cell is wanted for cell in self)
+
+    def __ne__(self, other: object) -> bool:
+        """Note that both are the same, as of keys that do not change."""
+        if not isinstance(other, TracedKey) or ABSENT in self or ABSENT in other:
+            raise Untraceable
+        keep_same(zip(self, other, strict=True))
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        """As `__ne__`."""
+        return not self != other
+
+    __hash__ = None  # as lists have none
 
 
 def choosing(
@@ -149,23 +182,27 @@ class TracedReader(TypedReader):
         puts = [(read, conversion(write)) for read, write in zip(self.reads_as, writes, strict=True)]
         texts = [_NULL if null is None else None for null in nulls or [None] * len(puts)]
 
-        def values(cells: Sequence[Any]) -> TracedCells:
-            return TracedCells(
-                {
-                    name: cell.written(*put, null)
-                    for name, cell, put, null in zip(names, cells, puts, texts, strict=True)
-                }
-            )
+        def values(cells: Sequence[Any]) -> dict[str, Any]:
+            return {
+                name: cell.written(*put, null)
+                for name, cell, put, null in zip(names, cells, puts, texts, strict=True)
+            }
 
         return values
+
+    def traced_cells(self, writes: Sequence[Write | None]) -> RowFunction:
+        """Return the same function for a target that compares old cells with new ones."""
+        values = self.row_function(writes, {})
+        return lambda cells: TracedCells(values(cells))
 
     def row(self, *_: object) -> NoReturn:
         """Refuse: canonical values are not traced."""
         raise Untraceable
 
-    def cells_at(self, *_: object) -> NoReturn:
-        """Refuse, like `row`."""
-        raise Untraceable
+    def cells_at(self, places: Sequence[int], cells: Sequence[Any], _part: str) -> TracedKey:
+        """Return what stands for the cells of a key."""
+        found = dict(zip(self.places, zip(cells, self.reads_as, strict=True), strict=True))
+        return TracedKey([found.get(at, (ABSENT, None)) for at in places])
 
     def wire_key(self, *_: object) -> NoReturn:
         """Refuse, like `row`."""
@@ -174,6 +211,11 @@ class TracedReader(TypedReader):
 
 class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
     """Images of traced cells; the reader is a `TracedReader`."""
+
+    @property
+    def possible_places(self) -> NoReturn:
+        """Refuse: who asks wants canonical values."""
+        raise Untraceable
 
     def surely_keeps_keys(self) -> bool:
         """Note that the key columns have the same values in both images, as those at hand."""
@@ -188,4 +230,4 @@ def keep_same(pairs: Any) -> None:  # noqa: ANN401 - pairs of traced cells
     missing there.
     """
     for old, new in pairs:
-        old.trace.same(old.slots[0], new.slots[0])
+        old.trace.same(put_of(old).slots[0], put_of(new).slots[0])

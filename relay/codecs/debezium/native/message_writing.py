@@ -43,12 +43,13 @@ from relay.errors import NotRepresentable
 from relay.model import ABSENT, Column, Op, Snapshot, Source, TableId, TableSchema, Transaction
 from relay.mysql.numbers import decimal_text
 from relay.mysql.types import has_parameters
+from relay.templates.tracing import mark_of
 
 #: The release whose messages these are.
 VERSION: Final = "3.6.1.Final"
 
 #: JSON. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates.
-printed: Final = msgspec.json.Encoder().encode
+printed: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 #: What stands for `transaction` where there is none, and behind it.
 _MIDDLES: Final = {
