@@ -4,6 +4,9 @@ Contract: `RouteTemplates.find` gives the target's key and value of a record tha
 is the same for all of them (`Known`). `RouteTemplates.learn` is told of records that went the straight line,
 and makes a template once a shape was met twice. Templates are a cache: nothing depends on them but time. They
 belong to one value of the catalogue, and are dropped with it.
+
+A template is of a message of one row. A record of several is found as the messages of one row that it
+could be (`Codec.parts`).
 """
 
 from __future__ import annotations
@@ -49,6 +52,10 @@ class Known:
         self.uses = 0
 
 
+#: What is known of a template that a record fits, and the key and value that the record becomes.
+Found = tuple[Known, bytes | None, bytes | None]
+
+
 class Line(NamedTuple):
     """The parts of a route's straight line."""
 
@@ -83,9 +90,7 @@ class RouteTemplates:
         #: How many records have fitted no template.
         self.misses = 0
 
-    def find(
-        self, record: ConsumerRecord, catalog: Catalog
-    ) -> tuple[Known, bytes | None, bytes | None] | None:
+    def find(self, record: ConsumerRecord, catalog: Catalog) -> Found | None:
         """Return the target's key and value of a record that fits a template, and what is known of it.
 
         The caller counts `Known.uses` if it takes them.
@@ -120,7 +125,7 @@ class RouteTemplates:
 
     @property
     def uses(self) -> int:
-        """How many records have fitted templates."""
+        """How many rows have fitted templates."""
         self.settle()
         return self._uses
 
@@ -130,17 +135,40 @@ class RouteTemplates:
         self._catalog, self._last = catalog, None
         self._topics.clear()
 
-    def learn(self, record: ConsumerRecord, event: Event, out: ProducerRecord, losses: list[Lossy]) -> None:
+    def learn(
+        self, record: ConsumerRecord, event: Event, out: ProducerRecord | Payload, losses: list[Lossy]
+    ) -> None:
         """Learn from a record that fitted no template, was this event, and became this one record."""
-        if not isinstance(event, RowChange) or out.blobs:
-            return
-        topic = self._topics.get(record.topic)
-        if topic is None:
-            topic = self._topics[record.topic] = _TopicTemplates(record.topic, self._engine(self._marker))
+        if isinstance(event, RowChange) and not out.blobs and self.is_due(record):
+            self.derive(record, event, out, losses)
+
+    def is_due(self, record: ConsumerRecord) -> bool:
+        """Count a record that fitted no template; whether to `derive` one of it."""
         marked = _marked(self._marker, record)
-        if marked is None or not topic.is_due(marked):
+        return marked is not None and self._topic(record.topic).is_due(marked)
+
+    def _topic(self, name: str) -> _TopicTemplates:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = _TopicTemplates(name, self._engine(self._marker))
+        return topic
+
+    def derive(
+        self,
+        record: ConsumerRecord,
+        change: RowChange | None,
+        out: ProducerRecord | Payload | None,
+        losses: list[Lossy],
+    ) -> None:
+        """Add the template of a record that was this row and became this message; None: it was something
+        else, which has no template.
+        """
+        topic, marked = self._topic(record.topic), _marked(self._marker, record)
+        if marked is None:
             return
-        known = self._added(topic.engine, record, event, out, losses)
+        known = None
+        if change is not None and out is not None and not out.blobs:
+            known = self._added(topic.engine, record, change, out, losses)
         topic.note(marked, is_made=known is not None)
         if known is not None:
             number, made = known
@@ -153,7 +181,7 @@ class RouteTemplates:
         engine: Engine,
         record: ConsumerRecord,
         change: RowChange,
-        out: ProducerRecord,
+        out: ProducerRecord | Payload,
         losses: list[Lossy],
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""

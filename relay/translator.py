@@ -25,11 +25,20 @@ from relay.codecs.codec import (
     TracingDecoder,
     key_rule_problem,
     keys_of,
+    no_parts,
     parse_options,
 )
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.counts import EventCounts
-from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
+from relay.errors import (
+    ConfigError,
+    DecodeError,
+    EncodeError,
+    LimitExceeded,
+    NotRepresentable,
+    OutOfMemory,
+    Problem,
+)
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
 from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
@@ -37,6 +46,7 @@ from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.routing import (
     Group,
+    Places,
     Router,
     SeenTopics,
     Spread,
@@ -46,7 +56,7 @@ from relay.routing import (
 )
 from relay.selection import Selection, kind_of
 from relay.templates.engine import Engine
-from relay.templating import Form, Line, RouteTemplates
+from relay.templating import Form, Found, Line, RouteTemplates
 
 Answer = TypeVar("Answer")
 
@@ -214,6 +224,8 @@ class Translator:
             line = Line(decoder, self._prepare, self._encode)
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
             self._templates = RouteTemplates(engine, marker, line, form, self._count)
+        #: The messages of one row that a record of several could be.
+        self._parts = route.source.parts if route.target.writes_rows_alone(route.target_options) else no_parts
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()
@@ -236,6 +248,9 @@ class Translator:
             path = self._partition_route = self._partition_route_of(record)
         found = templates.find(record, self.catalog)
         if found is None:
+            parts = self._parts(record)
+            if parts:
+                return self._in_parts(record, parts, templates)
             templates.misses += 1
             return self._straight(record, templates)
         known, key, value = found
@@ -318,6 +333,80 @@ class Translator:
             templates.learn(record, events[0], out[0], lossy)
         return out
 
+    def _in_parts(
+        self, record: ConsumerRecord, parts: Sequence[ConsumerRecord], templates: RouteTemplates
+    ) -> list[ProducerRecord]:
+        """Translate a record of several rows: each by its template, or all in the straight line. Then the
+        first one without a template is learnt.
+        """
+        if len(parts) > self._most_rows:
+            return self._straight(record)
+        catalog = self.catalog
+        found: list[Found] = []
+        for part in parts:
+            one = templates.find(part, catalog)
+            if one is None:
+                break
+            found.append(one)
+        else:
+            out = self._placed(record, found)
+            if out is not None:
+                return out
+        straight = self._straight(record)
+        if len(found) < len(parts) and self.catalog is catalog and templates.is_due(parts[len(found)]):
+            self._teach(parts[len(found)], templates)
+        return straight
+
+    def _placed(self, record: ConsumerRecord, found: Sequence[Found]) -> list[ProducerRecord] | None:
+        """Return the records of rows that fit templates; None if where they go is to be asked, or if they are
+        too much.
+        """
+        path = self._partition_route
+        if path is None:
+            return None
+        inherited = self._inherited(record.headers) if record.headers else ()
+        numbers: Counter[str] = Counter()
+        out: list[ProducerRecord] = []
+        room = self._most_output
+        for known, key, value in found:
+            places: Places = path.places
+            if self._moves is not None and self._moves(known.events):
+                place = self._router.place_of_row(known.events[0], record, self._seen)
+                if place is None:
+                    return None
+                places = place
+            ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+            mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, numbers[topic])
+            numbers[topic] += 1
+            headers = (*known.headers, *inherited, mark)
+            written = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
+            if out:
+                try:
+                    room = self._room_after(written, out, room)
+                except LimitExceeded:
+                    return None
+            out.append(written)
+        for known, _, _ in found:
+            known.uses += 1
+        return out
+
+    def _teach(self, part: ConsumerRecord, templates: RouteTemplates) -> None:
+        """Let the templates learn from a part of a record that has gone the straight line."""
+        lossy: list[Lossy] = []
+        try:
+            events, _ = self._decode(part, self.catalog, lossy)
+            if self._selection is not None:
+                events, _ = self._selection.filter(events)
+            if self._prepare is not None:
+                events = self._prepare(events)
+            payloads = list(self._encode(events, part, lossy))
+        except (Need, DecodeError, EncodeError, MemoryError):
+            payloads = []
+        if len(payloads) == 1 and len(events) == 1 and isinstance(events[0], RowChange):
+            templates.derive(part, events[0], payloads[0], lossy)
+        else:
+            templates.derive(part, None, None, lossy)
+
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
         own = self.route.source.own_headers
@@ -353,7 +442,7 @@ class Translator:
             lossy.append(_HOMELESS.get(type(event), Lossy.NO_TOPIC))
         return spread
 
-    def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
+    def _room_after(self, payload: Payload | ProducerRecord, out: list[ProducerRecord], room: int) -> int:
         """Return how many bytes more a record may become, after those before and this one.
 
         Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
@@ -461,7 +550,7 @@ class Translator:
 
     @property
     def ways(self) -> Counter[str]:
-        """How many records templates have translated (`template`), and how many went the straight line
+        """How many rows templates have translated (`template`), and how many records went the straight line
         (`straight`), those that were refused among them; nothing without an engine.
         """
         if self._templates is None:

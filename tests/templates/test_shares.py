@@ -67,7 +67,7 @@ def share(file: str, target: str, options: Mapping[str, str], key: tuple[str, ..
 
 
 def fitting(translator: Translator) -> tuple[int, int]:
-    return translator.templated, sum(translator.events[kind] for kind in ROWS)
+    return translator.ways["template"], sum(translator.events[kind] for kind in ROWS)
 
 
 @pytest.mark.parametrize(("target", "options", "least"), SHARES)

@@ -488,6 +488,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    writes_rows_alone=lambda options: options.max_batch_size == 1,
     marker=Marker("value", b',"table":', b',"ts":'),
     row_signature=RowSignature(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),

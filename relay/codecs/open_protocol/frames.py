@@ -95,6 +95,23 @@ def segments_in(key: bytes) -> int:
     return count
 
 
+def separated(key: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the messages of one event each that hold the events of a message of several, in order; none for
+    any other message.
+    """
+    if not key.startswith(VERSION) or len(key) < _HEAD_BYTES or _head(key)[1] == len(key) - _HEAD_BYTES:
+        return []
+    try:
+        keys, values = _segments(key, LENGTH_BYTES, "key"), _segments(value, 0, "value")
+    except Malformed:
+        return []
+    if len(keys) != len(values):
+        return []
+    return [
+        (framed_key([event]), framed_value([document])) for event, document in zip(keys, values, strict=True)
+    ]
+
+
 def joined(messages: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
     """Return the key and the value that hold the events of these messages, in order."""
     keys = b"".join([key[LENGTH_BYTES:] for key, _ in messages])
