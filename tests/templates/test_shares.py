@@ -16,7 +16,7 @@ from relay import CodecError, Translator
 from relay.routing import TopicRule
 from relay.templates.interpreter import Interpreter
 
-ROUNDS: Final = 3
+ROUNDS: Final = 8
 ROWS: Final = ("insert", "update", "delete", "read")
 FOLDER: Final = "ticdc/canal-json.tidb-extension"
 WORKLOADS: Final = ("02_numeric", "03_temporal", "04_strings_binary", "07_keys", "09_dml", "11_enum_set")
