@@ -250,7 +250,11 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
     return None
 
 
-def no_parts(_: ConsumerRecord) -> Sequence[ConsumerRecord]:
+#: Key and value of a message.
+Message = tuple[bytes, bytes]
+
+
+def no_parts(_: ConsumerRecord) -> Sequence[Message]:
     """Say of a record that it is one message."""
     return ()
 
@@ -300,7 +304,7 @@ class Codec(msgspec.Struct, frozen=True):
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     marker: Marker | None = None
-    parts: Callable[[ConsumerRecord], Sequence[ConsumerRecord]] = no_parts
+    parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
     writes_rows_alone: Callable[[Any], bool] = depends_on_others
     lengths_at: tuple[int, int] | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
