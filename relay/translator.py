@@ -39,7 +39,7 @@ from relay.errors import (
     OutOfMemory,
     Problem,
 )
-from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
+from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded, uncounted_bytes
 from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
@@ -224,6 +224,7 @@ class Translator:
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
             self._templates = RouteTemplates(engine, marker, line, form, self._count)
         #: The messages of one row that a record of several could be.
+        self._has_like_parts = route.source.has_like_parts
         self._parts = route.source.parts if route.target.writes_rows_alone(route.target_options) else no_parts
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
@@ -334,13 +335,16 @@ class Translator:
         """Translate a record of several rows: each by its template, or all in the straight line. Then the
         first one without a template is learnt.
         """
-        if len(parts) > self._most_rows:
+        # A longer text may have too many values.
+        is_short = len(record.value or b"") <= uncounted_bytes(self._answers.limits)
+        if len(parts) > self._most_rows or not is_short:
             return self._straight(record)
         catalog = self.catalog
         found = templates.find_all(record, parts, catalog)
-        out = self._placed(record, found) if len(found) == len(parts) else None
-        if out is not None:
-            return out
+        if len(found) == len(parts) and (not self._has_like_parts or _are_alike(found)):
+            out = self._placed(record, found)
+            if out is not None:
+                return out
         straight = self._straight(record)
         if len(found) < len(parts) and self.catalog is catalog:
             key, value = parts[len(found)]
@@ -613,6 +617,11 @@ def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem
     if found is None:
         return []
     return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
+
+
+def _are_alike(found: Sequence[Found]) -> bool:
+    """Whether all rows fit one template."""
+    return all(known is found[0][0] for known, _, _ in found)
 
 
 def _no_row_keys(target: Codec) -> Problem:

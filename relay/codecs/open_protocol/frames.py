@@ -95,14 +95,14 @@ def segments_in(key: bytes) -> int:
     return count
 
 
-def separated(key: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
+def separated(key: bytes, value: bytes) -> list[tuple[bytes | None, bytes]]:
     """Return the messages of one event each that hold the events of a message of several, in order; none for
     any other message.
     """
     end, size = len(key), len(value)
     if end < _HEAD_BYTES or not key.startswith(VERSION) or _head(key)[1] == end - _HEAD_BYTES:
         return []
-    found: list[tuple[bytes, bytes]] = []
+    found: list[tuple[bytes | None, bytes]] = []
     at, start = LENGTH_BYTES, 0
     while at <= end - LENGTH_BYTES and start <= size - LENGTH_BYTES:
         (key_length,), (length,) = _length(key, at), _length(value, start)
