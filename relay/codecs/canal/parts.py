@@ -27,20 +27,26 @@ def parts(record: ConsumerRecord) -> Sequence[Message]:
 
     No row has a closing brace, nor even text with one: then each part that is JSON has a row of the message.
     """
-    value = record.value or b""
+    value, key = record.value or b"", record.key
+    if not value.startswith(_START):
+        return ()
     end = value.find(_END)
-    middle = _MIDDLE(value, end) if end > 0 and value.startswith(_START) else None
-    rows = value[len(_START) : end].split(_BETWEEN)
-    if middle is None or len(rows) < 2:
+    rows = _apart(value[len(_START) : end])
+    middle = _MIDDLE(value, end) if end > 0 and len(rows) > 1 else None
+    if middle is None:
         return ()
-    olds, at = [b""] * len(rows), middle.end()
-    if middle["old"]:
-        behind = value.find(_OLD_END, at)
-        olds, at = value[at:behind].split(_BETWEEN), behind
-    if at < 0 or len(olds) != len(rows) or any(_CLOSE in row for row in (*rows, *olds)):
+    between, at = middle[0], middle.end()
+    if not middle["old"]:
+        rest = between + value[at:]
+        return [(key, _START + row + rest) for row in rows]
+    behind = value.find(_OLD_END, at)
+    olds, rest = _apart(value[at:behind]), value[behind:]
+    if behind < 0 or len(olds) != len(rows):
         return ()
-    rest = value[at:]
-    return [
-        (record.key, b"".join((_START, row, middle[0], old, rest)))
-        for row, old in zip(rows, olds, strict=True)
-    ]
+    return [(key, b"".join((_START, row, between, old, rest))) for row, old in zip(rows, olds, strict=True)]
+
+
+def _apart(rows: bytes) -> list[bytes]:
+    """The members of each row; none if there is another brace."""
+    found = rows.split(_BETWEEN)
+    return found if rows.count(_CLOSE) == len(found) - 1 else []
