@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import AfterDdl, Payload, TracingDecoder
+from relay.codecs.codec import AfterDdl, Message, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
@@ -110,6 +110,27 @@ class RouteTemplates:
         if known.after is not None and not known.after.allows(record):
             return None
         return known, key, value
+
+    def find_all(self, record: ConsumerRecord, parts: Sequence[Message], catalog: Catalog) -> list[Found]:
+        """Return what `find` gives for each part of a record, up to the first that fits no template."""
+        if catalog is not self._catalog:
+            self._drop(catalog)
+        topic = self._topics.get(record.topic)
+        if topic is None:
+            return []
+        translate, all_known = topic.translate, topic.known
+        offset, time_ms = record.offset, record.timestamp_ms
+        all_found: list[Found] = []
+        for part_key, part_value in parts:
+            found = translate(part_key, part_value, offset, time_ms)
+            if found is None:
+                break
+            number, key, value = found
+            known = all_known[number]
+            if known.after is not None and not known.after.allows(record):
+                break
+            all_found.append((known, key, value))
+        return all_found
 
     def settle(self) -> None:
         """Count the records that have fitted templates."""

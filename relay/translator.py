@@ -20,6 +20,7 @@ from relay.codecs.codec import (
     SIDES,
     Codec,
     Joining,
+    Message,
     Options,
     Payload,
     TracingDecoder,
@@ -34,19 +35,17 @@ from relay.errors import (
     ConfigError,
     DecodeError,
     EncodeError,
-    LimitExceeded,
     NotRepresentable,
     OutOfMemory,
     Problem,
 )
-from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
+from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded, uncounted_bytes
 from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.routing import (
     Group,
-    Places,
     Router,
     SeenTopics,
     Spread,
@@ -225,6 +224,7 @@ class Translator:
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
             self._templates = RouteTemplates(engine, marker, line, form, self._count)
         #: The messages of one row that a record of several could be.
+        self._has_like_parts = route.source.has_like_parts
         self._parts = route.source.parts if route.target.writes_rows_alone(route.target_options) else no_parts
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
@@ -334,61 +334,75 @@ class Translator:
         return out
 
     def _in_parts(
-        self, record: ConsumerRecord, parts: Sequence[ConsumerRecord], templates: RouteTemplates
+        self, record: ConsumerRecord, parts: Sequence[Message], templates: RouteTemplates
     ) -> list[ProducerRecord]:
         """Translate a record of several rows: each by its template, or all in the straight line. Then the
         first one without a template is learnt.
         """
-        if len(parts) > self._most_rows:
+        # A longer text may have too many values.
+        is_short = len(record.value or b"") <= uncounted_bytes(self._answers.limits)
+        if len(parts) > self._most_rows or not is_short:
             return self._straight(record)
         catalog = self.catalog
-        found: list[Found] = []
-        for part in parts:
-            one = templates.find(part, catalog)
-            if one is None:
-                break
-            found.append(one)
-        else:
+        found = templates.find_all(record, parts, catalog)
+        if len(found) == len(parts) and (not self._has_like_parts or _are_alike(found)):
             out = self._placed(record, found)
             if out is not None:
                 return out
         straight = self._straight(record)
-        if len(found) < len(parts) and self.catalog is catalog and templates.is_due(parts[len(found)]):
-            self._teach(parts[len(found)], templates)
+        if len(found) < len(parts) and self.catalog is catalog:
+            key, value = parts[len(found)]
+            part = msgspec.structs.replace(record, key=key, value=value)
+            if templates.is_due(part):
+                self._teach(part, templates)
         return straight
 
     def _placed(self, record: ConsumerRecord, found: Sequence[Found]) -> list[ProducerRecord] | None:
-        """Return the records of rows that fit templates; None if where they go is to be asked, or if they are
-        too much.
+        """Return the records of rows that fit templates; None if where they go is to be asked, or if they may
+        be too much.
         """
-        path = self._partition_route
-        if path is None:
-            return None
+        path = self._partition_route or self._partition_route_of(record)
+        places: Sequence[tuple[str, int]] | None = None
+        if self._moves is not None and self._moves([known.events[0] for known, _, _ in found]):
+            places = self._places_of_rows(record, found)
+            if places is None:
+                return None
+        ((topic, partition),) = path.places
+        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         inherited = self._inherited(record.headers) if record.headers else ()
-        numbers: Counter[str] = Counter()
+        numbers = None if self._is_one_topic else Counter[str]()
         out: list[ProducerRecord] = []
-        room = self._most_output
-        for known, key, value in found:
-            places: Places = path.places
-            if self._moves is not None and self._moves(known.events):
-                place = self._router.place_of_row(known.events[0], record, self._seen)
-                if place is None:
-                    return None
-                places = place
-            ((topic, partition),) = places.of(key) if type(places) is ByKey else places
-            mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, numbers[topic])
-            numbers[topic] += 1
-            headers = (*known.headers, *inherited, mark)
-            written = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
-            if out:
-                try:
-                    room = self._room_after(written, out, room)
-                except LimitExceeded:
-                    return None
-            out.append(written)
+        size = most_headers = 0
+        for index, (known, key, value) in enumerate(found):
+            number = index
+            if places is not None:
+                topic, partition = places[index]
+            if numbers is not None:
+                number = numbers[topic]
+                numbers[topic] += 1
+            headers: tuple[Header, ...] = ((SOURCE_HEADER, b"%b%d" % (prefix, number)),)
+            if inherited or known.headers:
+                headers = (*known.headers, *inherited, *headers)
+            size += len(key or b"") + len(value or b"")
+            most_headers = max(most_headers, len(headers))
+            out.append(ProducerRecord(topic, partition, time_ms, key, value, headers))
+        if size + len(out) * (_RECORD_BYTES + most_headers * _HEADER_BYTES) > self._most_output:
+            return None
         for known, _, _ in found:
             known.uses += 1
         return out
+
+    def _places_of_rows(
+        self, record: ConsumerRecord, found: Sequence[Found]
+    ) -> Sequence[tuple[str, int]] | None:
+        """Return where each row goes; None if that is to be asked."""
+        chosen: list[tuple[str, int]] = []
+        for known, key, _ in found:
+            places = self._router.place_of_row(known.events[0], record, self._seen)
+            if places is None:
+                return None
+            chosen += places.of(key) if type(places) is ByKey else places
+        return chosen
 
     def _teach(self, part: ConsumerRecord, templates: RouteTemplates) -> None:
         """Let the templates learn from a part of a record that has gone the straight line."""
@@ -442,7 +456,7 @@ class Translator:
             lossy.append(_HOMELESS.get(type(event), Lossy.NO_TOPIC))
         return spread
 
-    def _room_after(self, payload: Payload | ProducerRecord, out: list[ProducerRecord], room: int) -> int:
+    def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
         """Return how many bytes more a record may become, after those before and this one.
 
         Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
@@ -611,6 +625,11 @@ def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem
     if found is None:
         return []
     return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
+
+
+def _are_alike(found: Sequence[Found]) -> bool:
+    """Whether all rows fit one template."""
+    return all(known is found[0][0] for known, _, _ in found)
 
 
 def _no_row_keys(target: Codec) -> Problem:

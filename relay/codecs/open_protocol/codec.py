@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
-from relay.codecs.codec import Codec, Joining, Payload, RowSignature, TracedMessage
+from relay.codecs.codec import Codec, Joining, Message, Payload, RowSignature, TracedMessage
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
@@ -600,17 +600,14 @@ def _rows_in(key: bytes, _: bytes) -> int:
     return segments_in(key)
 
 
-def parts(record: ConsumerRecord) -> list[ConsumerRecord]:
+def parts(record: ConsumerRecord) -> Sequence[Message]:
     """Return the messages of one event each that a record's several events would be. Without a time of Kafka
     that counts, all events of a record have the first one's.
     """
     key, value = record.key, record.value
     if key is None or value is None or not 0 <= record.timestamp_ms < TIME_END_MS:
         return []
-    return [
-        ConsumerRecord(record.topic, record.partition, record.offset, record.timestamp_ms, *message)
-        for message in separated(key, value)
-    ]
+    return separated(key, value)
 
 
 def writes_rows_alone(options: OpenOptions) -> bool:

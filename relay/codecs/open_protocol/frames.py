@@ -95,21 +95,23 @@ def segments_in(key: bytes) -> int:
     return count
 
 
-def separated(key: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
+def separated(key: bytes, value: bytes) -> list[tuple[bytes | None, bytes]]:
     """Return the messages of one event each that hold the events of a message of several, in order; none for
     any other message.
     """
-    if not key.startswith(VERSION) or len(key) < _HEAD_BYTES or _head(key)[1] == len(key) - _HEAD_BYTES:
+    end, size = len(key), len(value)
+    if end < _HEAD_BYTES or not key.startswith(VERSION) or _head(key)[1] == end - _HEAD_BYTES:
         return []
-    try:
-        keys, values = _segments(key, LENGTH_BYTES, "key"), _segments(value, 0, "value")
-    except Malformed:
-        return []
-    if len(keys) != len(values):
-        return []
-    return [
-        (framed_key([event]), framed_value([document])) for event, document in zip(keys, values, strict=True)
-    ]
+    found: list[tuple[bytes | None, bytes]] = []
+    at, start = LENGTH_BYTES, 0
+    while at <= end - LENGTH_BYTES and start <= size - LENGTH_BYTES:
+        (key_length,), (length,) = _length(key, at), _length(value, start)
+        if key_length < 0 or length < 0:
+            return []
+        after, behind = at + LENGTH_BYTES + key_length, start + LENGTH_BYTES + length
+        found.append((VERSION + key[at:after], value[start:behind]))
+        at, start = after, behind
+    return found if at == end and start == size else []
 
 
 def joined(messages: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
