@@ -128,7 +128,7 @@ class RouteTemplates:
                 break
             number, key, value = found
             known = all_known[number]
-            if known.after is not None and not known.after.allows(record):
+            if known.has_tombstone or (known.after is not None and not known.after.allows(record)):
                 break
             all_found.append((known, key, value))
         return all_found

@@ -280,6 +280,10 @@ class Translator:
         mark = SOURCE_HEADER, b"%b%d/1" % (prefix, record.offset)
         headers = (*out.headers[len(known.headers) : -1], mark)
         tombstone = msgspec.structs.replace(out, value=None, headers=headers)
+        try:
+            self._room_after(Payload(out.key, None), [out], self._most_output)
+        except LimitExceeded:
+            return self._straight(record)
         known.uses += 1
         return [out, tombstone]
 
