@@ -35,6 +35,7 @@ from relay.errors import (
     ConfigError,
     DecodeError,
     EncodeError,
+    LimitExceeded,
     NotRepresentable,
     OutOfMemory,
     Problem,
