@@ -54,11 +54,13 @@ def main() -> int:
     except (RunFailed, WrongOutput) as error:
         notes.print(str(error), *getattr(error, "__notes__", []), sep="\n", markup=False, highlight=False)
         return 1
+    machine = _machine()
+    console.print(f"{machine['relay']}, Python {machine['python']}, {machine['cpus']} CPUs", highlight=False)
     for each in results:
         console.print(table(each))
         for remark in remarks(each):
             console.print(f"  {remark}", markup=False, highlight=False)
-    found = {"machine": _machine(), "peers": msgspec.to_builtins(results)}
+    found = {"machine": machine, "peers": msgspec.to_builtins(results)}
     arguments.output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     progress(f"written to {arguments.output}")
     return 0

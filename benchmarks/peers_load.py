@@ -6,6 +6,7 @@ that they compress as all different ones would. A message is a row, in Open Prot
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ DEBEZIUM: Final = Route(
 )
 _TO_OPEN: Final = Route(wide.PROTOCOL, DEBEZIUM.source, "")
 _BATCH_BYTES: Final = 900_000
+_SETTLE_SECONDS: Final = 0.5
 
 
 class Size(NamedTuple):
@@ -117,9 +119,15 @@ def _consumed(records: Sequence[ProducerRecord]) -> list[ConsumerRecord]:
     ]
 
 
+async def prepare(servers: str, topic: str) -> None:
+    """Create a topic; the broker answers before it knows the leaders of the new partitions."""
+    await create(servers, [topic], PARTITIONS)
+    await asyncio.sleep(_SETTLE_SECONDS)
+
+
 async def fill(servers: str, topic: Topic) -> None:
     """Create the topic and write it, compressed with zstd."""
-    await create(servers, [topic.name], PARTITIONS)
+    await prepare(servers, topic.name)
     async with AIOKafkaProducer(
         bootstrap_servers=servers, compression_type="zstd", max_batch_size=_BATCH_BYTES
     ) as producer:

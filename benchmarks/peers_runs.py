@@ -14,9 +14,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from benchmarks.kafka import RunFailed, cpu_seconds, peak_mb
 from benchmarks.peers_check import WrongOutput, faults
-from benchmarks.peers_load import PARTITIONS
+from benchmarks.peers_load import PARTITIONS, prepare
 from benchmarks.peers_programs import Contest, Place, Program
-from benchmarks.spark_load import create
 
 _POLL_SECONDS: Final = 0.05
 _SETTLE_SECONDS: Final = 1.0
@@ -46,7 +45,7 @@ class _Moment(NamedTuple):
 
 def run(contest: Contest, program: Program, place: Place) -> PeerRun:
     """Let a program copy its source, once; the target topic is made and removed. Raises RunFailed."""
-    asyncio.run(create(place.servers, [place.target], PARTITIONS))
+    asyncio.run(prepare(place.servers, place.target))
     command = program.command(place)
     log = place.folder / f"{place.target}.log"
     began = time.perf_counter()

@@ -10,13 +10,13 @@ from relay.codecs.losses import Lossy
 from relay.model import Event, Op, RowChange, SchemaChange, TableId
 from relay.selection import KINDS, kind_of
 
-#: How many tables `Counts.guessed` names at most.
+#: How many tables `EventCounts.guessed` names at most.
 MAX_GUESSED_TABLES: Final = 100
 _SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 
 
-class Counts:
-    """Counts of one translator.
+class EventCounts:
+    """EventCounts of one translator.
 
     `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
     here.
@@ -56,6 +56,26 @@ class Counts:
     def lossy(self) -> Counter[Lossy]:
         """What could not be carried, by kind."""
         return Counter({what: count for what, count in self._lossy.items() if count})
+
+    def copy(self) -> EventCounts:
+        """Return the same counts, which do not change any more."""
+        made = EventCounts()
+        if self.tables is not None:
+            made.tables = Counter()
+        made.become(self)
+        return made
+
+    def become(self, other: EventCounts) -> None:
+        """Count on from what others have counted."""
+        self._events, self._lossy, self.guessed = dict(other._events), dict(other._lossy), dict(other.guessed)
+        if self.tables is not None:
+            self.tables.clear()
+            self.tables.update(other.tables or {})
+
+    def since(self, other: EventCounts) -> tuple[Counter[str], Counter[Lossy], Counter[TableId]]:
+        """Return what was counted since others were the same."""
+        guessed = Counter(self.guessed) - Counter(other.guessed)
+        return self.events - other.events, self.lossy - other.lossy, guessed
 
     def _note_guesses(self, events: Iterable[Event], times: int) -> None:
         guessed = self.guessed

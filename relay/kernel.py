@@ -96,6 +96,17 @@ def translator_class() -> Callable[..., Translator]:
     return partial(made, engine=engine(chosen))
 
 
+def engine_name() -> str:
+    """Return what `RELAY_KERNEL` chooses, for people: `kernel 0.1.0`, `python`; "" for no engine."""
+    chosen = mode()
+    used = engine(chosen)
+    if used is None:
+        return ""
+    native = installed()
+    name = f"kernel {native.version}" if used is native.engine else "python"
+    return f"{name}, {chosen.value}" if chosen.is_shadow else name
+
+
 @cache
 def installed() -> Installed:
     """Look for the kernel, once in a process."""

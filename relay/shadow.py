@@ -5,11 +5,8 @@ For tests, and to look for the reason of a difference: it takes longer than eith
 
 from __future__ import annotations
 
-from collections import Counter
-
 from relay.errors import CodecError, RelayError
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.selection import kind_of
 from relay.translator import Translator
 
 
@@ -24,25 +21,21 @@ class ShadowTranslator(Translator):
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records, as a translator without templates does. Raises TemplatesDiffer."""
-        found = None if self._templates is None else self._templates.find(record, self.catalog)
-        if found is None:
-            return super().translate(record)
-        known = found[0]
-        uses = known.uses
+        uses, before = self.ways["template"], self._settled().copy()
         by_template = super().translate(record)
-        if known.uses == uses:
+        if self.ways["template"] == uses:
             return by_template
-        known.uses = uses
-        events, lossy = self.events, self.lossy
+        counts = self._settled()
+        counted = counts.copy()
         try:
             straight = self._straight(record)
         except CodecError as error:
             raise TemplatesDiffer(f"{record.place}: the straight line refuses it: {error}") from error
         if straight != by_template:
             raise TemplatesDiffer(f"{record.place}: {_difference(straight, by_template)}")
-        counted = Counter(map(kind_of, known.events)), Counter(known.losses)
-        if (self.events - events, self.lossy - lossy) != counted:
+        if counts.since(counted) != counted.since(before):
             raise TemplatesDiffer(f"{record.place}: other events or losses are counted")
+        counts.become(counted)
         return straight
 
 

@@ -4,17 +4,20 @@ Contract: `RouteTemplates.find` gives the target's key and value of a record tha
 is the same for all of them (`Known`). `RouteTemplates.learn` is told of records that went the straight line,
 and makes a template once a shape was met twice. Templates are a cache: nothing depends on them but time. They
 belong to one value of the catalogue, and are dropped with it.
+
+A template is of a message of one row. A record of several is found as the messages of one row that it
+could be (`Codec.parts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import AfterDdl, Payload, TracingDecoder
+from relay.codecs.codec import AfterDdl, Message, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
@@ -49,6 +52,10 @@ class Known:
         self.uses = 0
 
 
+#: What is known of a template that a record fits, and the key and value that the record becomes.
+Found = tuple[Known, bytes | None, bytes | None]
+
+
 class Line(NamedTuple):
     """The parts of a route's straight line."""
 
@@ -80,10 +87,10 @@ class RouteTemplates:
         self._last: _TopicTemplates | None = None
         self._count = count
         self._uses = 0
+        #: How many records have fitted no template.
+        self.misses = 0
 
-    def find(
-        self, record: ConsumerRecord, catalog: Catalog
-    ) -> tuple[Known, bytes | None, bytes | None] | None:
+    def find(self, record: ConsumerRecord, catalog: Catalog) -> Found | None:
         """Return the target's key and value of a record that fits a template, and what is known of it.
 
         The caller counts `Known.uses` if it takes them.
@@ -104,6 +111,27 @@ class RouteTemplates:
             return None
         return known, key, value
 
+    def find_all(self, record: ConsumerRecord, parts: Sequence[Message], catalog: Catalog) -> list[Found]:
+        """Return what `find` gives for each part of a record, up to the first that fits no template."""
+        if catalog is not self._catalog:
+            self._drop(catalog)
+        topic = self._topics.get(record.topic)
+        if topic is None:
+            return []
+        translate, all_known = topic.translate, topic.known
+        offset, time_ms = record.offset, record.timestamp_ms
+        all_found: list[Found] = []
+        for part_key, part_value in parts:
+            found = translate(part_key, part_value, offset, time_ms)
+            if found is None:
+                break
+            number, key, value = found
+            known = all_known[number]
+            if known.after is not None and not known.after.allows(record):
+                break
+            all_found.append((known, key, value))
+        return all_found
+
     def settle(self) -> None:
         """Count the records that have fitted templates."""
         for topic in self._topics.values():
@@ -118,7 +146,7 @@ class RouteTemplates:
 
     @property
     def uses(self) -> int:
-        """How many records have fitted templates."""
+        """How many rows have fitted templates."""
         self.settle()
         return self._uses
 
@@ -128,17 +156,40 @@ class RouteTemplates:
         self._catalog, self._last = catalog, None
         self._topics.clear()
 
-    def learn(self, record: ConsumerRecord, event: Event, out: ProducerRecord, losses: list[Lossy]) -> None:
+    def learn(
+        self, record: ConsumerRecord, event: Event, out: ProducerRecord | Payload, losses: list[Lossy]
+    ) -> None:
         """Learn from a record that fitted no template, was this event, and became this one record."""
-        if not isinstance(event, RowChange) or out.blobs:
-            return
-        topic = self._topics.get(record.topic)
-        if topic is None:
-            topic = self._topics[record.topic] = _TopicTemplates(record.topic, self._engine(self._marker))
+        if isinstance(event, RowChange) and not out.blobs and self.is_due(record):
+            self.derive(record, event, out, losses)
+
+    def is_due(self, record: ConsumerRecord) -> bool:
+        """Count a record that fitted no template; whether to `derive` one of it."""
         marked = _marked(self._marker, record)
-        if marked is None or not topic.is_due(marked):
+        return marked is not None and self._topic(record.topic).is_due(marked)
+
+    def _topic(self, name: str) -> _TopicTemplates:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = _TopicTemplates(name, self._engine(self._marker))
+        return topic
+
+    def derive(
+        self,
+        record: ConsumerRecord,
+        change: RowChange | None,
+        out: ProducerRecord | Payload | None,
+        losses: list[Lossy],
+    ) -> None:
+        """Add the template of a record that was this row and became this message; None: it was something
+        else, which has no template.
+        """
+        topic, marked = self._topic(record.topic), _marked(self._marker, record)
+        if marked is None:
             return
-        known = self._added(topic.engine, record, event, out, losses)
+        known = None
+        if change is not None and out is not None and not out.blobs:
+            known = self._added(topic.engine, record, change, out, losses)
         topic.note(marked, is_made=known is not None)
         if known is not None:
             number, made = known
@@ -151,7 +202,7 @@ class RouteTemplates:
         engine: Engine,
         record: ConsumerRecord,
         change: RowChange,
-        out: ProducerRecord,
+        out: ProducerRecord | Payload,
         losses: list[Lossy],
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
@@ -178,7 +229,7 @@ class RouteTemplates:
             events = self._prepare(events)
         numbered = msgspec.structs.replace(
             record,
-            partition=_Nowhere(trace, OFFSET, record.partition),
+            partition=trace.refused(),
             offset=TracedNumber(trace, OFFSET, record.offset),
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
@@ -189,7 +240,7 @@ class RouteTemplates:
         lengths_at = self._form.lengths_at or (None, None)
         parts = zip((payloads[0].key, payloads[0].value), lengths_at, strict=True)
         key, value = [None if text is None else trace.target_ops(text, at) for text, at in parts]
-        trace.check_marks()
+        trace.check_marks(text for _, text in payloads[0].headers)
         template = Template(
             message.key,
             message.value,
@@ -199,15 +250,6 @@ class RouteTemplates:
             self._form.most_bytes,
         )
         return template, payloads[0].headers, message.after
-
-
-class _Nowhere(TracedNumber):
-    """The partition of a record: a template is for all of them."""
-
-    __slots__ = ()
-
-    def op(self) -> Any:  # noqa: ANN401 - there is none
-        raise Untraceable
 
 
 class _TopicTemplates:

@@ -20,17 +20,26 @@ from relay.codecs.codec import (
     SIDES,
     Codec,
     Joining,
+    Message,
     Options,
     Payload,
     TracingDecoder,
     key_rule_problem,
     keys_of,
+    no_parts,
     parse_options,
 )
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
-from relay.counts import Counts
-from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
-from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
+from relay.counts import EventCounts
+from relay.errors import (
+    ConfigError,
+    DecodeError,
+    EncodeError,
+    NotRepresentable,
+    OutOfMemory,
+    Problem,
+)
+from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded, uncounted_bytes
 from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
@@ -46,7 +55,7 @@ from relay.routing import (
 )
 from relay.selection import Selection, kind_of
 from relay.templates.engine import Engine
-from relay.templating import Form, Line, RouteTemplates
+from relay.templating import Form, Found, Line, RouteTemplates
 
 Answer = TypeVar("Answer")
 
@@ -201,7 +210,7 @@ class Translator:
         self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
-        self._counts = Counts()
+        self._counts = EventCounts()
         self._count = self._counts.add
         self._templates: RouteTemplates | None = None
         marker = route.source.marker
@@ -214,6 +223,9 @@ class Translator:
             line = Line(decoder, self._prepare, self._encode)
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
             self._templates = RouteTemplates(engine, marker, line, form, self._count)
+        #: The messages of one row that a record of several could be.
+        self._has_like_parts = route.source.has_like_parts
+        self._parts = route.source.parts if route.target.writes_rows_alone(route.target_options) else no_parts
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()
@@ -236,6 +248,10 @@ class Translator:
             path = self._partition_route = self._partition_route_of(record)
         found = templates.find(record, self.catalog)
         if found is None:
+            parts = self._parts(record)
+            if parts:
+                return self._in_parts(record, parts, templates)
+            templates.misses += 1
             return self._straight(record, templates)
         known, key, value = found
         mark = SOURCE_HEADER, b"%b%d/0" % (path.header_prefix, record.offset)
@@ -247,6 +263,7 @@ class Translator:
         if self._moves is not None and self._moves(known.events):
             places = self._router.place_of_row(known.events[0], record, self._seen)
             if places is None:
+                templates.misses += 1
                 return self._straight(record)
             ((topic, partition),) = places.of(key) if type(places) is ByKey else places
         known.uses += 1
@@ -315,6 +332,94 @@ class Translator:
         if templates is not None and len(out) == 1 and len(events) == 1 and not left_out:
             templates.learn(record, events[0], out[0], lossy)
         return out
+
+    def _in_parts(
+        self, record: ConsumerRecord, parts: Sequence[Message], templates: RouteTemplates
+    ) -> list[ProducerRecord]:
+        """Translate a record of several rows: each by its template, or all in the straight line. Then the
+        first one without a template is learnt.
+        """
+        # A longer text may have too many values.
+        is_short = len(record.value or b"") <= uncounted_bytes(self._answers.limits)
+        if len(parts) > self._most_rows or not is_short:
+            return self._straight(record)
+        catalog = self.catalog
+        found = templates.find_all(record, parts, catalog)
+        if len(found) == len(parts) and (not self._has_like_parts or _are_alike(found)):
+            out = self._placed(record, found)
+            if out is not None:
+                return out
+        straight = self._straight(record)
+        if len(found) < len(parts) and self.catalog is catalog:
+            key, value = parts[len(found)]
+            part = msgspec.structs.replace(record, key=key, value=value)
+            if templates.is_due(part):
+                self._teach(part, templates)
+        return straight
+
+    def _placed(self, record: ConsumerRecord, found: Sequence[Found]) -> list[ProducerRecord] | None:
+        """Return the records of rows that fit templates; None if where they go is to be asked, or if they may
+        be too much.
+        """
+        path = self._partition_route or self._partition_route_of(record)
+        places: Sequence[tuple[str, int]] | None = None
+        if self._moves is not None and self._moves([known.events[0] for known, _, _ in found]):
+            places = self._places_of_rows(record, found)
+            if places is None:
+                return None
+        ((topic, partition),) = path.places
+        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
+        inherited = self._inherited(record.headers) if record.headers else ()
+        numbers = None if self._is_one_topic else Counter[str]()
+        out: list[ProducerRecord] = []
+        size = most_headers = 0
+        for index, (known, key, value) in enumerate(found):
+            number = index
+            if places is not None:
+                topic, partition = places[index]
+            if numbers is not None:
+                number = numbers[topic]
+                numbers[topic] += 1
+            headers: tuple[Header, ...] = ((SOURCE_HEADER, b"%b%d" % (prefix, number)),)
+            if inherited or known.headers:
+                headers = (*known.headers, *inherited, *headers)
+            size += len(key or b"") + len(value or b"")
+            most_headers = max(most_headers, len(headers))
+            out.append(ProducerRecord(topic, partition, time_ms, key, value, headers))
+        if size + len(out) * (_RECORD_BYTES + most_headers * _HEADER_BYTES) > self._most_output:
+            return None
+        for known, _, _ in found:
+            known.uses += 1
+        return out
+
+    def _places_of_rows(
+        self, record: ConsumerRecord, found: Sequence[Found]
+    ) -> Sequence[tuple[str, int]] | None:
+        """Return where each row goes; None if that is to be asked."""
+        chosen: list[tuple[str, int]] = []
+        for known, key, _ in found:
+            places = self._router.place_of_row(known.events[0], record, self._seen)
+            if places is None:
+                return None
+            chosen += places.of(key) if type(places) is ByKey else places
+        return chosen
+
+    def _teach(self, part: ConsumerRecord, templates: RouteTemplates) -> None:
+        """Let the templates learn from a part of a record that has gone the straight line."""
+        lossy: list[Lossy] = []
+        try:
+            events, _ = self._decode(part, self.catalog, lossy)
+            if self._selection is not None:
+                events, _ = self._selection.filter(events)
+            if self._prepare is not None:
+                events = self._prepare(events)
+            payloads = list(self._encode(events, part, lossy))
+        except (Need, DecodeError, EncodeError, MemoryError):
+            payloads = []
+        if len(payloads) == 1 and len(events) == 1 and isinstance(events[0], RowChange):
+            templates.derive(part, events[0], payloads[0], lossy)
+        else:
+            templates.derive(part, None, None, lossy)
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
@@ -458,9 +563,13 @@ class Translator:
             raise OutOfMemory(self.route.source.name, "", reason) from None
 
     @property
-    def templated(self) -> int:
-        """How many records templates have translated."""
-        return 0 if self._templates is None else self._templates.uses
+    def ways(self) -> Counter[str]:
+        """How many rows templates have translated (`template`), and how many records went the straight line
+        (`straight`), those that were refused among them; nothing without an engine.
+        """
+        if self._templates is None:
+            return Counter()
+        return Counter(template=self._templates.uses, straight=self._templates.misses)
 
     @property
     def events(self) -> Counter[str]:
@@ -491,7 +600,7 @@ class Translator:
     def tables(self, counter: Counter[tuple[TableId, str]] | None) -> None:
         self._settled().tables = counter
 
-    def _settled(self) -> Counts:
+    def _settled(self) -> EventCounts:
         """The counts, with those of records that fitted templates."""
         if self._templates is not None:
             self._templates.settle()
@@ -516,6 +625,11 @@ def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem
     if found is None:
         return []
     return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
+
+
+def _are_alike(found: Sequence[Found]) -> bool:
+    """Whether all rows fit one template."""
+    return all(known is found[0][0] for known, _, _ in found)
 
 
 def _no_row_keys(target: Codec) -> Problem:

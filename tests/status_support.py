@@ -39,6 +39,7 @@ class Translated:
         self.events: Counter[str] = Counter()
         self.lossy: Counter[Lossy] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
+        self.ways: Counter[str] = Counter()
 
 
 def make_status(clock: Clock | None = None, topics: dict[str, str] | None = None) -> Status:

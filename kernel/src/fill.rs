@@ -4,7 +4,7 @@ use crate::conversions;
 use crate::json::{self, LongEscapes};
 use crate::ops::{Calculation, Change, Choice, Condition, How, Integer, Put, Step, TargetOp};
 use crate::scan::Tokens;
-use crate::token::{Kind, Token};
+use crate::token::{Escapes, Kind, Token};
 
 /// What a target is made of: the tokens of a message, and what else is known of the record.
 pub struct Slots<'a> {
@@ -26,6 +26,13 @@ impl<'a> Slots<'a> {
             Condition::Filled(slot) => {
                 self.tokens[*slot].as_ref().is_some_and(|token| !matches!(token.text, b"null" | b"\"\""))
             }
+            Condition::Among { slot, tokens, is_one } => match &self.tokens[*slot] {
+                None => !is_one,
+                Some(token) => {
+                    let is_in = tokens.iter().any(|text| text[..] == *token.text);
+                    token.escapes != Escapes::Other && is_in == *is_one
+                }
+            },
         })
     }
 

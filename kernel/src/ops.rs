@@ -100,6 +100,7 @@ pub enum Condition {
     Below(Calculation, i128),
     Same(usize, usize),
     Filled(usize),
+    Among { slot: usize, tokens: Vec<Bytes>, is_one: bool },
 }
 
 pub struct Template {

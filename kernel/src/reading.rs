@@ -71,9 +71,13 @@ impl<'py> Fields<'py> {
         tuples.0.iter().map(|tuple| read(Fields::of(&tuple)?)).collect()
     }
 
-    fn texts(&self, index: usize) -> PyResult<Vec<Bytes>> {
+    fn tokens(&self, index: usize) -> PyResult<Vec<Bytes>> {
         let tuple = Fields::of(&self.item(index)?)?;
-        let texts: Vec<Bytes> = tuple.0.iter().map(|text| bytes(&text)).collect::<PyResult<_>>()?;
+        tuple.0.iter().map(|text| bytes(&text)).collect()
+    }
+
+    fn texts(&self, index: usize) -> PyResult<Vec<Bytes>> {
+        let texts = self.tokens(index)?;
         if one_begins_another(&texts) {
             return Err(meaningless("one text begins another one"));
         }
@@ -209,6 +213,11 @@ impl<'py> Fields<'py> {
             "below" => Condition::Below(self.calculation(0, 2, slots)?, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
             "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
+            "among" => Condition::Among {
+                slot: slot(self.get(0)?, slots)?,
+                tokens: self.tokens(1)?,
+                is_one: self.get(2)?,
+            },
             _ => return Err(meaningless("no condition has this name")),
         })
     }

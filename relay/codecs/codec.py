@@ -250,6 +250,20 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
     return None
 
 
+#: Key and value of a message.
+Message = tuple[bytes | None, bytes]
+
+
+def no_parts(_: ConsumerRecord) -> Sequence[Message]:
+    """Say of a record that it is one message."""
+    return ()
+
+
+def depends_on_others(_: object) -> bool:
+    """Say that a row's message may depend on the rows beside it, whatever the options."""
+    return False
+
+
 def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
     """Say that every topic has the DDL of its rows itself, whatever the options."""
     return dict(zip(topics, topics, strict=True))
@@ -266,6 +280,9 @@ class Codec(msgspec.Struct, frozen=True):
     `marker`: by which bytes templates of its messages are found, if its decoder offers them
     (`TracingDecoder`). `lengths_at`: where key and value of a message of one row have the number of bytes
     behind it, in 8 bytes; None if they are no frames.
+    `parts`: the messages of one event each that together mean what a message of several means, in order; none
+    for any other message. `has_like_parts`: they mean it only if all are of one shape. `writes_rows_alone`:
+    whether each row of a message becomes what it would become alone, with given options.
     `row_signature`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
     messages of neighbouring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
@@ -287,6 +304,9 @@ class Codec(msgspec.Struct, frozen=True):
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     marker: Marker | None = None
+    parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
+    has_like_parts: bool = False
+    writes_rows_alone: Callable[[Any], bool] = depends_on_others
     lengths_at: tuple[int, int] | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()

@@ -193,19 +193,19 @@ class KafkaSink:
 
     async def write(self, records: Iterable[ProducerRecord]) -> None:
         """Write records, in order within each partition, and wait until all are acknowledged."""
-        batches: dict[Partition, Batch] = {}
+        batches: dict[tuple[str, int], Batch] = {}
         pending = []
         for record in records:
-            partition = Partition(record.topic, record.partition)
-            batch = batches.get(partition)
+            place = record.topic, record.partition
+            batch = batches.get(place)
             if batch is None or not batch.append(record):
                 if batch is not None:
-                    pending.append(await self.send(partition, batch))
-                batches[partition] = self.batch()
-                batches[partition].append(record)
-        await self.expect({partition.topic for partition in batches})
-        for partition, batch in batches.items():
-            pending.append(await self.send(partition, batch))
+                    pending.append(await self.send(Partition(*place), batch))
+                batches[place] = self.batch()
+                batches[place].append(record)
+        await self.expect({topic for topic, _ in batches})
+        for place, batch in batches.items():
+            pending.append(await self.send(Partition(*place), batch))
         await self.delivered(pending)
 
     async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from relay.config import Config
 from relay.config.advice import config_advice
+from relay.kernel import engine_name, installed
 from relay.logs import Log
 
 
@@ -18,7 +19,10 @@ def announce(config: Config, log: Log) -> None:
         group=config.source.group_id,
         mode=str(config.delivery.mode),
         translation=f"{config.route.from_} to {config.route.to}",
+        kernel=engine_name() or None,
         **({"processes": count} if count > 1 else {}),
     )
+    if unusable := installed().problem:
+        log.warning("kernel.unusable", message=unusable)
     for problem in config_advice(config):
         log.warning("configuration.warning", key=problem.path, message=problem.said)

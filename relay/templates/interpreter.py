@@ -19,6 +19,7 @@ from relay.templates.ops import (
     OFFSET,
     TIME_MS,
     Above,
+    Among,
     Below,
     Changed,
     Choice,
@@ -276,6 +277,12 @@ class _Fill:
             case Filled(slot):
                 token = self._tokens[slot]
                 return token is not None and token.text not in (b"null", b'""')
+            case Among(slot, texts, is_one):
+                token = self._tokens[slot]
+                if token is None:
+                    return not is_one
+                is_plain = token.kind != "string" or _print(token.value) == token.text
+                return is_plain and (token.text in texts) == is_one
 
     def printed(self, ops: Iterable[TargetOp]) -> bytes:
         """Return what ops print."""
@@ -495,7 +502,7 @@ def _check_width(width: int) -> None:
 def _check_condition(condition: Condition, count: int) -> None:
     if isinstance(condition, Same):
         _check_slots((condition.slot, condition.other), count)
-    elif isinstance(condition, Filled):
+    elif isinstance(condition, Filled | Among):
         _check_slots((condition.slot,), count)
     else:
         _check_number(condition.slot, condition.steps, count)

@@ -193,7 +193,19 @@ class Filled(NamedTuple):
     tag: Literal["filled"] = "filled"
 
 
-Condition = Above | Below | Same | Filled
+class Among(NamedTuple):
+    """A slot's token is one of these, each as msgspec prints it; with `is_one` False it is none of them, or
+    there is none. They are compared byte by byte: a string that msgspec prints in another way, with other
+    escapes, does not fit, whatever `is_one`.
+    """
+
+    slot: int
+    tokens: tuple[bytes, ...]
+    is_one: bool = True
+    tag: Literal["among"] = "among"
+
+
+Condition = Above | Below | Same | Filled | Among
 
 # ---------------------------------------------------------------- the whole
 

@@ -10,7 +10,7 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -67,6 +67,10 @@ class Trace:
         self._marked.append(op)
         return msgspec.Raw(b'"\\brelay:traced:%d"' % (len(self._marked) - 1))
 
+    def refused(self) -> Any:  # noqa: ANN401 - of any type
+        """Return what stands for a value with which nothing can be done: a template is for all of them."""
+        return Traced(self)
+
     def target_ops(self, text: bytes, length_at: int | None = None) -> tuple[TargetOp, ...]:
         """Return the ops that print a text with marks. `length_at`: where it has the number of the bytes
         behind that. Raises Untraceable if it has another number there.
@@ -79,11 +83,12 @@ class Trace:
         sized = Sized(_LENGTH_BYTES, self._unframed_ops(rest))
         return (Constant(text[:length_at]), sized) if length_at else (sized,)
 
-    def check_marks(self) -> None:
+    def check_marks(self, others: Iterable[bytes | None]) -> None:
         """Raise Untraceable if what a mark stands for was found in no text: then one was changed after it was
-        printed. A text that was left out has nothing that others lack.
+        printed. A text that was left out has nothing that others lack. `others`: texts without ops, which
+        must have no mark.
         """
-        if not self._found.issuperset(self._marked):
+        if not self._found.issuperset(self._marked) or any(map(_MARK.search, filter(None, others))):
             raise Untraceable
 
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:

@@ -71,6 +71,11 @@ PROMISES: Final = (
     Promise("README.md", "writes the same bytes, however Spark splits a partition", _SAME_WITH_SPARK),
     Promise("README.md", "records may be repeated; none is skipped", _KILLED),
     Promise(
+        "docs/benchmarks-peers.md",
+        "For this table it writes the same bytes as relay.",
+        ("test_peers.py::test_the_loop_by_hand_writes_what_relay_writes",),
+    ),
+    Promise(
         "docs/architecture.md",
         "Two runs give the same bytes, and so does a restart from the beginning.",
         (*_SAME_BYTES, *_SAME_AFTER_RESTARTS),

@@ -256,6 +256,7 @@ class PlainTranslator:
         self.events: Counter[str] = Counter()
         self.lossy: Counter[Lossy] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
+        self.ways: Counter[str] = Counter()
         self.restored = 0
 
     def provide(self, need: Need[Any], data: bytes, /) -> None:

@@ -300,7 +300,7 @@ async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, st
         def events(self) -> Any:
             raise RuntimeError("secret value of a row")
 
-        lossy = guessed_tables = events
+        lossy = guessed_tables = ways = events
 
     status.translator = Broken()
     for path in ("/status", "/metrics"):

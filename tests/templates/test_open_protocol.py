@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 from open_support import V1, cell, ddl, framed, raw, row, segment
-from support import CANAL, OPEN, TICDC
+from support import OPEN, TICDC
+from templates_support import Both
 
-from relay import CodecError, ConsumerRecord, Translator
-from relay.templates.interpreter import Interpreter
-
-Options = dict[str, str]
+from relay import ConsumerRecord
 
 TABLE = ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name VARCHAR(9), price DOUBLE, note TEXT, at TIMESTAMP)")
 
@@ -34,36 +32,6 @@ TEXT = (
     '{"u":{"id":{"t":3,"h":true,"f":11,"v":%s},"price":{"t":5,"f":65,"v":%s},"name":{"t":15,"f":64,"v":%s}}}'
 )
 KEY = '{"ts":%s,"scm":"d","tbl":"t","t":1}'
-
-
-def outcome(translator: Translator, record: ConsumerRecord) -> object:
-    try:
-        return translator.translate(record)
-    except CodecError as error:
-        return repr(error)
-
-
-class Both:
-    """A translator with an engine, and one without."""
-
-    def __init__(self, options: Options | None = None, target: str = CANAL) -> None:
-        self.plain, self.templated = (
-            Translator(OPEN, target, options, engine=engine) for engine in (None, Interpreter)
-        )
-
-    def fits(self, record: ConsumerRecord) -> bool:
-        """Whether a record was translated by a template; the same comes out in any case."""
-        before = self.templated.templated
-        assert outcome(self.templated, record) == outcome(self.plain, record)
-        assert self.templated.lossy == self.plain.lossy
-        assert self.templated.events == self.plain.events
-        return self.templated.templated > before
-
-    def learn(self, *records: ConsumerRecord) -> Both:
-        """Translate records that fit nothing."""
-        for record in records:
-            assert not self.fits(record)
-        return self
 
 
 def text(identity: str = "1", price: str = "1.5", name: str = '"a"', ts: str = "5") -> ConsumerRecord:
@@ -100,7 +68,7 @@ def text(identity: str = "1", price: str = "1.5", name: str = '"a"', ts: str = "
     ],
 )
 def test_values(record: ConsumerRecord, fits: bool) -> None:
-    both = Both().learn(text(), text())
+    both = Both(OPEN).learn(text(), text())
     assert both.fits(text())
     assert both.fits(record) is fits
 
@@ -138,7 +106,7 @@ def changed(**flags: Any) -> dict[str, Any]:
     ],
 )
 def test_other_shapes(record: ConsumerRecord) -> None:
-    both = Both().learn(framed(TABLE), framed(INSERT), framed(INSERT))
+    both = Both(OPEN).learn(framed(TABLE), framed(INSERT), framed(INSERT))
     assert both.fits(framed(INSERT))
     assert not both.fits(record)
     assert both.fits(framed(INSERT))
@@ -148,7 +116,7 @@ def test_other_shapes(record: ConsumerRecord) -> None:
 @pytest.mark.parametrize("part", ["key", "value"])
 def test_lengths_are_checked(part: str, change: int) -> None:
     record = framed(INSERT)
-    both = Both().learn(framed(INSERT), framed(INSERT))
+    both = Both(OPEN).learn(framed(INSERT), framed(INSERT))
     assert both.fits(record)
     key, value = record.key or b"", record.value or b""
     if part == "key":
@@ -173,14 +141,14 @@ def test_lengths_are_checked(part: str, change: int) -> None:
     ],
 )
 def test_odd_shapes_that_come_again(value: str, has_template: bool) -> None:
-    both = Both()
+    both = Both(OPEN)
     assert [both.fits(framed(row(value))) for _ in range(3)] == [False, False, has_template]
     assert both.fits(framed(row(value.replace("1", "2")))) is has_template
 
 
 def test_a_key_with_its_members_in_another_order() -> None:
     key = '{"scm":"d","tbl":"t","ts":5,"t":1}'
-    both = Both()
+    both = Both(OPEN)
     assert not any(both.fits(framed((key, {"u": image()}))) for _ in range(3))
 
 
@@ -201,7 +169,7 @@ def test_old_rows_of_some_columns(old: dict[str, Any], fits: bool) -> None:
     before = image(**old)
     record = framed(row({"u": image(), "p": {name: before[name] for name in old}}))
     first = framed(row({"u": image(), "p": {"name": before["name"]}}))
-    both = Both(target=TICDC).learn(framed(TABLE), first, first)
+    both = Both(OPEN, target=TICDC).learn(framed(TABLE), first, first)
     assert both.fits(record) is fits
 
 
@@ -220,7 +188,7 @@ def test_old_rows_of_some_columns(old: dict[str, Any], fits: bool) -> None:
 def test_old_rows_of_other_cells(old: str) -> None:
     new = image(name=None)
     first = framed(row({"u": new, "p": {"name": image()["name"]}}))
-    both = Both().learn(framed(TABLE), first, first)
+    both = Both(OPEN).learn(framed(TABLE), first, first)
     assert both.fits(first)
     text = bytes(framed(row({"u": new})).value or b"")[8:-1].decode() + ',"p":' + old + "}"
     assert not both.fits(framed(row(text)))
@@ -228,13 +196,13 @@ def test_old_rows_of_other_cells(old: str) -> None:
 
 def test_full_old_rows() -> None:
     update = framed(row({"u": image(), "p": image(name="b")}))
-    both = Both(target=TICDC).learn(framed(TABLE), update, update)
+    both = Both(OPEN, target=TICDC).learn(framed(TABLE), update, update)
     assert both.fits(framed(row({"u": image(note="eQ=="), "p": image(price=None)})))
     assert not both.fits(framed(row({"u": image(id=2), "p": image(id=1)})))
 
 
 def test_rows_before_a_statement() -> None:
-    both = Both().learn(framed(ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name TEXT)", ts=100)))
+    both = Both(OPEN).learn(framed(ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name TEXT)", ts=100)))
     old, new = (framed(row({"u": image()}, ts=ts)) for ts in (99, 101))
     both.learn(new, new)
     assert both.fits(new)
@@ -247,7 +215,7 @@ def test_times_of_records() -> None:
         record = framed(INSERT)
         return ConsumerRecord("topic", 0, 0, time_ms, record.key, record.value)
 
-    both = Both().learn(at(1000), at(2000))
+    both = Both(OPEN).learn(at(1000), at(2000))
     assert both.fits(at(3000))
     both.learn(at(-1))
     assert both.fits(at(-1))
@@ -256,12 +224,12 @@ def test_times_of_records() -> None:
 
 
 def test_local_times() -> None:
-    both = Both({"timezone": "Asia/Shanghai"}).learn(framed(INSERT), framed(INSERT))
+    both = Both(OPEN, {"timezone": "Asia/Shanghai"}).learn(framed(INSERT), framed(INSERT))
     assert not both.fits(framed(INSERT))
-    both = Both({"timezone": "Asia/Shanghai"}).learn(text(), text())
+    both = Both(OPEN, {"timezone": "Asia/Shanghai"}).learn(text(), text())
     assert both.fits(text())
 
 
 def test_compressed_messages() -> None:
-    both = Both({"large-message-handle-compression": "lz4"})
+    both = Both(OPEN, {"large-message-handle-compression": "lz4"})
     both.learn(framed(INSERT), framed(INSERT), framed(INSERT))

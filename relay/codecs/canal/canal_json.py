@@ -32,6 +32,7 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
+from relay.codecs.canal.parts import parts
 from relay.codecs.canal.reading import Spelling, SqlTypes, TextReaders, WireTable, are_full, parse_mysql_types
 from relay.codecs.canal.traced import traced_row
 from relay.codecs.canal.writing import TextWriters
@@ -488,6 +489,9 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    writes_rows_alone=lambda options: options.max_batch_size == 1,
+    parts=parts,
+    has_like_parts=True,
     marker=Marker("value", b',"table":', b',"ts":'),
     row_signature=RowSignature(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),

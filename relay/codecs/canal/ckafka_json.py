@@ -563,5 +563,6 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    writes_rows_alone=lambda _: True,
     row_signature=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
 )

@@ -616,6 +616,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    writes_rows_alone=lambda _: True,
     marker=Marker("value", b"", b',"es":'),
     row_signature=RowSignature(
         (

@@ -25,7 +25,7 @@ from relay.codecs.wire.traced import (
 from relay.model import RowChange
 from relay.mysql.types import BINARIES
 from relay.native import steps_of
-from relay.records import ConsumerRecord
+from relay.records import TIME_END_MS, ConsumerRecord
 from relay.templates.ops import Members, Take, Unordered
 from relay.templates.scanning import (
     INTEGER,
@@ -79,9 +79,12 @@ def traced_row(
             raise Untraceable
         return TracedNumber(trace, slots[path], int(value[token.start : token.end]))
 
-    emitted_ms, event_time_ns = number(_TS), number(_ES) * _MILLISECOND_NS
-    if not emitted_ms > 0:
+    emitted_ms, event_time_ms = number(_TS), number(_ES)
+    if not (emitted_ms > 0 and emitted_ms < TIME_END_MS):
         raise Untraceable
+    if not (event_time_ms >= -TIME_END_MS and event_time_ms < TIME_END_MS):
+        raise Untraceable
+    event_time_ns = event_time_ms * _MILLISECOND_NS
     traced_ts = None if commit_ts is None else number(commit_ts)
     if traced_ts is not None and not traced_ts >= 0:
         raise Untraceable

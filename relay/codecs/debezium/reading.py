@@ -38,7 +38,7 @@ from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zer
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
-from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, Rows, TableSchema
+from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, Rows, TableId, TableSchema
 
 # Members of an enumeration cost a lookup of their own at each use.
 _DELETE: Final = Op.DELETE
@@ -258,17 +258,18 @@ class Layout:
         unavailable: frozenset[str] = frozenset(),
     ) -> None:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
+        #: By column: its name on the wire, and the kind of its values.
         self.names = [column.name for column in columns]
-        self._kinds = [column.form.kind for column in columns]
-        floats = [at for at, kind in enumerate(self._kinds) if kind in _FLOAT_KINDS]
+        self.kinds = [column.form.kind for column in columns]
+        floats = [at for at, kind in enumerate(self.kinds) if kind in _FLOAT_KINDS]
         self._floats: Any = None
         self.has_floats = bool(floats)
         if floats:
             # With two places or more it gives a tuple.
             self._floats = operator.itemgetter(floats[0], *floats)
-        self._unchecked = [at for at, kind in enumerate(self._kinds) if kind in UNCHECKED]
-        texts = [at for at, kind in enumerate(self._kinds) if kind is str]
-        self._unavailable = unavailable
+        self._unchecked = [at for at, kind in enumerate(self.kinds) if kind in UNCHECKED]
+        texts = [at for at, kind in enumerate(self.kinds) if kind is str]
+        self.unavailable = unavailable
         self._texts: Any = None
         if texts and unavailable:
             # With two places or more it gives a tuple.
@@ -279,7 +280,8 @@ class Layout:
         self._uses = 0
         self._shape: Shape | None = None
         self._tries = 0
-        self._ambiguous = [
+        #: Where wire values mean two things, and how each is counted.
+        self.doubts = [
             (at, value, what) for at, column in enumerate(columns) for value, what in column.doubts
         ]
         counts = {
@@ -289,7 +291,7 @@ class Layout:
         }
         self._counts = [what for what, is_counted in counts.items() if is_counted]
         #: Whether rows may lose something, or have other cells than those that came.
-        self.is_plain = not (self._counts or self._ambiguous)
+        self.is_plain = not (self._counts or self.doubts)
         #: Where a value stands for NULL.
         self.null_values = {
             at: column.null_value for at, column in enumerate(columns) if column.null_value is not ABSENT
@@ -299,7 +301,7 @@ class Layout:
         """Count a row that was read in the general way; after some, compile."""
         self._uses += 1
         if is_due(self._uses):
-            self.row = _row_struct(self.names, self._kinds)
+            self.row = _row_struct(self.names, self.kinds)
             if self.row is not None:
                 self._parse = msgspec.json.Decoder(self.row, float_hook=_exact).decode
 
@@ -329,7 +331,7 @@ class Layout:
     def cells_of(self, row: Any) -> Sequence[Any] | None:  # noqa: ANN401 - `row`, a class made at run time
         """Return the cells of a row that was parsed; None if one is no value of its column."""
         cells: Sequence[Any] = _cells(row)
-        if self._texts is not None and not self._unavailable.isdisjoint(self._texts(cells)):
+        if self._texts is not None and not self.unavailable.isdisjoint(self._texts(cells)):
             return None
         return self._checked(cells) if self._unchecked else cells
 
@@ -337,7 +339,7 @@ class Layout:
         """The cells, of which some were parsed as anything; None if one does not fit."""
         fitted = list(cells)
         for at in self._unchecked:
-            fitted[at] = fitting(self._kinds[at], cells[at])
+            fitted[at] = fitting(self.kinds[at], cells[at])
         return None if ABSENT in fitted else fitted
 
     def fitted(self, row: dict[str, Any]) -> list[Any] | None:
@@ -345,7 +347,7 @@ class Layout:
         if not row.keys() <= set(self.names):
             return None
         cells = []
-        for name, kind in zip(self.names, self._kinds, strict=True):
+        for name, kind in zip(self.names, self.kinds, strict=True):
             cell = ABSENT
             if name in row:
                 cell = fitting(kind, row[name])
@@ -366,7 +368,7 @@ class Layout:
     def count(self, old: Sequence[Any] | None, new: Sequence[Any] | None, lossy: list[Lossy]) -> None:
         """Count what is not known of a row with these cells."""
         lossy += self._counts
-        for at, value, what in self._ambiguous:
+        for at, value, what in self.doubts:
             if (new is not None and new[at] == value) or (old is not None and old[at] == value):
                 lossy.append(what)
 
@@ -614,6 +616,11 @@ class RowDecoder:
                     old, new = layout.with_nulls(old), layout.with_nulls(new)
                 return layout.reader.schema, TypedRows(layout.reader, old, new)
         return self._read_generally(message, table, known, lossy)
+
+    def layout(self, table: TableId, reader: TypedReader) -> Layout | None:
+        """Return the layout that rows with this reader have, if it is still kept."""
+        found = self._tables.get((table.database, table.table))
+        return next((layout for layout in found.kept if layout.reader is reader), None) if found else None
 
     def _topic_of(self, name: str, layout: Layout) -> TopicRows:
         found = self.topics.get(name)

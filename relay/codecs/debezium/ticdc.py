@@ -395,6 +395,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    writes_rows_alone=lambda _: True,
     ddl_everywhere=True,
     keys=Keys.ROW,
     row_signature=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),

@@ -322,6 +322,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=None,
     encoder=Encoder,
+    writes_rows_alone=lambda _: True,
     keyed_encoder=Encoder,
     keys=Keys.ROW,
     profiles=PROFILES,

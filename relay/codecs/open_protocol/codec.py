@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
-from relay.codecs.codec import Codec, Joining, Payload, RowSignature, TracedMessage
+from relay.codecs.codec import Codec, Joining, Message, Payload, RowSignature, TracedMessage
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
@@ -33,6 +33,7 @@ from relay.codecs.open_protocol.frames import (
     framed_value,
     joined,
     segments_in,
+    separated,
     unframe,
 )
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
@@ -599,6 +600,21 @@ def _rows_in(key: bytes, _: bytes) -> int:
     return segments_in(key)
 
 
+def parts(record: ConsumerRecord) -> Sequence[Message]:
+    """Return the messages of one event each that a record's several events would be. Without a time of Kafka
+    that counts, all events of a record have the first one's.
+    """
+    key, value = record.key, record.value
+    if key is None or value is None or not 0 <= record.timestamp_ms < TIME_END_MS:
+        return []
+    return separated(key, value)
+
+
+def writes_rows_alone(options: OpenOptions) -> bool:
+    """Whether every message has one row."""
+    return options.max_batch_size == 1
+
+
 CODEC: Final = Codec(
     name=NAME,
     title="TiCDC Open Protocol (protocol=open-protocol), all releases",
@@ -612,6 +628,8 @@ CODEC: Final = Codec(
     lengths_at=(len(VERSION), 0),
     joining=joining,
     marker=Marker("key", b'"scm":', b"}"),
+    parts=parts,
+    writes_rows_alone=writes_rows_alone,
     row_signature=RowSignature(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
     ),

@@ -95,6 +95,25 @@ def segments_in(key: bytes) -> int:
     return count
 
 
+def separated(key: bytes, value: bytes) -> list[tuple[bytes | None, bytes]]:
+    """Return the messages of one event each that hold the events of a message of several, in order; none for
+    any other message.
+    """
+    end, size = len(key), len(value)
+    if end < _HEAD_BYTES or not key.startswith(VERSION) or _head(key)[1] == end - _HEAD_BYTES:
+        return []
+    found: list[tuple[bytes | None, bytes]] = []
+    at, start = LENGTH_BYTES, 0
+    while at <= end - LENGTH_BYTES and start <= size - LENGTH_BYTES:
+        (key_length,), (length,) = _length(key, at), _length(value, start)
+        if key_length < 0 or length < 0:
+            return []
+        after, behind = at + LENGTH_BYTES + key_length, start + LENGTH_BYTES + length
+        found.append((VERSION + key[at:after], value[start:behind]))
+        at, start = after, behind
+    return found if at == end and start == size else []
+
+
 def joined(messages: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
     """Return the key and the value that hold the events of these messages, in order."""
     keys = b"".join([key[LENGTH_BYTES:] for key, _ in messages])

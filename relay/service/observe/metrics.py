@@ -94,6 +94,10 @@ class StatusCollector(Collector):
         ):
             by_code = {(code,): counts[code] for code in dict.fromkeys([*codes, *counts])}
             yield _counter(name, text, ("code",), by_code.items())
+        if translator is not None and translator.ways:
+            ways = [((way,), count) for way, count in translator.ways.items()]
+            text = "Records translated by templates and in the straight line, where there is an engine."
+            yield _counter("relay_translated_records", text, ("way",), ways)
         yield _counter(
             "relay_lossy_conversions",
             "What the target could not carry, and what was assumed.",

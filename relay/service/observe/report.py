@@ -59,6 +59,7 @@ def details(status: Status) -> Json:
     return {
         "time": moment(now),
         "version": about.version,
+        "kernel": about.kernel or None,
         "route": {
             "source": _endpoint(about.source),
             "target": _endpoint(about.target),
@@ -142,6 +143,7 @@ def _outcomes(status: Status) -> Json:
         "skipped": dict(status.skips.most_common()),
         "lossy": {str(what): count for what, count in lossy.items() if what not in INFORMATIONAL},
         "guessed_tables": status.guessed_tables,
+        "records_by_way": dict(translator.ways) if translator is not None else {},
         "notes": {str(what): count for what, count in lossy.items() if what in INFORMATIONAL},
     }
 

@@ -22,6 +22,7 @@ from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
 from relay.kafka.ports import Partition
+from relay.kernel import engine_name
 from relay.model import TableId
 from relay.shown import printable, shown_option
 
@@ -65,7 +66,7 @@ class About(msgspec.Struct, frozen=True):
 
     `by_name`: the topics whose traffic is counted apart; that of all others, which are those of tables, is
     counted under `by_table` ("" where there are none). `has_row_keys`: keys of the target's records stand for
-    rows. `processes`: how many share the work.
+    rows. `processes`: how many share the work. `kernel`: what fills templates, "" if nothing does.
     """
 
     version: str
@@ -80,6 +81,7 @@ class About(msgspec.Struct, frozen=True):
     by_table: str = ""
     has_row_keys: bool = False
     processes: int = 1
+    kernel: str = ""
 
     @classmethod
     def of(cls, config: Config) -> About:
@@ -99,6 +101,7 @@ class About(msgspec.Struct, frozen=True):
             by_table=by_table[0] if by_table else "",
             has_row_keys=config.has_row_keys,
             processes=config.delivery.processes,
+            kernel=engine_name(),
         )
 
 
@@ -124,6 +127,11 @@ class HasCounts(Protocol):
         """Tables without known DDL of which rows were translated, and how many rows."""
         ...
 
+    @property
+    def ways(self) -> Counter[str]:
+        """How many records templates have translated, and how many the straight line."""
+        ...
+
 
 class Counts(NamedTuple):
     """The counters of a translator as they were at some moment, or of several together."""
@@ -131,15 +139,17 @@ class Counts(NamedTuple):
     events: Counter[str]
     lossy: Counter[Lossy]
     guessed_tables: dict[TableId, int]
+    ways: Counter[str]
 
     @classmethod
     def of(cls, *translators: HasCounts | None) -> Counts:
         """Add them up."""
-        total = cls(Counter(), Counter(), {})
+        total = cls(Counter(), Counter(), {}, Counter())
         for each in translators:
             if each is not None:
                 total.events.update(each.events)
                 total.lossy.update(each.lossy)
+                total.ways.update(each.ways)
                 for table, rows in each.guessed_tables.items():
                     total.guessed_tables[table] = total.guessed_tables.get(table, 0) + rows
         return total

@@ -1,0 +1,104 @@
+"""Messages of Canal with several rows, of which each is translated as a message of its own would be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support import CANAL, TICDC
+from templates_support import Both
+
+from relay import ConsumerRecord
+from relay.limits import Limits
+
+Row = dict[str, str | None]
+ROW: Row = {"id": "1", "name": "a"}
+
+
+def message(*rows: Row, old: list[Any] | None = None, **members: Any) -> bytes:
+    """A message as Canal prints it."""
+    document = {
+        "data": rows,
+        "database": "d",
+        "es": 1700000000000,
+        "gtid": "",
+        "id": 7,
+        "isDdl": False,
+        "mysqlType": {"id": "int", "name": "varchar(9)"},
+        "old": old,
+        "pkNames": ["id"],
+        "sql": "",
+        "sqlType": {"id": 4, "name": 12},
+        "table": "t",
+        "ts": 1700000000123,
+        "type": "INSERT" if old is None else "UPDATE",
+    }
+    return json.dumps(document | members, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def record(value: bytes) -> ConsumerRecord:
+    return ConsumerRecord("topic", 0, 1, 1700000000456, None, value)
+
+
+def warm(both: Both) -> Both:
+    """Let rows have templates, those of INSERT and of UPDATE."""
+    for value in (message(ROW), message(ROW, old=[{"name": "b"}])):
+        assert [both.fits(record(value)) for _ in range(3)][-1]
+    return both
+
+
+INSERTS = message(ROW, ROW | {"id": "2"}, ROW | {"name": None})
+UPDATES = message(ROW, ROW | {"id": "2"}, old=[{"name": "b"}, {"name": None}])
+
+
+@pytest.mark.parametrize("value", [INSERTS, UPDATES, message(ROW, ROW, type="UPDATE")])
+def test_templates_are_learnt_from_messages_of_several_rows(value: bytes) -> None:
+    both = Both(CANAL, target=TICDC)
+    met = [both.fits(record(value)) for _ in range(3)]
+    assert met == [False, False, True]
+
+
+@pytest.mark.parametrize("target", ["ckafka-json", "flat-json", "ticdc-debezium", "ticdc-open-protocol"])
+def test_targets(target: str) -> None:
+    both = warm(Both(CANAL, target=target))
+    assert both.fits(record(INSERTS))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        message(ROW, {"name": "a", "id": "1"}),
+        message(ROW, {"id": "2"}),
+        message(ROW, ROW | {"more": "1"}),
+        message(ROW, {}),
+        message(ROW, ROW | {"name": "},{"}),
+        message(ROW, ROW | {"name": '}],"database":"'}),
+        message(ROW, ROW, old=[{"name": "b"}]),
+        message(ROW, ROW, old=[{"name": "b"}, None]),
+        message(ROW, ROW, old=[None, {"name": "b"}]),
+        message(ROW, ROW, old=[{"name": "b"}, {"name": "b"}, {"name": "b"}]),
+        message(ROW, ROW, old=[{"name": "b"}, {"more": "b"}]),
+        message(ROW, ROW, isDdl=True),
+        message(ROW, ROW, more=1),
+        INSERTS.replace(b"},{", b"}, {", 1),
+        INSERTS.replace(b"},{", b"},null,{", 1),
+        INSERTS.replace(b"},{", b'}],"more":[{', 1),
+        INSERTS.replace(b"},{", b'}],"data":[{', 1),
+        INSERTS.replace(b'{"data"', b'{ "data"'),
+        UPDATES.replace(b'"old":[', b'"old":[null,'),
+        UPDATES.replace(b'"pkNames"', b'"old":null,"pkNames"'),
+        UPDATES.replace(b'"isDdl":false', b'"more":{"old":[{}]},"isDdl":false'),
+        UPDATES[:-1],
+    ],
+)
+def test_messages_of_another_form(value: bytes) -> None:
+    """They are learnt by nobody either, however often they come."""
+    both = warm(Both(CANAL, target=TICDC))
+    assert not any(both.fits(record(value)) for _ in range(5))
+
+
+@pytest.mark.parametrize("limits", [Limits(rows=2), Limits(values=40), Limits(output_bytes=1_000)], ids=str)
+def test_limits(limits: Limits) -> None:
+    both = warm(Both(CANAL, target=TICDC, limits=limits))
+    assert not any(both.fits(record(INSERTS)) for _ in range(3))

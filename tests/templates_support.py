@@ -1,0 +1,44 @@
+"""A route with and without templates, side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support import CANAL
+
+from relay import CodecError, ConsumerRecord, Translator
+from relay.templates.interpreter import Interpreter
+
+Options = dict[str, str]
+
+
+def outcome(translator: Translator, record: ConsumerRecord) -> object:
+    try:
+        return translator.translate(record)
+    except CodecError as error:
+        return repr(error)
+
+
+class Both:
+    """A translator with an engine, and one without."""
+
+    def __init__(
+        self, source: str, options: Options | None = None, target: str = CANAL, **settings: Any
+    ) -> None:
+        self.plain, self.templated = (
+            Translator(source, target, options, engine=engine, **settings) for engine in (None, Interpreter)
+        )
+
+    def fits(self, record: ConsumerRecord) -> bool:
+        """Whether a record was translated by a template; the same comes out in any case."""
+        before = self.templated.ways["template"]
+        assert outcome(self.templated, record) == outcome(self.plain, record)
+        assert self.templated.lossy == self.plain.lossy
+        assert self.templated.events == self.plain.events
+        return self.templated.ways["template"] > before
+
+    def learn(self, *records: ConsumerRecord) -> Both:
+        """Translate records that fit nothing."""
+        for record in records:
+            assert not self.fits(record)
+        return self
