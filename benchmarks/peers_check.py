@@ -1,12 +1,13 @@
 """What a peer wrote, compared message by message with what relay makes of the same rows.
 
-A row must be the right one, with every value: else the run counts for nothing. What else is not as it should
-be is told in words, once for each kind.
+A row must be the right one, with every value, whatever its form: else the run counts for nothing. What else
+is not as it should be is told in words, once for each kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -56,7 +57,7 @@ def change(message: Json) -> Change | None:
 
 def faults(found: Iterable[bytes | None], wanted: Sequence[Json], ddl: bool) -> list[str]:
     """Tell what is not as relay writes it; `ddl` if the peer's source had DDL. Raises WrongOutput."""
-    by_id = {each.row["id"]: (message, each) for message in wanted if (each := change(message))}
+    by_id = {str(each.row["id"]): (message, each) for message in wanted if (each := change(message))}
     told: set[str] = set()
     statements = 0
     for value in found:
@@ -70,14 +71,18 @@ def faults(found: Iterable[bytes | None], wanted: Sequence[Json], ddl: bool) -> 
     return sorted(told)
 
 
-def _compared(message: Json, is_change: Change, by_id: Mapping[Any, tuple[Json, Change]]) -> set[str]:
-    if is_change.row.get("id") not in by_id:
+def _compared(message: Json, is_change: Change, by_id: Mapping[str, tuple[Json, Change]]) -> set[str]:
+    number = str(is_change.row.get("id"))
+    if number not in by_id:
         raise WrongOutput(f"no such row: {message}")
-    original, right = by_id[is_change.row["id"]]
+    original, right = by_id[number]
     expected = _expected(is_change.op, right)
-    if (is_change.before, is_change.after) != expected:
+    images = is_change.before, is_change.after
+    if not all(map(_alike, images, expected)):
         raise WrongOutput(f"{message} where {expected} was expected")
     told = _members(_body(message), _body(original))
+    if images != expected:
+        told.add("values in another form")
     if is_change.op != right.op:
         told.add("an UPDATE comes as DELETE and INSERT")
     if list(is_change.row) != list(right.row):
@@ -85,6 +90,26 @@ def _compared(message: Json, is_change: Change, by_id: Mapping[Any, tuple[Json, 
     if is_change.op == "UPDATE" and (old := _body(message).get("old")) != _body(original).get("old"):
         told.add("`old` has what did not change" if old else "no `old`")
     return told
+
+
+def _alike(image: Json | None, expected: Json | None) -> bool:
+    """Whether two images have the same values, whether these are text or not."""
+    if image is None or expected is None:
+        return image is expected
+    return image.keys() == expected.keys() and all(
+        _plain(cell) == _plain(expected[name]) for name, cell in image.items()
+    )
+
+
+def _plain(cell: Any) -> Any:
+    """A value without the zeros that end its fraction, and as a number if it is one."""
+    text = str(cell)
+    if "." in text:
+        text = text.rstrip("0").removesuffix(".")
+    try:
+        return None if cell is None else Decimal(text)
+    except InvalidOperation:
+        return text
 
 
 def _expected(op: str, right: Change) -> tuple[Json | None, Json | None]:

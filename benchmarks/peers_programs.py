@@ -88,14 +88,15 @@ def contests(load: Load) -> list[Contest]:
     """Both flagships, with relay first."""
     canal = [
         _relay(CANAL, load.ticdc),
-        _flink("canal-json", load.ticdc_for_jvm, load.as_canal),
+        _flink("Flink SQL, MySQL's types", load.ticdc_for_jvm, load.as_canal, declared(load.as_canal)),
+        _flink("Flink SQL, all text", load.ticdc_for_jvm, load.as_canal, as_text(load.as_canal)),
         _connect(load.ticdc_for_jvm, {"transforms.tidb.exclude": "_tidb"}),
         _loop("tuned", load.ticdc),
         _loop("simple", load.ticdc),
     ]
     debezium = [
         _relay(DEBEZIUM, load.open_protocol),
-        _flink("debezium-json", load.debezium_for_jvm, load.as_debezium),
+        _flink("Flink SQL", load.debezium_for_jvm, load.as_debezium, as_they_are(load.as_debezium)),
         _connect(load.debezium_for_jvm, {}),
     ]
     return [Contest(CANAL, canal, load.as_canal), Contest(DEBEZIUM, debezium, load.as_debezium)]
@@ -121,22 +122,46 @@ def _one_each(source: Topic) -> list[int]:
     return [1] * len(source.rows)
 
 
-def _flink(format_name: str, source: Topic, rows: Sequence[Json]) -> Program:
-    found = [each for message in rows if (each := change(message))]
+def _flink(name: str, source: Topic, messages: Sequence[Json], types: Mapping[str, str]) -> Program:
+    found = [each for message in messages if (each := change(message))]
+    format_name = "canal-json" if "data" in messages[0] else "debezium-json"
 
     def command(place: Place) -> list[str]:
         sql = place.folder / f"{place.target}.sql"
-        sql.write_text(flink_sql(format_name, columns(found[0].row), source.name, place))
+        sql.write_text(flink_sql(format_name, types, source.name, place))
         settings = [f"{name}={value}" for name, value in _FLINK_SETTINGS.items()]
         return [*_java("FlinkJob", "flink-job", _FLINK_JAVA, place), "FlinkJob", str(sql), *settings]
 
     outputs = [2 if each.op == "UPDATE" else 1 for each in found]
-    return Program("Flink SQL", source, 0, outputs, command)
+    return Program(name, source, 0, outputs, command)
 
 
-def columns(row: Json) -> dict[str, str]:
-    """A table's columns for Flink by the kinds of the values as they are in JSON: nothing is converted."""
+def declared(messages: Sequence[Json]) -> dict[str, str]:
+    """A table's columns as Flink's documentation declares those of MySQL."""
+    types = next(message["mysqlType"] for message in messages if message["mysqlType"])
+    return {name: _declared(*mysql.partition("(")[::2]) for name, mysql in types.items()}
+
+
+def _declared(name: str, rest: str) -> str:
+    match name:
+        case "bigint" | "int" | "date":
+            return name.upper()
+        case "decimal":
+            return f"DECIMAL({rest}"
+        case "datetime" | "timestamp":
+            return f"TIMESTAMP({rest or '0)'}"
+    return "STRING"
+
+
+def as_text(messages: Sequence[Json]) -> dict[str, str]:
+    """The columns of a table in Canal's JSON as they are there: nothing is converted."""
+    return dict.fromkeys(declared(messages), "STRING")
+
+
+def as_they_are(messages: Sequence[Json]) -> dict[str, str]:
+    """The columns of a table in Debezium's JSON by the kinds of their values: nothing is converted."""
     kinds = {int: "BIGINT", float: "DOUBLE", str: "STRING"}
+    row = next(each.row for message in messages if (each := change(message)))
     return {name: kinds[type(value)] for name, value in row.items()}
 
 

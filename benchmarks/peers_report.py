@@ -59,6 +59,7 @@ def _overall(runs: Sequence[PeerRun]) -> PeerRun:
         statistics.median(run.cpu_seconds for run in runs),
         statistics.median(run.peak_mb for run in runs),
         statistics.median(run.start_seconds for run in runs),
+        statistics.median(run.bytes_written for run in runs),
         sorted({fault for run in runs for fault in run.faults}),
     )
 
@@ -78,17 +79,17 @@ def table(found: Result) -> Table:
     """One line a program, then one for relay beside each peer."""
     shown = Table(title=f"{found.route}: {found.counted} rows after a warm-up", title_justify="left")
     shown.add_column("program")
-    for heading in ("bytes a row", "compressed", "rows/s", "CPU s / 100 000", "peak MB", "start s"):
+    for heading in ("bytes read", "zstd", "written", "rows/s", "CPU s/100k", "peak MB", "start s"):
         shown.add_column(heading, justify="right")
     for each in found.overall:
         source = found.sources[each.program]
-        read = f"{source.bytes_per_row:.0f}", f"{source.compressed:.0%}"
+        read = f"{source.bytes_per_row:.0f}", f"{source.compressed:.0%}", f"{each.bytes_written:.0f}"
         cost = f"{each.cpu_seconds:.2f}", f"{each.peak_mb:.0f}", f"{each.start_seconds:.1f}"
         shown.add_row(each.program, *read, f"{each.messages_per_second:.0f}", *cost)
     shown.add_section()
     for beside in found.ratios:
         cells = f"{beside.messages_per_second:.2f}", f"{beside.cpu_seconds:.2f}", f"{beside.peak_mb:.2f}"
-        shown.add_row(f"relay / {beside.peer}", "", "", *cells, "", style="bold")
+        shown.add_row(f"relay / {beside.peer}", "", "", "", *cells, "", style="bold")
     return shown
 
 

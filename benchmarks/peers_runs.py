@@ -6,10 +6,10 @@ import asyncio
 import subprocess
 import time
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from benchmarks.kafka import RunFailed, cpu_seconds, peak_mb
@@ -25,8 +25,8 @@ _LOOKED_AT: Final = 500
 
 class PeerRun(msgspec.Struct, frozen=True):
     """What one process did after the warm-up: rows of the source a second, CPU seconds for 100 000 of them;
-    the most memory of all its time; seconds from its start to its first message; and what is not as it should
-    be.
+    the most memory of all its time; seconds from its start to its first message; bytes written for a row, not
+    compressed; and what is not as it should be.
     """
 
     program: str
@@ -34,6 +34,7 @@ class PeerRun(msgspec.Struct, frozen=True):
     cpu_seconds: float
     peak_mb: float
     start_seconds: float
+    bytes_written: float
     faults: list[str]
 
 
@@ -78,7 +79,7 @@ async def _followed(
         await asyncio.sleep(_SETTLE_SECONDS)
         if (written := sum((await consumer.end_offsets(partitions)).values())) != expected:
             raise RunFailed(f"wrote {written} messages instead of {expected}")
-        seen = await _values(consumer, partitions)
+        seen = await _records(consumer, partitions)
     counted = (last.written - warm.written) / expected * source.messages
     return PeerRun(
         program.name,
@@ -86,7 +87,8 @@ async def _followed(
         (last.cpu - warm.cpu) * 100_000 / counted,
         peak,
         first.seconds - began,
-        faults(seen, contest.wanted, ddl=bool(program.source.control)),
+        _size(seen) / len(seen) * expected / source.messages,
+        faults((record.value for record in seen), contest.wanted, ddl=bool(program.source.control)),
     )
 
 
@@ -121,14 +123,19 @@ async def _watched(
     return first, warm, now
 
 
-async def _values(consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]) -> list[bytes | None]:
+def _size(records: Sequence[ConsumerRecord[Any, Any]]) -> int:
+    return sum(len(record.key or b"") + len(record.value or b"") for record in records)
+
+
+async def _records(
+    consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]
+) -> list[ConsumerRecord[Any, Any]]:
     """The first messages of each partition."""
-    found: list[bytes | None] = []
+    found: list[ConsumerRecord[Any, Any]] = []
     for partition in partitions:
         consumer.assign([partition])
         await consumer.seek_to_beginning(partition)
-        records = (await consumer.getmany(timeout_ms=5_000, max_records=_LOOKED_AT)).get(partition, [])
-        found += [record.value for record in records]
+        found += (await consumer.getmany(timeout_ms=5_000, max_records=_LOOKED_AT)).get(partition, [])
     return found
 
 

@@ -40,15 +40,16 @@ Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Paylo
 class Known:
     """What is the same for all records that fit a template: the event without its values, what is lost of it,
     the headers of its payload, and the DDL that it must follow. `uses`: how many records have fitted that are
-    not counted yet.
+    not counted yet. `has_tombstone`: whether a record with the same key and no value follows.
     """
 
-    __slots__ = ("after", "events", "headers", "losses", "uses")
+    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "uses")
 
     def __init__(
         self, event: Event, losses: list[Lossy], headers: tuple[Header, ...], after: AfterDdl | None
     ) -> None:
         self.events, self.losses, self.headers, self.after = [event], losses, headers, after
+        self.has_tombstone = False
         self.uses = 0
 
 
@@ -157,11 +158,12 @@ class RouteTemplates:
         self._topics.clear()
 
     def learn(
-        self, record: ConsumerRecord, event: Event, out: ProducerRecord | Payload, losses: list[Lossy]
+        self, record: ConsumerRecord, event: Event, out: Sequence[ProducerRecord], losses: list[Lossy]
     ) -> None:
-        """Learn from a record that fitted no template, was this event, and became this one record."""
-        if isinstance(event, RowChange) and not out.blobs and self.is_due(record):
-            self.derive(record, event, out, losses)
+        """Learn from a record that fitted no template, was this event, and became these records."""
+        if isinstance(event, RowChange) and self.is_due(record):
+            is_one = len(out) == 1 or out[1].value is None
+            self.derive(record, event, out[0] if is_one else None, losses, has_tombstone=len(out) > 1)
 
     def is_due(self, record: ConsumerRecord) -> bool:
         """Count a record that fitted no template; whether to `derive` one of it."""
@@ -180,16 +182,18 @@ class RouteTemplates:
         change: RowChange | None,
         out: ProducerRecord | Payload | None,
         losses: list[Lossy],
+        *,
+        has_tombstone: bool = False,
     ) -> None:
-        """Add the template of a record that was this row and became this message; None: it was something
-        else, which has no template.
+        """Add the template of a record that was this row and became this message, perhaps with a tombstone
+        behind it; None: it was something else, which has no template.
         """
         topic, marked = self._topic(record.topic), _marked(self._marker, record)
         if marked is None:
             return
         known = None
         if change is not None and out is not None and not out.blobs:
-            known = self._added(topic.engine, record, change, out, losses)
+            known = self._added(topic.engine, record, change, out, losses, has_tombstone=has_tombstone)
         topic.note(marked, is_made=known is not None)
         if known is not None:
             number, made = known
@@ -204,23 +208,26 @@ class RouteTemplates:
         change: RowChange,
         out: ProducerRecord | Payload,
         losses: list[Lossy],
+        *,
+        has_tombstone: bool,
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
         try:
-            template, headers, after = self._derived(record, change, losses)
+            template, known = self._derived(record, change, losses)
             number = engine.add(template)
         except Exception:
             return None
-        if not _fits(engine, record, (number, out.key, out.value)):
+        is_same = out.headers[: len(known.headers)] == known.headers and known.has_tombstone is has_tombstone
+        if not is_same or not _fits(engine, record, (number, out.key, out.value)):
             engine.remove(number)
             return None
-        return number, Known(msgspec.structs.replace(change, images=_NO_ROWS), losses, headers, after)
+        return number, known
 
     def _derived(
         self, record: ConsumerRecord, change: RowChange, losses: list[Lossy]
-    ) -> tuple[Template, tuple[Header, ...], AfterDdl | None]:
-        """Return the template of a record's shape, and what `Known` has of it. Raises Untraceable, and what
-        an encoder raises.
+    ) -> tuple[Template, Known]:
+        """Return the template of a record's shape, and what is known of it. Raises Untraceable, and what an
+        encoder raises.
         """
         trace = Trace()
         message = self._decoder.traced(record, change, self._catalog, trace)
@@ -234,13 +241,20 @@ class RouteTemplates:
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
         lost: list[Lossy] = []
-        payloads = list(self._encode(events, numbered, lost))
-        if len(payloads) != 1 or payloads[0].blobs or losses[len(losses) - len(lost) :] != lost:
+        payload, *others = self._encode(events, numbered, lost)
+        if payload.blobs or losses[len(losses) - len(lost) :] != lost:
             raise Untraceable
+        known = Known(
+            msgspec.structs.replace(change, images=_NO_ROWS), losses, payload.headers, message.after
+        )
+        if others:
+            known.has_tombstone = others == [Payload(payload.key, None)] and payload.key is not None
+            if not known.has_tombstone:
+                raise Untraceable
         lengths_at = self._form.lengths_at or (None, None)
-        parts = zip((payloads[0].key, payloads[0].value), lengths_at, strict=True)
+        parts = zip((payload.key, payload.value), lengths_at, strict=True)
         key, value = [None if text is None else trace.target_ops(text, at) for text, at in parts]
-        trace.check_marks(text for _, text in payloads[0].headers)
+        trace.check_marks(text for _, text in payload.headers)
         template = Template(
             message.key,
             message.value,
@@ -249,7 +263,7 @@ class RouteTemplates:
             value,
             self._form.most_bytes,
         )
-        return template, payloads[0].headers, message.after
+        return template, known
 
 
 class _TopicTemplates:

@@ -55,7 +55,7 @@ from relay.routing import (
 )
 from relay.selection import Selection, kind_of
 from relay.templates.engine import Engine
-from relay.templating import Form, Found, Line, RouteTemplates
+from relay.templating import Form, Found, Known, Line, RouteTemplates
 
 Answer = TypeVar("Answer")
 
@@ -266,8 +266,22 @@ class Translator:
                 templates.misses += 1
                 return self._straight(record)
             ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+        out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
+        if not known.has_tombstone:
+            known.uses += 1
+            return [out]
+        return self._with_tombstone(record, out, known)
+
+    def _with_tombstone(
+        self, record: ConsumerRecord, out: ProducerRecord, known: Known
+    ) -> list[ProducerRecord]:
+        """Return a row's message, made by a template, with the tombstone behind it."""
+        prefix = self._partition_route_of(record).header_prefix
+        mark = SOURCE_HEADER, b"%b%d/1" % (prefix, record.offset)
+        headers = (*out.headers[len(known.headers) : -1], mark)
+        tombstone = msgspec.structs.replace(out, value=None, headers=headers)
         known.uses += 1
-        return [ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)]
+        return [out, tombstone]
 
     def _straight(  # noqa: C901, PLR0912 - the hot path
         self, record: ConsumerRecord, templates: RouteTemplates | None = None
@@ -329,8 +343,8 @@ class Translator:
         self.catalog = catalog
         if spread is not None:
             self._gate, self._seen = spread.gate, spread.seen
-        if templates is not None and len(out) == 1 and len(events) == 1 and not left_out:
-            templates.learn(record, events[0], out[0], lossy)
+        if templates is not None and len(events) == 1 and 1 <= len(out) <= 2 and not left_out:
+            templates.learn(record, events[0], out, lossy)
         return out
 
     def _in_parts(

@@ -14,7 +14,7 @@ from rich.console import Console
 from benchmarks.peers_check import WrongOutput, faults
 from benchmarks.peers_load import CANAL, DEBEZIUM, PARTITIONS, Load, Size, load
 from benchmarks.peers_loop import to_canal
-from benchmarks.peers_programs import RELAY, Contest, Place, contests
+from benchmarks.peers_programs import RELAY, Contest, Place, contests, declared
 from benchmarks.peers_report import Source, remarks, result, table
 from benchmarks.peers_runs import PeerRun
 from relay.translator import Translator
@@ -58,8 +58,9 @@ def test_how_many_messages_are_expected(made: Load) -> None:
     canal, debezium = contests(made)
     ops = [each["type"] for each in made.as_canal[1:]]
     again = [*ops, *ops, *ops][:170]
-    assert [each.outputs for each in canal.programs] == [154, 170 + again.count("UPDATE"), 174, 154, 154]
-    assert [each.outputs for each in debezium.programs] == [154, 170 + again.count("UPDATE"), 170]
+    flink = 170 + again.count("UPDATE")
+    assert [each.outputs for each in canal.programs] == [154, flink, flink, 174, 154, 154]
+    assert [each.outputs for each in debezium.programs] == [154, flink, 170]
 
 
 def test_the_flink_job_and_the_worker_are_told_where_to_read_and_write(
@@ -69,6 +70,13 @@ def test_the_flink_job_and_the_worker_are_told_where_to_read_and_write(
     place = Place("127.0.0.1:9", "written", tmp_path)
     flink, connect = contests(made)[1].programs[1:]
     flink.command(place)
+    types = declared(made.as_canal)
+    assert [types[f"column_{at}"] for at in range(1, 4)] == ["INT", "STRING", "DECIMAL(14,2)"]
+    assert [types["column_4"], types["column_6"], types["column_7"]] == [
+        "TIMESTAMP(3)",
+        "DATE",
+        "TIMESTAMP(0)",
+    ]
     sql = (tmp_path / "written.sql").read_text()
     assert "`column_1` BIGINT,\n  `column_2` STRING,\n  `column_3` DOUBLE" in sql
     assert "'topic' = 'debezium-70'" in sql
@@ -100,6 +108,11 @@ def test_what_is_not_as_it_should_be_is_told(made: Load) -> None:
     ]:
         assert faults([orjson.dumps(changed)], wanted, ddl=False) == [fault]
     assert faults([orjson.dumps(update)], wanted, ddl=True) == ["drops the DDL"]
+    insert = _of(wanted, "INSERT")
+    reads = {"id": int, "column_3": float}
+    typed = {name: reads.get(name, str)(cell) for name, cell in insert["data"][0].items()}
+    told = faults([orjson.dumps(insert | {"data": [typed]})], wanted, ddl=False)
+    assert told == ["values in another form"]
 
 
 def test_an_update_as_two_messages_is_a_fault_with_the_right_images_only(made: Load) -> None:
@@ -133,7 +146,7 @@ def test_a_round_of_relay_is_compared_with_the_same_round_of_a_peer(made: Load) 
     contest = contests(made)[1]
     contest = Contest(DEBEZIUM, contest.programs[:2], contest.wanted)
     runs = [
-        PeerRun(name, speed, cpu, peak, 1.0, told)
+        PeerRun(name, speed, cpu, peak, 1.0, 900, told)
         for speed, cpu, peak, ours, theirs in [
             (300, 1.0, 80, 200, 2.0),
             (100, 2.0, 88, 100, 4.0),

@@ -80,6 +80,11 @@ PROMISES: Final = (
         "Two runs give the same bytes, and so does a restart from the beginning.",
         (*_SAME_BYTES, *_SAME_AFTER_RESTARTS),
     ),
+    Promise(
+        "docs/architecture.md",
+        "Both engines and the straight line give the same bytes, losses and counts",
+        ("templates/test_routes.py::test_the_same_comes_out",),
+    ),
     Promise("docs/architecture.md", "What the target cannot say is never dropped in silence", _COUNTED),
     Promise("docs/backfill.md", "so both write the same bytes: keys, values, headers", _SAME_WITH_SPARK),
     Promise(
