@@ -92,6 +92,7 @@ pub enum Read {
     DatetimeNanos(Digits),
     TimeCount(i128, i128, Digits),
     Clock(Digits),
+    EventTime { divisor: i128, offset_seconds: i128 },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -179,7 +180,7 @@ fn digits(parameters: &[Parameter]) -> Option<Digits> {
 
 fn unit(parameter: &Parameter) -> Option<i128> {
     match parameter {
-        Parameter::Integer(number @ 1..=1_000_000) => Some(i128::from(*number)),
+        Parameter::Integer(number @ 1..=1_000_000_000) => Some(i128::from(*number)),
         _ => None,
     }
 }
@@ -238,6 +239,12 @@ impl Read {
             "datetime-count" => {
                 let [micros, behind] = parameters else { return None };
                 Self::DatetimeCount(unit(micros)?, known(behind, MOST_DIGITS)?)
+            }
+            "event-time" => {
+                let [divisor, Parameter::Integer(offset @ -86_399..=86_399)] = parameters else {
+                    return None;
+                };
+                Self::EventTime { divisor: unit(divisor)?, offset_seconds: i128::from(*offset) }
             }
             "time-count" => {
                 let [micros, per, behind] = parameters else { return None };
@@ -566,6 +573,9 @@ impl Read {
                 Value::Text(temporal::time_text(micros, *digits)?)
             }
             Self::Clock(digits) => Value::Text(temporal::clock_text(number, *digits)?),
+            Self::EventTime { divisor, offset_seconds } => {
+                Value::Text(temporal::event_time(number.div_euclid(*divisor), *offset_seconds)?)
+            }
             _ => return None,
         })
     }

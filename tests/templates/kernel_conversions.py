@@ -216,6 +216,8 @@ def _temporal_reads() -> Iterator[Pair]:
     )
     yield Pair(("iso-date",), None, _either(_DATE, _string(lambda chosen: made.date_text(chosen) + "Z")))
     yield Pair(("date-days",), None, _either(_whole, lambda chosen: str(chosen.randint(-720_000, 2_933_000))))
+    for divisor, offset_seconds in ((1, 0), (1_000, 28_800), (1_000_000, -12_600), (1, 50_400)):
+        yield Pair(("event-time", divisor, offset_seconds), None, _moment)
     for digits in _DIGITS:
         for name in ("iso-timestamp", "zoned", "iso-wall"):
             yield Pair((name, digits), None, _ISO)

@@ -244,6 +244,21 @@ pub fn datetime_text<'a>(micros: i128, digits: Option<usize>) -> Option<Text<'a>
     Some(Text::from(text))
 }
 
+/// The wall clock `yyyyMMddHHmmss` so many seconds after 1970, in a zone. The moment is of the years 1 to 9999
+/// in UTC, too.
+pub fn event_time<'a>(seconds: i128, offset_seconds: i128) -> Option<Text<'a>> {
+    let (mut utc, mut local, mut text) = (Short::new(), Short::new(), Short::new());
+    push_date(seconds.div_euclid(86_400), &mut utc)?;
+    let seconds = seconds + offset_seconds;
+    push_date(seconds.div_euclid(86_400), &mut local)?;
+    for part in local.split(|&byte| byte == b'-') {
+        text.push(part)?;
+    }
+    let clock = seconds.rem_euclid(86_400) as u64;
+    text.digits(clock / 3600 * 10_000 + clock / 60 % 60 * 100 + clock % 60, 6)?;
+    Some(Text::from(text))
+}
+
 /// The TIME of so many microseconds.
 pub fn time_text<'a>(micros: i128, digits: Option<usize>) -> Option<Text<'a>> {
     if micros.abs() > LONGEST_TIME {
