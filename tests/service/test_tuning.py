@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -144,6 +146,17 @@ def test_a_poll_hands_out_some_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found._assignment.position, found.has_more()) == (4, True)
     assert offsets_of(found) == [4]
     assert (found._assignment.position, found.has_more()) == (5, False)
+
+
+def test_a_fetch_is_gone_with_its_last_record(fetched: Fetched) -> None:
+    found = fetched(batch(0, 0))
+    parsed = weakref.ref(found._partition_records)
+    gc.disable()
+    try:
+        assert offsets_of(found) == [0]
+        assert parsed() is None
+    finally:
+        gc.enable()
 
 
 def test_a_damaged_batch_is_told_and_what_came_before_it_read_again(fetched: Fetched) -> None:
