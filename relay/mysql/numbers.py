@@ -60,7 +60,8 @@ def checked_decimal(text: str) -> str:
     return text if _PLAIN_DECIMAL(text) else decimal_text(read_decimal(text))
 
 
-_PLAIN_DECIMAL: Final = re.compile(r"-?[0-9]{1,65}(?:\.[0-9]{1,30})?").fullmatch
+#: ZEROFILL has zeros before the first digit, which a canonical value has not.
+_PLAIN_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,64})(?:\.[0-9]{1,30})?").fullmatch
 
 
 def read_scaled_decimal(scale: int, text: str) -> Decimal:

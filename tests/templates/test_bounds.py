@@ -10,6 +10,7 @@ import pytest
 from support import CAPTURED, captured, protocol_of
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, Translator
+from relay.mysql import numbers
 from relay.records import TIME_END_MS
 from relay.templates.interpreter import Interpreter
 
@@ -61,3 +62,10 @@ def test_numbers_at_the_bounds(target: str, member: bytes) -> None:
         assert outcome(templated, changed) == outcome(plain, changed), number
     assert templated.lossy == plain.lossy
     assert templated.events == plain.events
+
+
+@pytest.mark.parametrize(
+    "text", ["01", "-01.50", "0", "-0", "0.00", "00.10", "10.10", "1E-7", "0.0000000001"]
+)
+def test_what_only_checks_a_decimal_gives_what_reading_and_writing_it_gives(text: str) -> None:
+    assert numbers.checked_decimal(text) == numbers.decimal_text(numbers.read_decimal(text))
