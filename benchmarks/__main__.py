@@ -48,7 +48,13 @@ def main() -> int:
             (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
         )
         if arguments.only in {None, "kafka"}:
-            results = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)
+            results = kafka.measure(
+                arguments.data,
+                arguments.messages or messages,
+                rounds,
+                progress,
+                kafka.with_and_without_kernel(),
+            )
             found["kafka"] = msgspec.to_builtins(results)
             for result in results:
                 console.print(report.kafka_table(result))

@@ -1,5 +1,5 @@
 """The relay on a real Apache Kafka, next to a minimal aiokafka loop on the same broker, messages and
-settings; and the relay in two processes, next to one.
+settings, with and without kernel; and the relay in two processes, next to one.
 
 Every run is a process of its own with a fresh target topic; the two take turns, so that a busy moment hits
 both alike. Speed and processor time are counted from the moment when the first output is seen, so that
@@ -29,6 +29,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from benchmarks import wide
 from benchmarks.routes import ROUTES, Route, relay_config, workloads
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
+from relay.kernel import VARIABLE, Mode, engine_name
 from relay.model import RowChange
 from relay.records import ConsumerRecord
 from relay.translator import Translator
@@ -42,12 +43,14 @@ _WORKLOADS = ("12_bulk", "09_dml")
 #: Messages of a wide table that differ; they are written again and again.
 _WIDE_MESSAGES = 20_000
 FLOOR, RELAY, TWO = "aiokafka loop", "relay run", "relay run --processes 2"
+#: The relay where something fills templates, without that.
+PLAIN = "RELAY_KERNEL=off relay run"
 #: Members of a group that start at the same time get their partitions at the same time.
 _WAIT_FOR_MEMBERS = "group.initial.rebalance.delay.ms=3000\n"
 
 
 #: What topics and files of a program are called.
-_SHORT = {FLOOR: "floor", RELAY: "relay", TWO: "two"}
+_SHORT = {FLOOR: "floor", RELAY: "relay", TWO: "two", PLAIN: "plain"}
 
 
 class RunFailed(Exception):
@@ -116,9 +119,10 @@ def measure(
     messages: int,
     rounds: int,
     progress: Callable[[str], None],
-    programs: tuple[str, str] = (FLOOR, RELAY),
+    programs: Sequence[str],
 ) -> list[Result]:
-    """Start a broker, fill a source topic for each load, and let two programs take turns.
+    """Start a broker, fill a source topic for each load, and let programs take turns; compare each with the
+    first one.
 
     Raises RunFailed when one of them does.
     """
@@ -138,8 +142,13 @@ def measure(
                     for program in programs:
                         progress(f"kafka: {load.name}, {program}, round {number + 1} of {rounds}")
                         runs.append(bench.run(program, number))
-                results.append(_result(route, load, programs, runs))
+                results += [_result(route, load, (programs[0], other), runs) for other in programs[1:]]
     return results
+
+
+def with_and_without_kernel() -> tuple[str, ...]:
+    """The loop and the relay; where the relay has a kernel, also without it."""
+    return (FLOOR, RELAY, PLAIN) if engine_name() else (FLOOR, RELAY)
 
 
 def _loads(route: Route, data: Path, messages: int) -> list[_Load]:
@@ -202,7 +211,7 @@ class _Bench:
         self._load = load
         controls = PARTITIONS * len(load.control)
         outputs = _outputs(route, load)
-        self._expected = {FLOOR: controls + load.messages, RELAY: outputs, TWO: outputs}
+        self._expected = {FLOOR: controls + load.messages} | dict.fromkeys((RELAY, TWO, PLAIN), outputs)
 
     def run(self, program: str, number: int) -> Run:
         """Run one program until it has written everything, then stop it."""
@@ -213,7 +222,8 @@ class _Bench:
         command += ["--processes", "2"] if program == TWO else []
         log = self._folder / f"{target.topic}.log"
         with log.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output)
+            changed = {VARIABLE: Mode.OFF.value} if program == PLAIN else {}
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | changed)
         try:
             speed, cpu = asyncio.run(self._watch(process, target))
             peak = sum(map(peak_mb, family(process.pid)))
@@ -323,7 +333,7 @@ def _result(route: Route, load: _Load, programs: tuple[str, str], runs: Sequence
         overall=[first, second],
         ratio=second.messages_per_second / first.messages_per_second,
         cpu_ratio=second.cpu_seconds / first.cpu_seconds,
-        runs=list(runs),
+        runs=[run for run in runs if run.program in programs],
     )
 
 
