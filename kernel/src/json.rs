@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 use crate::token::{Escapes, Kind, Token};
 
+/// In how many bytes at the end of a part strings may have escapes that have to be written anew;
+/// `relay.templates.engine.MOST_REWRITTEN`.
+const MOST_REWRITTEN: usize = 8192;
+
 const ONES: u64 = u64::MAX / 255;
 const HIGH: u64 = ONES * 128;
 
@@ -116,6 +120,9 @@ fn string(text: &[u8]) -> Option<(usize, Escapes)> {
             b'"' => break,
             b'\\' => {
                 let (length, its) = escape(&text[at..])?;
+                if its == Escapes::Other && text.len() > MOST_REWRITTEN {
+                    return None;
+                }
                 escapes = escapes.max(its);
                 at += length;
             }

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast, get_args
 import msgspec
 
 from relay.templates.conversions import READS, WRITES
-from relay.templates.engine import MOST_TRIED, Translation
+from relay.templates.engine import MOST_REWRITTEN, MOST_TRIED, Translation
 from relay.templates.ops import (
     OFFSET,
     TIME_MS,
@@ -221,9 +221,12 @@ class _Scan:
             kind = "integer"
         self._require(kind in kinds)
         try:
-            return _Token(kind, match[0], _parse(match[0]))
+            token = _Token(kind, match[0], _parse(match[0]))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _Misfit from error
+        if kind == "string" and len(self._part) - match.start() > MOST_REWRITTEN:
+            self._require(_print(token.value) == token.text)
+        return token
 
     def _members(self, members: Iterable[tuple[bytes, Kinds]]) -> None:
         comma = b""

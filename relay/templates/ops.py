@@ -19,7 +19,8 @@ TIME_MS: Final = -2
 
 #: JSON tokens that a slot may hold. `integer`: digits without fraction and exponent, from -2^63 to 2^64 - 1,
 #: no `-0`; `number`: with a fraction or an exponent, finite as a double; `string`: UTF-8, without lone
-#: surrogates; `null`; `boolean`. Any other token is of no kind.
+#: surrogates (and with msgspec's escapes alone where it begins far before the end, `MOST_REWRITTEN`); `null`;
+#: `boolean`. Any other token is of no kind.
 Kind = Literal["integer", "number", "string", "null", "boolean"]
 Kinds = tuple[Kind, ...]
 
