@@ -16,8 +16,9 @@ from engine_support import needs_kernel
 from relay import kernel
 from relay.errors import ConfigError
 from relay.kernel import INTERFACE, Mode
-from relay.templates.engine import MOST_REWRITTEN, MOST_TRIED
+from relay.templates.engine import MOST_TRIED
 from relay.templates.interpreter import Interpreter
+from relay.templates.ops import MOST_REWRITTEN
 
 ROOT = Path(__file__).parents[1]
 NAME = "relay_cdc_kernel"

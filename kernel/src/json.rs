@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::token::{Escapes, Kind, Token};
 
 /// In how many bytes at the end of a part strings may have escapes that have to be written anew;
-/// `relay.templates.engine.MOST_REWRITTEN`.
+/// `relay.templates.ops.MOST_REWRITTEN`.
 const MOST_REWRITTEN: usize = 8192;
 
 const ONES: u64 = u64::MAX / 255;

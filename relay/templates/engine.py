@@ -8,9 +8,6 @@ from relay.templates.ops import Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
-#: In how many bytes at the end of a part strings may have escapes that have to be written anew; those that
-#: begin before are read and printed faster in the straight line.
-MOST_REWRITTEN: Final = 8192
 #: What an engine gives: the number of the template that fitted, the target's key and value.
 Translation = tuple[int, bytes | None, bytes | None]
 

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple, cast, get_args
 import msgspec
 
 from relay.templates.conversions import READS, WRITES
-from relay.templates.engine import MOST_REWRITTEN, MOST_TRIED, Translation
+from relay.templates.engine import MOST_TRIED, Translation
 from relay.templates.ops import (
+    MOST_REWRITTEN,
     OFFSET,
     TIME_MS,
     Above,

@@ -9,8 +9,8 @@ import pytest
 from engine_support import ANYWHERE, ENGINES, filled, template
 
 from relay.codecs.wire.ticdc_json import printed
-from relay.templates.engine import MOST_REWRITTEN, Engine
-from relay.templates.ops import Put, Take
+from relay.templates.engine import Engine
+from relay.templates.ops import MOST_REWRITTEN, Put, Take
 
 pytestmark = pytest.mark.parametrize("make", ENGINES)
 
