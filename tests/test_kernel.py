@@ -18,6 +18,7 @@ from relay.errors import ConfigError
 from relay.kernel import INTERFACE, Mode
 from relay.templates.engine import MOST_TRIED
 from relay.templates.interpreter import Interpreter
+from relay.templates.ops import MOST_REWRITTEN
 
 ROOT = Path(__file__).parents[1]
 NAME = "relay_cdc_kernel"
@@ -116,5 +117,9 @@ def test_relay_and_its_kernel_have_one_version() -> None:
 
 def test_relay_and_its_kernel_have_the_same_numbers() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "kernel/src").glob("*.rs"))
-    numbers = dict(re.findall(r"const (INTERFACE|MOST_TRIED): \w+ = (\d+);", sources))
-    assert numbers == {"INTERFACE": str(INTERFACE), "MOST_TRIED": str(MOST_TRIED)}
+    numbers = dict(re.findall(r"const (INTERFACE|MOST_TRIED|MOST_REWRITTEN): \w+ = (\d+);", sources))
+    assert numbers == {
+        "INTERFACE": str(INTERFACE),
+        "MOST_TRIED": str(MOST_TRIED),
+        "MOST_REWRITTEN": str(MOST_REWRITTEN),
+    }

@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 use crate::token::{Escapes, Kind, Token};
 
+/// In how many bytes at the end of a part strings may have escapes that have to be written anew;
+/// `relay.templates.ops.MOST_REWRITTEN`.
+const MOST_REWRITTEN: usize = 8192;
+
 const ONES: u64 = u64::MAX / 255;
 const HIGH: u64 = ONES * 128;
 
@@ -126,6 +130,9 @@ fn string(text: &[u8]) -> Option<(usize, Escapes)> {
             b'"' => break,
             b'\\' => {
                 let (length, its) = escape(&text[at..])?;
+                if its == Escapes::Other && text.len() > MOST_REWRITTEN {
+                    return None;
+                }
                 escapes = escapes.max(its);
                 at += length;
             }
@@ -168,8 +175,13 @@ fn plain(text: &[u8], high: &mut u64) -> usize {
 fn special(word: u64) -> u64 {
     let quote = word ^ (ONES * u64::from(b'"'));
     let backslash = word ^ (ONES * u64::from(b'\\'));
-    let below = |word: u64, end: u64| word.wrapping_sub(ONES * end) & !word;
-    (below(quote, 1) | below(backslash, 1) | below(word, 0x20)) & HIGH
+    below(quote, 1) | below(backslash, 1) | below(word, 0x20)
+}
+
+/// A word whose lowest set bit is in the first byte that is below a number of at most 128.
+#[inline]
+fn below(word: u64, end: u64) -> u64 {
+    word.wrapping_sub(ONES * end) & !word & HIGH
 }
 
 /// The length of the escape at the beginning, and how it is written. A surrogate is one with its other half.
@@ -245,34 +257,39 @@ fn escaped(control: char) -> [u8; 6] {
     [b'\\', b'u', b'0', b'0', HEX[code >> 4 & 15], HEX[code & 15]]
 }
 
-/// Give what a string's inside means, in UTF-8, piece by piece: what has no escapes, and single characters.
+/// Print what a string's inside means: what has no escapes as it is, and single characters.
 #[inline]
-fn pieces(mut inside: &[u8], mut piece: impl FnMut(Piece<'_>)) -> Option<()> {
-    while let Some(&first) = inside.first() {
-        if first == b'\\' {
-            let (character, length) = character(inside)?;
-            piece(Piece::Character(character));
-            inside = inside.get(length..)?;
-        } else {
-            let (plain, rest) = inside.split_at(before_escape(inside));
-            piece(Piece::Plain(plain));
-            inside = rest;
+fn transcode(mut inside: &[u8], out: &mut Vec<u8>, print: impl Fn(char, &mut Vec<u8>)) -> Option<()> {
+    loop {
+        if inside.first() != Some(&b'\\') {
+            inside = &inside[append_plain(inside, out)..];
+        }
+        if inside.is_empty() {
+            return Some(());
+        }
+        let (character, length) = character(inside)?;
+        print(character, out);
+        inside = inside.get(length..)?;
+    }
+}
+
+/// Append the bytes before the next backslash, and give their number. In a text full of escapes they are few,
+/// and eight are cheaper to copy than a number that is not known.
+#[inline]
+fn append_plain(text: &[u8], out: &mut Vec<u8>) -> usize {
+    if let Some(word) = text.first_chunk::<8>() {
+        let backslash = below(u64::from_le_bytes(*word) ^ (ONES * u64::from(b'\\')), 1);
+        if backslash != 0 {
+            let count = backslash.trailing_zeros() as usize / 8;
+            let end = out.len() + count;
+            out.extend_from_slice(word);
+            out.truncate(end);
+            return count;
         }
     }
-    Some(())
-}
-
-/// How many bytes come before the next backslash; few as a rule, in a text full of escapes.
-#[inline]
-fn before_escape(text: &[u8]) -> usize {
-    let is_escape = |&byte: &u8| byte == b'\\';
-    let near = text.iter().take(8).position(is_escape);
-    near.or_else(|| memchr::memchr(b'\\', text)).unwrap_or(text.len())
-}
-
-enum Piece<'a> {
-    Plain(&'a [u8]),
-    Character(char),
+    let (plain, _) = text.split_at(memchr::memchr(b'\\', text).unwrap_or(text.len()));
+    out.extend_from_slice(plain);
+    plain.len()
 }
 
 #[inline]
@@ -296,10 +313,7 @@ pub fn meaning<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
         return Some(Cow::Borrowed(inside));
     }
     let mut meant = Vec::with_capacity(inside.len());
-    pieces(inside, |piece| match piece {
-        Piece::Plain(plain) => append(plain, &mut meant),
-        Piece::Character(character) => push(character, &mut meant),
-    })?;
+    transcode(inside, &mut meant, push)?;
     Some(Cow::Owned(meant))
 }
 
@@ -316,10 +330,7 @@ pub fn print_string(token: &Token<'_>, how: LongEscapes, out: &mut Vec<u8>) -> O
         return Some(());
     }
     out.push(b'"');
-    pieces(token.inside(), |piece| match piece {
-        Piece::Plain(plain) => append(plain, out),
-        Piece::Character(character) => print_character(character, how, out),
-    })?;
+    transcode(token.inside(), out, |character, out| print_character(character, how, out))?;
     out.push(b'"');
     Some(())
 }
@@ -343,18 +354,6 @@ fn print_character(character: char, how: LongEscapes, out: &mut Vec<u8>) {
         Some(letter) if !(how.0 && matches!(letter, b'b' | b'f')) => out.extend_from_slice(&[b'\\', letter]),
         _ if character < ' ' => out.extend_from_slice(&escaped(character)),
         _ => push(character, out),
-    }
-}
-
-/// Append bytes. A few are cheaper to push than to copy.
-#[inline]
-fn append(plain: &[u8], out: &mut Vec<u8>) {
-    if plain.len() < 8 {
-        for &byte in plain {
-            out.push(byte);
-        }
-    } else {
-        out.extend_from_slice(plain);
     }
 }
 

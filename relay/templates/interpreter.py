@@ -16,6 +16,7 @@ import msgspec
 from relay.templates.conversions import READS, WRITES, token_value
 from relay.templates.engine import MOST_TRIED, Translation
 from relay.templates.ops import (
+    MOST_REWRITTEN,
     OFFSET,
     TIME_MS,
     Above,
@@ -223,9 +224,12 @@ class _Scan:
             kind = "integer"
         self._require(kind in kinds)
         try:
-            return _Token(kind, match[0], _parse(match[0]))
+            token = _Token(kind, match[0], _parse(match[0]))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _Misfit from error
+        if kind == "string" and len(self._part) - match.start() > MOST_REWRITTEN:
+            self._require(_print(token.value) == token.text)
+        return token
 
     def _members(self, members: Iterable[tuple[bytes, Kinds]], end: bytes) -> None:
         comma = b""

@@ -10,13 +10,13 @@ from engine_support import ANYWHERE, ENGINES, filled, template
 
 from relay.codecs.wire.ticdc_json import printed
 from relay.templates.engine import Engine
-from relay.templates.ops import Put, Take
+from relay.templates.ops import MOST_REWRITTEN, Put, Take
 
 pytestmark = pytest.mark.parametrize("make", ENGINES)
 
 SURROGATES = range(0xD800, 0xE000)
 #: How many characters are in a string.
-SIZE = 1 << 12
+SIZE = 1 << 9
 
 
 def texts() -> Iterator[str]:
@@ -74,12 +74,21 @@ def test_lone_surrogates(make: type[Engine]) -> None:
         assert filled(engine, b'"' + chr(code).encode("utf-8", "surrogatepass") + b'"') is None
 
 
-def test_many_escapes_take_no_longer_than_they_are_long(make: type[Engine]) -> None:
+def test_many_escapes(make: type[Engine]) -> None:
     engine = engine_of(make, Put((0,), long_escapes=True))
-    for piece, result in (
-        (rb"\b", rb"\u0008"),
-        (rb"\/", b"/"),
-        (rb"\n", rb"\n"),
-        (rb"\ud83d\ude00", "😀".encode()),
-    ):
+    for piece, result in ((rb"\b", rb"\u0008"), (rb"\n", rb"\n"), (rb"\"", rb"\"")):
         assert filled(engine, b'"' + piece * 100_000 + b'"') == b'"' + result * 100_000 + b'"'
+    for piece, result in ((rb"\/", b"/"), (rb"\ud83d\ude00", "😀".encode()), (rb"\u0008", rb"\u0008")):
+        assert filled(engine, b'"' + piece * 600 + b'"') == b'"' + result * 600 + b'"'
+
+
+def test_long_texts_with_escapes_of_others(make: type[Engine]) -> None:
+    """How far a string with such escapes begins before the part's end decides."""
+    engine = make(ANYWHERE)
+    engine.add(template((Take(("string",)), Take(("string",))), (Put((1,)), Put((0,)))))
+    for escape in (rb"\/", rb"\u0041", rb"\u0008", rb"\u001F", rb"\ud83d\ude00"):
+        for length, fits in ((MOST_REWRITTEN, True), (MOST_REWRITTEN + 1, False)):
+            text = b'"' + escape + b'"'
+            message = text + b'"' + b"x" * (length - len(text) - 2) + b'"'
+            assert (filled(engine, message) is not None) == fits
+            assert filled(engine, message[len(text) :] + text) is not None
