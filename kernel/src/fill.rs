@@ -2,7 +2,7 @@
 
 use crate::conversions;
 use crate::json::{self, LongEscapes};
-use crate::ops::{Calculation, Change, Choice, Condition, How, Integer, Put, Step, TargetOp};
+use crate::ops::{Bytes, Calculation, Change, Choice, Condition, How, Integer, Put, Step, TargetOp};
 use crate::scan::Tokens;
 use crate::token::{Escapes, Kind, Token};
 
@@ -11,6 +11,21 @@ pub struct Slots<'a> {
     pub tokens: Tokens<'a>,
     pub offset: i64,
     pub time_ms: i64,
+}
+
+/// Whether a token is one of those that msgspec prints so; strings in any spelling.
+fn is_among(token: &Token<'_>, texts: &[Bytes]) -> Option<bool> {
+    if token.escapes != Escapes::Other {
+        return Some(texts.iter().any(|text| **text == *token.text));
+    }
+    // An escape has at most six bytes for one.
+    let may_be = |text: &Bytes| text.len() <= token.text.len() && token.text.len() <= 6 * text.len();
+    if !texts.iter().any(may_be) {
+        return Some(false);
+    }
+    let mut plain = Vec::with_capacity(token.text.len());
+    json::print_string(token, LongEscapes(false), &mut plain)?;
+    Some(texts.iter().any(|text| **text == *plain))
 }
 
 impl<'a> Slots<'a> {
@@ -28,10 +43,7 @@ impl<'a> Slots<'a> {
             }
             Condition::Among { slot, tokens, is_one } => match &self.tokens[*slot] {
                 None => !is_one,
-                Some(token) => {
-                    let is_in = tokens.iter().any(|text| text[..] == *token.text);
-                    token.escapes != Escapes::Other && is_in == *is_one
-                }
+                Some(token) => is_among(token, tokens)? == *is_one,
             },
         })
     }

@@ -285,8 +285,8 @@ class _Fill:
                 token = self._tokens[slot]
                 if token is None:
                     return not is_one
-                is_plain = token.kind != "string" or _print(token.value) == token.text
-                return is_plain and (token.text in texts) == is_one
+                text = _print(token.value) if token.kind == "string" else token.text
+                return (text in texts) == is_one
 
     def printed(self, ops: Iterable[TargetOp]) -> bytes:
         """Return what ops print."""

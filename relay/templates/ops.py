@@ -200,8 +200,7 @@ class Filled(NamedTuple):
 
 class Among(NamedTuple):
     """A slot's token is one of these, each as msgspec prints it; with `is_one` False it is none of them, or
-    there is none. They are compared byte by byte: a string that msgspec prints in another way, with other
-    escapes, does not fit, whatever `is_one`.
+    there is none. Numbers are compared as texts, strings as what they mean.
     """
 
     slot: int

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from relay.catalog import Catalog, DdlMessage
-from relay.codecs.codec import Codec, Payload, RowSignature
+from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage
 from relay.codecs.debezium import envelope as _wire
 from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.decoding import MessageDecoder
@@ -33,6 +33,7 @@ from relay.codecs.debezium.schema import counts_micros, has_open_digits
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
 from relay.codecs.debezium.ticdc_columns import TicdcColumns
+from relay.codecs.debezium.ticdc_traced import traced_row
 from relay.codecs.debezium.value_writing import micro_digits
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire import lookalikes
@@ -55,6 +56,8 @@ from relay.mysql.ddl.statements import RenameTables
 from relay.mysql.types import quoted_table
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.ops import Marker
+from relay.templates.tracing import Trace, Untraceable
 
 NAME: Final = "ticdc-debezium"
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
@@ -164,6 +167,15 @@ class Decoder(MessageDecoder[Envelope]):
         if key and key[:2] != b'{"':
             key = decompressed(NAME, "key", key, self._compression, budget)
         return msgspec.structs.replace(record, key=key, value=value)
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        if self._is_packed:
+            raise Untraceable
+        self._parse(record.value or b"")
+        return traced_row(self._rows, record, change, catalog, trace)
 
     def _row(
         self,
@@ -399,4 +411,5 @@ CODEC: Final = Codec(
     ddl_everywhere=True,
     keys=Keys.ROW,
     row_signature=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
+    marker=Marker("value", b'"db":', b',"server_id":'),
 )

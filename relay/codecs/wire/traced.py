@@ -17,12 +17,15 @@ from relay.codecs.wire.compiled import Null, RowFunction
 from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
 from relay.codecs.wire.shaped import written_in_key
 from relay.model import ABSENT, Position, TableSchema
-from relay.native import conversion_of
+from relay.native import READ_INTEGER, conversion_of
 from relay.records import ConsumerRecord
 from relay.templates.ops import Changed, Choice, Conversion, Put
 from relay.templates.tracing import Trace, Traced, TracedCell, TracedNumber, TracedOp, Untraceable
 
 _NULL: Final = b"null"
+#: Reads whose numbers are those that the tokens have, but for the sign of 64 bits, of which decoders see that
+#: it is the same in all messages of a shape.
+_PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (None, ("int",), READ_INTEGER, ("unsigned64",))
 _name = msgspec.json.Encoder().encode
 
 
@@ -137,7 +140,10 @@ def choice_of(function: Callable[[str | None], int], cell: Traced) -> TracedOp:
     if found is None:
         raise Untraceable
     null, small, large, least = found
-    op = Choice(put_of(cell).slots, b"%d" % null, b"%d" % small, b"%d" % large, least)
+    put = put_of(cell)
+    if least is not None and put.read not in _PLAIN_INTEGERS:
+        raise Untraceable
+    op = Choice(put.slots, b"%d" % null, b"%d" % small, b"%d" % large, least)
     return TracedOp(cell.trace, op)
 
 

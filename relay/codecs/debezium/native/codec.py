@@ -23,6 +23,7 @@ from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY, Encoder, carries
 from relay.codecs.losses import Keys
+from relay.templates.ops import Marker
 
 PROFILES: Final = {
     "flink": {
@@ -104,6 +105,7 @@ CODEC: Final = Codec(
     row_signature=RowSignature(
         ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
     ),
+    marker=Marker("value", b'"table":', b',"server_id":'),
     own_headers=frozenset({NEW_KEY, OLD_KEY}),
     profiles=PROFILES,
     profile_reasons=_REASONS,

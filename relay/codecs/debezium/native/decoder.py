@@ -20,6 +20,7 @@ import msgspec
 from msgspec import UNSET
 
 from relay.catalog import Catalog, DdlMessage
+from relay.codecs.codec import TracedMessage
 from relay.codecs.debezium.decoding import MessageDecoder
 from relay.codecs.debezium.envelope import image
 from relay.codecs.debezium.native import envelope as _wire
@@ -27,6 +28,7 @@ from relay.codecs.debezium.native.columns import DebeziumColumns
 from relay.codecs.debezium.native.envelope import Body, Envelope, Origin, RowBody
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.table_changes import NATIVE
+from relay.codecs.debezium.native.traced import traced_row
 from relay.codecs.debezium.reading import RowDecoder, RowParts, Shape
 from relay.codecs.debezium.table_changes import change_word, parse, told_events
 from relay.codecs.losses import Lossy
@@ -47,6 +49,7 @@ from relay.model import (
 from relay.mysql.types import quoted_table
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.tracing import Trace
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
 _TRUNCATE: Final = "t"
@@ -66,6 +69,13 @@ class Decoder(MessageDecoder[Envelope]):
     def __init__(self, options: DebeziumOptions, answers: Answers) -> None:
         rows = RowDecoder(NAME, DebeziumColumns(options), RowBody, answers.limits)
         super().__init__(NAME, Envelope, rows, answers.limits)
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        self._parse(record.value or b"")
+        return traced_row(self._rows, record, change, catalog, trace)
 
     def _row(
         self,

@@ -408,10 +408,18 @@ def _times(ns: int) -> tuple[int, int, int | None]:
 
 
 def _transaction(transaction: Transaction) -> bytes:
+    order, table_order = transaction.order or 0, transaction.table_order or 0
+    if type(transaction.id) is not str:
+        # Traced: numbers are printed as marks.
+        return b'{"id":%b,"total_order":%b,"data_collection_order":%b}' % (
+            printed(transaction.id),
+            printed(order),
+            printed(table_order),
+        )
     return b'{"id":%b,"total_order":%d,"data_collection_order":%d}' % (
         printed(transaction.id),
-        transaction.order or 0,
-        transaction.table_order or 0,
+        order,
+        table_order,
     )
 
 

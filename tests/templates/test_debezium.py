@@ -1,0 +1,285 @@
+"""Both dialects of Debezium as sources of templates: which rows fit; the same comes out of the others, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import debezium_json_support as native
+import debezium_support as ticdc
+import pytest
+from engine_support import ENGINES
+
+from relay import CodecError, ConsumerRecord, Translator
+from relay.templates.engine import Engine
+
+Row = dict[str, Any]
+TICDC, NATIVE = ticdc.DEBEZIUM, native.DEBEZIUM
+LATER = ticdc.SOURCE["commit_ts"] + 1
+
+
+def compact(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def record(value: Any, key: Any = None, offset: int = 9, topic: str = "rows") -> ConsumerRecord:
+    data, key_data = (each if isinstance(each, bytes | None) else compact(each) for each in (value, key))
+    return ConsumerRecord(topic, 0, offset, 1768443632000, key_data, data)
+
+
+def outcome(translator: Translator, one: ConsumerRecord) -> object:
+    try:
+        return translator.translate(one)
+    except CodecError as error:
+        return repr(error)
+
+
+class Both:
+    """A translator with an engine, and one without, that know a table."""
+
+    def __init__(
+        self,
+        engine: type[Engine],
+        source: str,
+        columns: str,
+        target: str = "ticdc-canal-json",
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.plain, self.templated = (
+            Translator(source, target, None, options, engine=each) for each in (None, engine)
+        )
+        text = f"CREATE TABLE t (id INT PRIMARY KEY, {columns})"
+        ddl = native.ddl(text) if source == NATIVE else ticdc.ddl(text)
+        self.fits(record(ddl, topic="ddl"))
+
+    def fits(self, one: ConsumerRecord) -> bool:
+        """Whether a record was translated by a template; the same comes out in any case."""
+        before = self.templated.templated
+        assert outcome(self.templated, one) == outcome(self.plain, one)
+        assert self.templated.lossy == self.plain.lossy
+        assert self.templated.events == self.plain.events
+        return self.templated.templated > before
+
+    def learns(self, one: ConsumerRecord) -> bool:
+        """Show a record until its shape has a template; whether it has one."""
+        self.fits(one)
+        self.fits(one)
+        return self.fits(one)
+
+
+def of_ticdc(after: Row, key: Any = None, source: Row | None = None, **more: Any) -> ConsumerRecord:
+    return record(ticdc.message(**{"source": ticdc.SOURCE | (source or {}), "after": after} | more), key)
+
+
+def of_debezium(after: Row, key: Any = None, source: Row | None = None, **more: Any) -> ConsumerRecord:
+    return record(native.row(after=after, source=source, **more), key)
+
+
+FIRST: Row = {"id": 1, "v": "a"}
+MAKERS = {TICDC: of_ticdc, NATIVE: of_debezium}
+
+pytestmark = pytest.mark.parametrize("engine", ENGINES)
+
+
+@pytest.mark.parametrize("source", MAKERS)
+class TestOfBoth:
+    def test_rows_of_one_shape(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
+        assert both.learns(of(FIRST))
+        assert both.fits(of({"id": 2, "v": 'b"\U0001f600'}))
+        assert both.fits(of({"id": -3, "v": None}))
+        assert not both.fits(of({"id": "4", "v": "b"}))
+        assert not both.fits(of({"id": 4, "v": "b", "w": 1}))
+        assert not both.fits(of({"v": "b"}))
+        assert not both.fits(of({"id": 4.0, "v": "b"}))
+        assert not both.fits(of({"id": 4, "v": "b"}, source={"table": "u"}))
+
+    def test_operations(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
+        update: Row = {"op": "u", "before": FIRST}
+        assert both.learns(of({"id": 1, "v": "b"}, **update))
+        assert both.fits(of({"id": 2, "v": None}, op="u", before={"id": 2, "v": "c"}))
+        assert not both.fits(of({"id": 2, "v": "b"}, **update)), "another key"
+        deleted = compact(FIRST)
+        delete = (of({}, op="d").value or b"").replace(b'"after":{}', b'"after":null')
+        delete = delete.replace(b'"before":null', b'"before":' + deleted)
+        assert both.learns(record(delete))
+        assert both.fits(record(delete.replace(b'"a"', b'"b"')))
+        assert not both.learns(of(FIRST, op="d"))
+        assert not both.learns(of(FIRST, op="x"))
+        assert not both.learns(record(None, {"id": 1}))
+
+    def test_an_update_without_its_old_row(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
+        assert both.learns(of(FIRST, op="u"))
+
+    def test_keys_may_say_anything(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
+        assert both.learns(of(FIRST, {"schema": {"type": "struct"}, "payload": {"id": 1}}))
+        assert both.fits(of(FIRST, {"schema": {"type": "struct"}, "payload": {"id": None}}))
+        assert not both.fits(of(FIRST, {"schema": {"type": "struct"}, "payload": {"x": 1}}))
+        assert not both.fits(of(FIRST))
+        assert not both.learns(of(FIRST, b"no JSON"))
+
+    def test_a_value_that_means_two_things(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9), n INT DEFAULT 5, d DECIMAL(9,2)"), MAKERS[source]
+        for n in (4, 5):
+            assert both.learns(of(FIRST | {"n": n, "d": None}))
+        assert both.fits(of(FIRST | {"n": 6, "d": None}))
+        assert both.fits(of(FIRST | {"n": None, "d": None}))
+        assert both.fits(of(FIRST | {"n": 5, "d": None}))
+        assert both.plain.lossy, "what the default means is counted"
+
+    def test_a_text_that_means_two_things(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9) DEFAULT 'new\U0001f600'"), MAKERS[source]
+        assert both.learns(of({"id": 1, "v": "old"}))
+        assert not both.fits(of({"id": 1, "v": "new\U0001f600"}))
+        escaped = (of({"id": 1, "v": "new"}).value or b"").replace(b"new", rb"new\uD83D\uDE00")
+        both.fits(record(escaped))
+        assert both.fits(of({"id": 1, "v": None}))
+
+    def test_numbers_in_several_spellings(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v DOUBLE"), MAKERS[source]
+        assert both.learns(of({"id": 1, "v": 1.5}))
+        for text in (b"2", b"-0.0", b"0", b"1e3", b"-1.25E-2"):
+            assert both.fits(record((of({"id": 1, "v": 77}).value or b"").replace(b"77", text))), text
+        for text in (b"-0", b"1e999", b'"1"', b"18446744073709551616", b"01", b"true"):
+            assert not both.fits(record((of({"id": 1, "v": 77}).value or b"").replace(b"77", text))), text
+
+    def test_unsigned_numbers_with_a_sign(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v BIGINT UNSIGNED"), MAKERS[source]
+        assert both.learns(of({"id": 1, "v": 1}))
+        assert both.fits(of({"id": 1, "v": (1 << 63) - 1}))
+        assert not both.fits(of({"id": 1, "v": -1}))
+        assert not both.fits(of({"id": 1, "v": None}))
+        nulls = Both(engine, source, "v BIGINT UNSIGNED")
+        assert nulls.learns(of({"id": 1, "v": None}))
+        assert not nulls.fits(of({"id": 1, "v": 1}))
+
+    def test_times_are_within_bounds(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
+        assert both.learns(of(FIRST))
+        assert not both.fits(of(FIRST, source={"ts_ms": 1 << 46}))
+        assert not both.fits(of(FIRST, ts_ms=1 << 46))
+        assert not both.fits(of(FIRST, source={"ts_ms": "1768443630123"}))
+        assert both.fits(of(FIRST, ts_ms=-1))
+
+    def test_another_schema_block(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
+        payload = json.loads(of(FIRST).value or b"")
+        payload = payload.get("payload", payload)
+        columns = [{"type": "int32", "field": "id"}, {"type": "string", "field": "v", "optional": True}]
+        assert both.learns(record(native.wrapped(payload, *columns)))
+        assert not both.fits(record(native.wrapped(payload, columns[0], columns[1] | {"doc": "text"})))
+
+    def test_spaces_are_another_shape(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
+        assert both.learns(of(FIRST))
+        assert not both.fits(record(b" " + (of(FIRST).value or b"")))
+        assert not both.learns(record(b" " + (of(FIRST).value or b"")))
+
+
+class TestOfTicdc:
+    def test_rows_follow_ddl_by_commit_ts(self, engine: type[Engine]) -> None:
+        both = Both(engine, TICDC, "v VARCHAR(9)")
+        assert both.learns(of_ticdc(FIRST))
+        assert both.fits(of_ticdc(FIRST, source={"commit_ts": LATER, "ts_ms": 5}))
+        assert not both.fits(of_ticdc(FIRST, source={"commit_ts": 1}))
+        assert not both.fits(of_ticdc(FIRST, source={"commit_ts": -1}))
+        assert not both.fits(of_ticdc(FIRST, source={"commit_ts": 1 << 64}))
+        assert not both.fits(of_ticdc(FIRST, source={"commit_ts": None}))
+
+    def test_zero_instead_of_null(self, engine: type[Engine]) -> None:
+        both = Both(engine, TICDC, "v DATETIME DEFAULT CURRENT_TIMESTAMP, w DATE NOT NULL")
+        assert both.learns(of_ticdc({"id": 1, "v": 1000, "w": 1}))
+        assert both.fits(of_ticdc({"id": 1, "v": None, "w": 2}))
+        assert both.learns(of_ticdc({"id": 1, "v": 1000, "w": 0}))
+        assert both.fits(of_ticdc({"id": 1, "v": 1000, "w": 1}))
+        assert not both.learns(of_ticdc({"id": 1, "v": 0, "w": 1}))
+
+    def test_fractions_beside_a_default(self, engine: type[Engine]) -> None:
+        both = Both(engine, TICDC, "v DECIMAL(9,2) DEFAULT 1.00, w DOUBLE DEFAULT 2.5")
+        assert both.learns(of_ticdc({"id": 1, "v": 3, "w": 2}))
+        assert not both.fits(of_ticdc({"id": 1, "v": 1, "w": 2}))
+        assert not both.fits(of_ticdc({"id": 1, "v": 1.0, "w": 2}))
+        assert not both.learns(of_ticdc({"id": 1, "v": 3, "w": 2.5}))
+
+    def test_compressed_messages(self, engine: type[Engine]) -> None:
+        both = Both(engine, TICDC, "v VARCHAR(9)")
+        assert not both.learns(record(b"\x04\x22\x4d\x18 no JSON"))
+
+
+class TestOfDebezium:
+    @pytest.mark.parametrize(
+        "text", ["__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]
+    )
+    def test_texts_that_are_no_values(self, engine: type[Engine], text: str) -> None:
+        both = Both(engine, NATIVE, "v TEXT")
+        assert both.learns(of_debezium(FIRST))
+        assert both.fits(of_debezium({"id": 1, "v": text + "!"}))
+        assert not both.learns(of_debezium({"id": 1, "v": text}))
+        spelt = (of_debezium({"id": 1, "v": text}).value or b"").replace(
+            text[:1].encode(), b"\\u%04x" % ord(text[0])
+        )
+        assert b"\\u00" in spelt
+        assert not both.fits(record(spelt))
+
+    def test_times_in_other_units(self, engine: type[Engine]) -> None:
+        both = Both(engine, NATIVE, "v TEXT")
+        none: Row = {"ts_us": None, "ts_ns": None}
+        assert both.learns(of_debezium(FIRST, source=none, **none))
+        none = {"ts_ns": None}
+        assert both.learns(of_debezium(FIRST, source=none, **none))
+        assert not both.fits(of_debezium(FIRST, source=none | {"ts_us": 1 << 60}, **none))
+        assert not both.fits(of_debezium(FIRST))
+        both = Both(engine, NATIVE, "v TEXT")
+        assert both.learns(of_debezium(FIRST))
+        assert not both.learns(of_debezium(FIRST, source={"ts_ns": 1 << 70}))
+        assert not both.learns(of_debezium(FIRST, source={"ts_ns": 1.5}))
+
+    def test_the_place_in_the_log(self, engine: type[Engine]) -> None:
+        both = Both(engine, NATIVE, "v TEXT", NATIVE)
+        assert both.learns(of_debezium(FIRST))
+        other = {"file": "mysql-bin.000004", "pos": 0, "row": 5, "thread": 8, "gtid": "x:1"}
+        assert both.fits(of_debezium(FIRST, source=other))
+        for odd in (
+            {"pos": -1},
+            {"pos": 1 << 63},
+            {"file": ""},
+            {"file": None},
+            {"gtid": ""},
+            {"thread": None},
+        ):
+            assert not both.fits(of_debezium(FIRST, source=odd)), odd
+            both.learns(of_debezium(FIRST, source=odd))
+
+    def test_rows_follow_ddl_by_time(self, engine: type[Engine]) -> None:
+        both = Both(engine, NATIVE, "v TEXT", NATIVE)
+        assert both.learns(of_debezium(FIRST))
+        assert not both.fits(of_debezium(FIRST, source={"ts_ms": 1768443630000, "pos": 4}))
+
+    def test_rows_follow_ddl_in_the_log(self, engine: type[Engine]) -> None:
+        both = Both(engine, NATIVE, "v TEXT", NATIVE)
+        same_time = {"ts_ms": 1768443630000, "ts_us": None, "ts_ns": None}
+        assert both.learns(of_debezium(FIRST, source=same_time))
+        assert both.fits(of_debezium(FIRST, source=same_time | {"pos": 5}))
+        next_file = same_time | {"file": "mysql-bin.000004", "pos": 1}
+        assert not both.fits(of_debezium(FIRST, source=next_file))
+        assert both.learns(of_debezium(FIRST, source=next_file))
+        assert both.fits(of_debezium(FIRST, source=next_file | {"pos": 0}))
+        assert not both.fits(of_debezium(FIRST, source=same_time | {"pos": 4}))
+        assert not both.fits(of_debezium(FIRST, source=same_time | {"file": "mysql-bin.000002", "pos": 9}))
+
+    def test_rows_in_transactions(self, engine: type[Engine]) -> None:
+        both = Both(engine, NATIVE, "v TEXT", NATIVE, {"provide.transaction.metadata": "true"})
+        place = {"id": "x:1", "total_order": 1, "data_collection_order": 1}
+        assert both.learns(of_debezium(FIRST, transaction=place))
+        assert both.fits(of_debezium(FIRST, transaction=place | {"id": "x:2", "total_order": 7}))
+        assert not both.fits(of_debezium(FIRST, transaction=place | {"id": ""}))
+        assert not both.fits(of_debezium(FIRST))
+
+    def test_rows_of_a_snapshot(self, engine: type[Engine]) -> None:
+        both = Both(engine, NATIVE, "v TEXT", NATIVE)
+        assert both.learns(of_debezium(FIRST, op="r", source={"snapshot": "true"}))
+        assert not both.fits(of_debezium(FIRST, op="r", source={"snapshot": "last"}))
