@@ -31,8 +31,10 @@ fn is_among(token: &Token<'_>, texts: &[Bytes]) -> Option<bool> {
 impl<'a> Slots<'a> {
     pub fn holds(&self, condition: &Condition) -> Option<bool> {
         Some(match condition {
-            Condition::Above(number, floor) => self.calculated(number)? > *floor,
-            Condition::Below(number, end) => self.calculated(number)? < *end,
+            Condition::Within(number, floor, end) => {
+                let value = self.calculated(number)?;
+                *floor < value && value < *end
+            }
             Condition::Same(slot, other) => match (&self.tokens[*slot], &self.tokens[*other]) {
                 (None, _) => true,
                 (Some(token), Some(other)) => token.text == other.text,

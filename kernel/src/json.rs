@@ -60,7 +60,7 @@ fn number(text: &[u8]) -> Option<(usize, Kind)> {
     }
     let token = &text[..at];
     match kind {
-        Kind::Integer => integer(token).is_some(),
+        Kind::Integer => (whole < SURE_DIGITS && token != b"-0") || integer(token).is_some(),
         _ => finite || float(token).is_some(),
     }
     .then_some((at, kind))

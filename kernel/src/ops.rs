@@ -29,6 +29,9 @@ pub struct Member {
 /// Members in any order; those with the same text up to the first colon stand together.
 pub struct Unordered {
     pub members: Vec<Bytes>,
+    /// The member that mostly is the first one, and the one that mostly follows each.
+    pub first: usize,
+    pub after: Vec<usize>,
     /// Where members with a text up to the first colon begin and end.
     pub places: HashMap<Bytes, (usize, usize), RandomState>,
 }
@@ -57,18 +60,20 @@ pub struct How {
 }
 
 /// An integer's slot, and what is done with it.
+#[derive(PartialEq)]
 pub struct Calculation {
     pub slot: Integer,
     pub steps: Vec<Step>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Integer {
     Slot(usize),
     Offset,
     TimeMs,
 }
 
+#[derive(PartialEq)]
 pub enum Step {
     Add(i128),
     Subtract(i128),
@@ -96,11 +101,15 @@ pub struct Choice {
 }
 
 pub enum Condition {
-    Above(Calculation, i128),
-    Below(Calculation, i128),
+    /// Above the one number and below the other.
+    Within(Calculation, i128, i128),
     Same(usize, usize),
     Filled(usize),
-    Among { slot: usize, tokens: Vec<Bytes>, is_one: bool },
+    Among {
+        slot: usize,
+        tokens: Vec<Bytes>,
+        is_one: bool,
+    },
 }
 
 pub struct Template {

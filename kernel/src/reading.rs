@@ -13,6 +13,26 @@ use crate::ops::{
 };
 use crate::token::{Kind, Kinds};
 
+/// Conditions of which those on one number are one.
+fn together(conditions: Vec<Condition>) -> Vec<Condition> {
+    let mut kept: Vec<Condition> = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        if let Condition::Within(number, floor, end) = &condition {
+            let same = kept.iter_mut().find_map(|other| match other {
+                Condition::Within(its, above, below) if its == number => Some((above, below)),
+                _ => None,
+            });
+            if let Some((above, below)) = same {
+                *above = (*above).max(*floor);
+                *below = (*below).min(*end);
+                continue;
+            }
+        }
+        kept.push(condition);
+    }
+    kept
+}
+
 impl Template {
     /// Read a template. ValueError for one that means nothing, or has a conversion that is not here.
     pub fn read(template: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -20,7 +40,7 @@ impl Template {
         let mut slots = 0;
         let key = fields.source(0, &mut slots)?;
         let value = fields.source(1, &mut slots)?;
-        let conditions = fields.each(2, |condition| condition.condition(slots))?;
+        let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
         Ok(Self {
             key,
             value,
@@ -131,15 +151,21 @@ impl<'py> Fields<'py> {
     }
 }
 
-fn unordered(mut members: Vec<Bytes>) -> PyResult<Unordered> {
+fn unordered(given: Vec<Bytes>) -> PyResult<Unordered> {
     // Those that begin alike stand together then.
+    let mut members = given.clone();
     members.sort_unstable();
+    let order: Vec<usize> = given.iter().filter_map(|member| members.binary_search(member).ok()).collect();
+    let mut after = vec![0; members.len()];
+    for (place, following) in order.iter().zip(order.iter().cycle().skip(1)) {
+        after[*place] = *following;
+    }
     let mut places: HashMap<Bytes, (usize, usize), _> = HashMap::default();
     for (place, member) in members.iter().enumerate() {
         let colon = memchr::memchr(b':', member).ok_or_else(|| meaningless("a member has no colon"))?;
         places.entry(member[..colon].into()).or_insert((place, place)).1 = place + 1;
     }
-    Ok(Unordered { members, places })
+    Ok(Unordered { first: order.first().copied().unwrap_or_default(), members, after, places })
 }
 
 fn one_begins_another(texts: &[Bytes]) -> bool {
@@ -209,8 +235,8 @@ impl<'py> Fields<'py> {
 
     fn condition(&self, slots: usize) -> PyResult<Condition> {
         Ok(match self.tag()?.as_str() {
-            "above" => Condition::Above(self.calculation(0, 2, slots)?, self.get(1)?),
-            "below" => Condition::Below(self.calculation(0, 2, slots)?, self.get(1)?),
+            "above" => Condition::Within(self.calculation(0, 2, slots)?, self.get(1)?, i128::MAX),
+            "below" => Condition::Within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
             "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
             "among" => Condition::Among {

@@ -48,19 +48,30 @@ fn members<'a>(members: &[Member], end: &[u8], text: &'a [u8], tokens: &mut Toke
 fn unordered<'a>(unordered: &Unordered, text: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = text;
     let mut left = vec![true; unordered.members.len()];
+    let mut next = unordered.first;
     for count in 0..left.len() {
         if count > 0 {
             rest = rest.strip_prefix(b",")?;
         }
-        let name = &rest[..memchr::memchr(b':', rest)?];
-        let &(start, end) = unordered.places.get(name)?;
-        let place = (start..end).find(|&place| rest.starts_with(&unordered.members[place]))?;
+        // Most producers begin anywhere, and go on in order.
+        let place = match unordered.members.get(next) {
+            Some(member) if rest.starts_with(member) => next,
+            _ => place_of(unordered, rest)?,
+        };
         if !std::mem::take(&mut left[place]) {
             return None;
         }
         rest = &rest[unordered.members[place].len()..];
+        next = unordered.after[place];
     }
     Some(rest)
+}
+
+/// Which member a text begins with.
+fn place_of(unordered: &Unordered, text: &[u8]) -> Option<usize> {
+    let name = &text[..memchr::memchr(b':', text)?];
+    let &(start, end) = unordered.places.get(name)?;
+    (start..end).find(|&place| text.starts_with(&unordered.members[place]))
 }
 
 fn length(width: usize, text: &[u8]) -> Option<&[u8]> {
