@@ -16,7 +16,7 @@ from relay.templates.engine import Engine
 
 Row = dict[str, Any]
 TICDC, NATIVE = ticdc.DEBEZIUM, native.DEBEZIUM
-LATER = ticdc.SOURCE["commit_ts"] + 1
+LATER = int(str(ticdc.SOURCE["commit_ts"])) + 1
 
 
 def compact(value: Any) -> bytes:
@@ -55,11 +55,11 @@ class Both:
 
     def fits(self, one: ConsumerRecord) -> bool:
         """Whether a record was translated by a template; the same comes out in any case."""
-        before = self.templated.templated
+        before = self.templated.ways["template"]
         assert outcome(self.templated, one) == outcome(self.plain, one)
         assert self.templated.lossy == self.plain.lossy
         assert self.templated.events == self.plain.events
-        return self.templated.templated > before
+        return self.templated.ways["template"] > before
 
     def learns(self, one: ConsumerRecord) -> bool:
         """Show a record until its shape has a template; whether it has one."""
@@ -169,7 +169,10 @@ class TestOfBoth:
         both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
         payload = json.loads(of(FIRST).value or b"")
         payload = payload.get("payload", payload)
-        columns = [{"type": "int32", "field": "id"}, {"type": "string", "field": "v", "optional": True}]
+        columns: list[dict[str, Any]] = [
+            {"type": "int32", "field": "id"},
+            {"type": "string", "field": "v", "optional": True},
+        ]
         assert both.learns(record(native.wrapped(payload, *columns)))
         assert not both.fits(record(native.wrapped(payload, columns[0], columns[1] | {"doc": "text"})))
 
