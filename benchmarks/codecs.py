@@ -9,6 +9,8 @@ How it is measured, so that nobody is fooled:
 * Steady state: a translator that has seen the whole file once translates the row messages of that file again
   and again. A fresh translator a round would time its empty caches, and repeating the DDL would time what
   happens once a year.
+* relay is measured with the engine that `RELAY_KERNEL` chooses (the native kernel, if it is installed), and
+  without one: `straight`.
 * The first pass over the file (DDL, watermarks, empty caches) is reported as well, as `cold`.
 """
 
@@ -25,15 +27,19 @@ import orjson
 
 from benchmarks import wide
 from benchmarks.routes import ROUTES, Route, workloads
+from relay.kernel import engine, mode
 from relay.model import RowChange
 from relay.mysql.numbers import shortest_float32
 from relay.records import ConsumerRecord
+from relay.templates.engine import Engine
 from relay.translator import Translator
 
 #: A sample is at least this long, so that the clock and the scheduler do not matter.
 _SAMPLE_SECONDS = 0.03
 TOTAL = "total"
 _WIDE_MESSAGES = 1000
+#: So many passes until every shape has its template, and every function is compiled.
+_WARM = 20
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -47,6 +53,8 @@ class Timing(msgspec.Struct, frozen=True):
     floor_us: float
     relay_us: float
     ratio: float
+    straight_us: float
+    straight_ratio: float
     relay_us_per_row: float
     cold_us: float
     rounds: int
@@ -62,11 +70,15 @@ class _Case:
         counted = [(record, _rows_in(reader, record)) for record in records]
         self.messages = [record for record, rows in counted if rows]
         self.rows = sum(rows for _, rows in counted)
-        self._translator = _translator(route)
+        self._translator = _translator(route, engine(mode()))
+        self._straight = _translator(route)
         began = time.perf_counter()
         for record in records:
             self._translator.translate(record)
         self.cold_seconds = time.perf_counter() - began
+        for translator in (self._translator, self._straight):
+            for record in records * _WARM:
+                translator.translate(record)
         #: What the floor parses and writes: JSON texts of the source, finished documents of the target.
         self.texts = [text for record in self.messages for text in route.json_texts(record)]
         made = [out for record in self.messages for out in self._translator.translate(record)]
@@ -74,7 +86,7 @@ class _Case:
         self.cold_messages = len(records)
         self.repeat = 1
         self.repeat = max(1, round(_SAMPLE_SECONDS / self.relay_seconds()))
-        self.samples: list[tuple[float, float]] = []
+        self.samples: list[tuple[float, float, float]] = []
 
     def floor_seconds(self) -> float:
         """Seconds for one pass of parsing and writing."""
@@ -92,7 +104,10 @@ class _Case:
 
     def relay_seconds(self) -> float:
         """Seconds for one pass of the translator."""
-        translate, messages = self._translator.translate, self.messages
+        return self._seconds(self._translator)
+
+    def _seconds(self, translator: Translator) -> float:
+        translate, messages = translator.translate, self.messages
 
         def one_pass() -> None:
             for record in messages:
@@ -110,12 +125,12 @@ class _Case:
         return (time.perf_counter() - began) / self.repeat
 
     def sample(self) -> None:
-        """Take one sample of both."""
-        self.samples.append((self.floor_seconds(), self.relay_seconds()))
+        """Take one sample of each."""
+        self.samples.append((self.floor_seconds(), self.relay_seconds(), self._seconds(self._straight)))
 
 
-def _translator(route: Route) -> Translator:
-    return Translator(route.source, route.target, route.source_options, route.target_options)
+def _translator(route: Route, fills: type[Engine] | None = None) -> Translator:
+    return Translator(route.source, route.target, route.source_options, route.target_options, engine=fills)
 
 
 def _rows_in(reader: Translator, record: ConsumerRecord) -> int:
@@ -155,8 +170,9 @@ def _timing(cases: list[_Case], workload: str) -> Timing:
     """Put the samples of one workload, or of all workloads of a route, into one line."""
     messages, rows = sum(len(case.messages) for case in cases), sum(case.rows for case in cases)
     rounds = list(zip(*(case.samples for case in cases), strict=True))
-    floors = [sum(floor for floor, _ in samples) for samples in rounds]
-    ours = [sum(relay for _, relay in samples) for samples in rounds]
+    floors, ours, straight = (
+        [sum(times[which] for times in samples) for samples in rounds] for which in range(3)
+    )
     return Timing(
         route=str(cases[0].route),
         workload=workload,
@@ -166,6 +182,8 @@ def _timing(cases: list[_Case], workload: str) -> Timing:
         floor_us=statistics.median(floors) * 1e6 / messages,
         relay_us=statistics.median(ours) * 1e6 / messages,
         ratio=statistics.median(relay / floor for floor, relay in zip(floors, ours, strict=True)),
+        straight_us=statistics.median(straight) * 1e6 / messages,
+        straight_ratio=statistics.median(way / floor for floor, way in zip(floors, straight, strict=True)),
         relay_us_per_row=statistics.median(ours) * 1e6 / rows,
         cold_us=sum(case.cold_seconds for case in cases) * 1e6 / sum(case.cold_messages for case in cases),
         rounds=len(rounds),
