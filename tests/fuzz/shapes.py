@@ -52,6 +52,8 @@ _INTERPRETED: Final = 16
 #: How often a record is translated as it is, until its shape has a template.
 _SIGHTS: Final = 3
 _STRICT: Final = 0.1
+#: How often all rows go to one place, as rows that are spread by their values have no templates.
+_ONE_PLACE: Final = 0.6
 #: How often the kernel alone is asked first; what it does not take is then not translated.
 _ASKED: Final = 0.9
 #: A record of more is not changed.
@@ -274,6 +276,8 @@ class _Run:
         setting, self._records = lane.setting, lane.sample.records
         if self._chance.random() < _STRICT:
             setting = setting._replace(target_options={**setting.target_options, "strict": "true"})
+        if self._chance.random() < _ONE_PLACE:
+            setting = setting._replace(partitions=None, spread_by=None)
         self._setting = setting._replace(prefix=())
         self._origin = f"seed {seed} lane {number}, {lane.sample.name}"
         self._tally = _Tally()
@@ -371,7 +375,13 @@ class _Run:
 
 
 def _takes(engine: _Counting, record: ConsumerRecord) -> bool:
-    found = engine.kernel.translate(record.key, record.value, record.offset, record.timestamp_ms)
+    """Whether the kernel takes a record, or panics."""
+    try:
+        found = engine.kernel.translate(record.key, record.value, record.offset, record.timestamp_ms)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        return True
     return found is not None
 
 
