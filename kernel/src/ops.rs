@@ -99,6 +99,7 @@ pub enum Condition {
     Above(Calculation, i128),
     Below(Calculation, i128),
     Same(usize, usize),
+    Fits(Put),
     Filled(usize),
     Among { slot: usize, tokens: Vec<Bytes>, is_one: bool },
 }
