@@ -191,7 +191,7 @@ class _Tally:
     """What the engine of a lane has taken, and what the interpreter did not take in the same way."""
 
     def __init__(self) -> None:
-        self.taken = self.interpreted = 0
+        self.taken = self.interpreted = self.added = 0
         self.last: _Counting | None = None
         self.wrong = ""
 
@@ -211,6 +211,7 @@ class _Counting:
     def add(self, template: Template) -> int:
         number = self.kernel.add(template)
         self._templates[number] = template
+        self.tally.added += 1
         self._interpreters.pop(number, None)
         return number
 
@@ -284,6 +285,8 @@ class _Run:
         self._bench = Bench(self._setting, engine=_counting(self._tally))
         self._messages = self._fitted = 0
         self._found: list[Finding] = []
+        #: The changed records of the record at hand from which templates were derived.
+        self._taught: list[ConsumerRecord] = []
 
     def done(self) -> Done:
         began = time.process_time()
@@ -304,6 +307,7 @@ class _Run:
     def _change(self, record: ConsumerRecord, at: int) -> None:
         used, chance, parts = self._bench.used, self._chance, Parts(record)
         state = used.state
+        self._taught.clear()
         fits = self._fits(record)
         free = self._free(parts, fits)
         for _ in range(_OF_A_RECORD):
@@ -340,9 +344,11 @@ class _Run:
         return found
 
     def _attempt(self, record: ConsumerRecord, origin: ConsumerRecord, at: int) -> None:
-        bench = self._bench
+        bench, added = self._bench, self._tally.added
         try:
             bench.attempt(bench.used, bench.used.translate, record)
+            if self._tally.added > added:
+                self._taught.append(record)
         except BrokenError as error:
             self._tell(error, record, origin, at)
         except (KeyboardInterrupt, SystemExit):
@@ -359,19 +365,26 @@ class _Run:
         if error.check == "templates":
             detail = f"{detail}; {self._outcomes(record)}"
         setting = self._setting._replace(prefix=self._records[:at])
-        case = (*[origin] * _SIGHTS, record)
+        learnt = [each for taught in (origin, *self._taught) for each in [taught] * _SIGHTS]
+        case = (*learnt, record)
         self._found.append(
             Finding(error.check, error.kind, error.place, detail, setting, (case,), (), self._origin)
         )
 
     def _outcomes(self, record: ConsumerRecord) -> str:
-        """What the straight line makes of a record."""
+        """What the straight line makes of a record, and a template."""
         bench = self._bench
         cold = bench.cold(bench.used.state)
         try:
-            return f"straight line: {bench.attempt(cold, cold.translate, record)!r:.1500}"
+            straight = bench.attempt(cold, cold.translate, record)
         except BrokenError as error:
             return str(error)
+        engine = self._tally.last
+        given = engine and engine.kernel.translate(
+            record.key, record.value, record.offset, record.timestamp_ms
+        )
+        one, other = repr(straight), repr(given and given[1:])
+        return f"straight line: {one:.1500} / template: {other:.1500}"
 
 
 def _takes(engine: _Counting, record: ConsumerRecord) -> bool:
