@@ -366,7 +366,7 @@ def look_of(token: bytes) -> Look:
 def other_token(token: bytes, look: Look, chance: random.Random) -> bytes:
     """A token in the place of another one: one a little different, an edge of its own look, or of any."""
     roll = chance.random()
-    if roll < 0.5:
+    if roll < 0.55:
         return nearly(token, chance)
     if roll < 0.86:
         return _spelt(chance.choice(TEXTS[look]), token, chance, 0.06)

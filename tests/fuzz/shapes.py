@@ -415,22 +415,23 @@ def changed_inside(parts: Parts, free: Sequence[Place], chance: random.Random) -
     """A message of the same shape, or nearly: some values, rarely the structure, the offset or the time."""
     roll = chance.random()
     record = (
-        parts.bent(chance) if roll < 0.08 or not parts.places else _with_other_values(parts, free, chance)
+        parts.bent(chance) if roll < 0.06 or not parts.places else _with_other_values(parts, free, chance)
     )
-    if chance.random() < 0.08:
+    if chance.random() < 0.04:
         record = msgspec.structs.replace(record, timestamp_ms=chance.choice(_TIMES))
-    if chance.random() < 0.08:
+    if chance.random() < 0.04:
         record = msgspec.structs.replace(record, offset=chance.choice((*_OFFSETS, max(0, record.offset - 2))))
     return record
 
 
 def _with_other_values(parts: Parts, free: Sequence[Place], chance: random.Random) -> ConsumerRecord:
     changes: list[tuple[Place, bytes]] = []
-    for _ in range(chance.choice((1, 1, 1, 1, 2, 3))):
-        any_place = chance.random() < 0.05 or not free
+    for count in range(chance.choice((1, 1, 1, 1, 1, 2, 3))):
+        any_place = chance.random() < 0.03 or not free
         place = chance.choice(parts.places if any_place else free)
         alike = _alike(parts.places, place) if chance.random() < 0.6 else [place]
-        other = other_token(place.token, place.look, chance)
+        is_near = count > 0 and chance.random() < 0.7
+        other = nearly(place.token, chance) if is_near else other_token(place.token, place.look, chance)
         changes += [(each, other) for each in alike]
     return parts.changed(changes)
 
