@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes image-test check core fuzz bench bench-spark bench-peers chaos chaos-spark clean
+.PHONY: help setup demo test quick bytes image-test check core fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark clean
 
 help:  ## this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -67,6 +67,9 @@ bytes: setup  ## whether relay writes what it wrote before, on every route; RECO
 SECONDS ?= 60
 fuzz-conversions: setup  ## the native kernel's conversions against those in Python, COUNT values of each
 	cd tests && ../$(RUN)/python -m templates.kernel_conversions $(or $(COUNT),100000)
+
+fuzz-templates: setup  ## messages inside the shapes of good ones, by template and without; MESSAGES=1000000 or SECONDS=600, SEED=7
+	cd tests && ../$(RUN)/python -m fuzz.shapes $(if $(MESSAGES),--messages $(MESSAGES),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 fuzz: setup  ## changed records on every route; SECONDS=600, SEED=7 for the same again, RECORD=folder for one finding
 	cd tests && ../$(RUN)/python -m fuzz $(if $(RECORD),--record $(abspath $(RECORD)),--seconds $(SECONDS) $(if $(SEED),--seed $(SEED)))

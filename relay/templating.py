@@ -258,7 +258,7 @@ class RouteTemplates:
         template = Template(
             message.key,
             message.value,
-            (*dict.fromkeys(trace.conditions), Below(TIME_MS, TIME_END_MS)),
+            (*dict.fromkeys(trace.conditions), *trace.left_out(), Below(TIME_MS, TIME_END_MS)),
             key,
             value,
             self._form.most_bytes,

@@ -585,7 +585,9 @@ impl Read {
 fn within(decimal: Text<'_>, length: Option<usize>, scale: Digits) -> Option<Value<'_>> {
     let is_within = match (length, scale) {
         (Some(length), Some(scale)) => {
-            decimals::whole_digits(&decimal) <= length.saturating_sub(scale).max(1)
+            let most = length.saturating_sub(scale);
+            let digits = decimals::whole_digits(&decimal);
+            digits <= most || (most == 0 && decimals::is_below_one(&decimal))
         }
         _ => true,
     };

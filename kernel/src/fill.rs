@@ -40,6 +40,10 @@ impl<'a> Slots<'a> {
                 (Some(token), Some(other)) => token.text == other.text,
                 (Some(_), None) => false,
             },
+            Condition::Fits(put) => match self.first(&put.slots) {
+                Some(token) if token.kind != Kind::Null => print(token, &put.how, &mut Vec::new()).is_some(),
+                _ => true,
+            },
             Condition::Filled(slot) => {
                 self.tokens[*slot].as_ref().is_some_and(|token| !matches!(token.text, b"null" | b"\"\""))
             }

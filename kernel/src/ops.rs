@@ -104,6 +104,7 @@ pub enum Condition {
     /// Above the one number and below the other.
     Within(Calculation, i128, i128),
     Same(usize, usize),
+    Fits(Put),
     Filled(usize),
     Among {
         slot: usize,

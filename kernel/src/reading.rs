@@ -238,6 +238,7 @@ impl<'py> Fields<'py> {
             "above" => Condition::Within(self.calculation(0, 2, slots)?, self.get(1)?, i128::MAX),
             "below" => Condition::Within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
+            "fits" => Condition::Fits(Fields::of(&self.item(0)?)?.put(slots)?),
             "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
             "among" => Condition::Among {
                 slot: slot(self.get(0)?, slots)?,

@@ -28,6 +28,7 @@ from relay.templates.ops import (
     Constant,
     Conversion,
     Filled,
+    Fits,
     Kind,
     Kinds,
     Length,
@@ -278,6 +279,9 @@ class _Fill:
             case Same(slot, other):
                 token, against = self._tokens[slot], self._tokens[other]
                 return token is None or (against is not None and token.text == against.text)
+            case Fits(put):
+                found = [token for slot in put.slots if (token := self._tokens[slot]) is not None]
+                return not found or found[0].kind == "null" or bool(self._put(put))
             case Filled(slot):
                 token = self._tokens[slot]
                 return token is not None and token.text not in (b"null", b'""')
@@ -506,6 +510,8 @@ def _check_width(width: int) -> None:
 def _check_condition(condition: Condition, count: int) -> None:
     if isinstance(condition, Same):
         _check_slots((condition.slot, condition.other), count)
+    elif isinstance(condition, Fits):
+        _check_slots(condition.put.slots, count)
     elif isinstance(condition, Filled | Among):
         _check_slots((condition.slot,), count)
     else:
@@ -555,6 +561,7 @@ def _puts(template: Template) -> Iterator[Put]:
                 case Sized(_, inner):
                     yield from inside(inner)
 
+    yield from (each.put for each in template.conditions if isinstance(each, Fits))
     yield from inside(template.target_key or ())
     yield from inside(template.target_value or ())
 

@@ -191,6 +191,15 @@ class Same(NamedTuple):
     tag: Literal["same"] = "same"
 
 
+class Fits(NamedTuple):
+    """What this op would print can be printed, or the slots are absent, or it is null: of a value that the
+    straight line converts and leaves out.
+    """
+
+    put: Put
+    tag: Literal["fits"] = "fits"
+
+
 class Filled(NamedTuple):
     """A slot has neither null nor an empty string."""
 
@@ -209,7 +218,7 @@ class Among(NamedTuple):
     tag: Literal["among"] = "among"
 
 
-Condition = Above | Below | Same | Filled | Among
+Condition = Above | Below | Same | Fits | Filled | Among
 
 # ---------------------------------------------------------------- the whole
 

@@ -24,6 +24,7 @@ from relay.templates.ops import (
     Constant,
     Conversion,
     Filled,
+    Fits,
     Number,
     Put,
     Same,
@@ -57,6 +58,7 @@ class Trace:
         self.conditions: list[Condition] = []
         self._marked: list[_UnframedOp] = []
         self._found: set[_UnframedOp] = set()
+        self._converted: dict[Put, None] = {}
 
     def same(self, slot: int, other: int) -> None:
         """Note that two slots must have the same token."""
@@ -91,6 +93,23 @@ class Trace:
         if not self._found.issuperset(self._marked) or any(map(_MARK.search, filter(None, others))):
             raise Untraceable
 
+    def note_converted(self, put: Put) -> None:
+        """Note that a value is converted, whether or not it will be printed."""
+        if put.read is not None or put.write is not None:
+            self._converted[put] = None
+
+    def left_out(self) -> list[Fits]:
+        """Return the conditions of values that were converted and are in no text."""
+        printed = [(put.slots, put.read, put.write) for op in self._found for put in _printed(op)]
+        return [
+            Fits(put)
+            for put in self._converted
+            if not any(
+                slots[: len(put.slots)] == put.slots and (read, write) == (put.read, put.write)
+                for slots, read, write in printed
+            )
+        ]
+
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
         try:
             _check_json(text)
@@ -110,6 +129,13 @@ class Trace:
         if at < len(text):
             ops.append(Constant(text[at:]))
         return tuple(ops)
+
+
+def _printed(op: _UnframedOp) -> list[Put]:
+    """Return what an op surely converts: of a change the old value, or else a new one that is the same."""
+    if isinstance(op, Changed):
+        return [old for _, old, _ in op.members]
+    return [op] if isinstance(op, Put) else []
 
 
 def _with_long_escapes(op: _UnframedOp) -> _UnframedOp:
@@ -304,7 +330,9 @@ class TracedCell(Traced):
         self, read: Conversion | None, write: Conversion | None, null: bytes | None = b"null"
     ) -> TracedOp:
         """Return the cell as an encoder writes it."""
-        return TracedOp(self.trace, Put(self.slots, read, write, null))
+        put = Put(self.slots, read, write, null)
+        self.trace.note_converted(put)
+        return TracedOp(self.trace, put)
 
 
 class TracedOp(Traced):

@@ -92,10 +92,12 @@ ENGINE: Final = kernel.engine(kernel.Mode.SHADOW)
 class Bench:
     """A translator that is fed, with a reader of what it writes, and twins to compare it with."""
 
-    def __init__(self, setting: Setting, *, is_thorough: bool = False) -> None:
+    def __init__(
+        self, setting: Setting, *, is_thorough: bool = False, engine: type[Engine] | None = ENGINE
+    ) -> None:
         self.setting, self._is_thorough = setting, is_thorough
         self.objects = dict(setting.objects)
-        self.used = self._translator(setting.target_options, ENGINE)
+        self.used = self._translator(setting.target_options, engine)
         self.strict = self._translator({**setting.target_options, "strict": "true"})
         self.viewer = Translator(setting.source, setting.source, setting.source_options)
         #: Reads what is written, where the target can be read: else what the source says, which is compared

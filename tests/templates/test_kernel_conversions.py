@@ -25,6 +25,16 @@ def test_what_the_kernel_takes_is_what_python_makes(part: int) -> None:
         assert outcome.taken_by_kernel, pair.name
 
 
+@needs_kernel
+@pytest.mark.parametrize("name", ["decimal-number", "decimal-double"])
+def test_a_column_of_fractions_alone_ends_below_one(name: str) -> None:
+    numbers = ("0.5", "1", "-1.0", "1e0", "10e-1", "0", "0.999999999999999999")
+    pair = Pair((name, 30, 30), ("decimal",), lambda chosen: chosen.choice(numbers))
+    outcome = compare(pair, random.Random(1), 100)
+    assert not outcome.differing
+    assert outcome.taken_by_kernel
+
+
 def test_every_conversion_is_compared() -> None:
     assert uses().keys() == READS.keys() | WRITES.keys()
 

@@ -20,6 +20,7 @@ from relay.templates.ops import (
     Condition,
     Constant,
     Filled,
+    Fits,
     Kinds,
     Length,
     Members,
@@ -444,6 +445,20 @@ CASES = {
             b'a:"' + b"\\/" * 50 + b'"': b"",
         },
         (Among(0, (b"0", b'"a\\n"'), is_one=False),),
+    ),
+    "fits": Case(
+        (Members(((b"a:", ANY), (b"b:", ANY))),),
+        (),
+        {
+            b'a:"12"': b"",
+            b'a:"x"': None,
+            b"a:12": None,
+            b"a:null": b"",
+            b'a:"12",b:"x"': b"",
+            b'b:"x"': None,
+            b"": b"",
+        },
+        (Fits(Put((0, 1), ("int",), null=None)),),
     ),
     "conversions": Case(
         (TOKEN,),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from support import CANAL, TICDC, captured
 
-from relay import ProducerRecord
+from relay import Malformed, ProducerRecord, kernel
 from relay.shadow import ShadowTranslator, TemplatesDiffer
-from relay.templates.engine import Translation
+from relay.templates.engine import Engine, Translation
 from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Template
 from relay.translator import Translator
@@ -50,3 +51,22 @@ def test_what_agrees_is_counted_once() -> None:
 def test_a_difference_is_told() -> None:
     with pytest.raises(TemplatesDiffer, match="another value"):
         translated(ShadowTranslator(TICDC, CANAL, engine=Wrong))
+
+
+@pytest.mark.parametrize("engine", {Interpreter, kernel.engine(kernel.Mode.AUTO) or Interpreter})
+def test_values_that_the_target_leaves_out_are_read_as_without_templates(engine: type[Engine]) -> None:
+    numbers = captured("ticdc/canal-json.tidb-extension/02_numeric")
+    translator = ShadowTranslator(TICDC, "flat-json", {}, {"deletes": "tombstone"}, engine=engine)
+    at = next(
+        at
+        for at, each in enumerate(numbers)
+        if b'"DELETE"' in (each.value or b"") and b'"du":' in (each.value or b"")
+    )
+    for record in (*numbers[:at], *[numbers[at]] * 3):
+        translator.translate(record)
+    assert translator.ways["template"]
+    value = numbers[at].value or b""
+    broken = value.replace(b'"du":"99999999999999.999999"', b'"du":"-Inf"')
+    assert broken != value
+    with pytest.raises(Malformed, match="du: not a decimal number"):
+        translator.translate(msgspec.structs.replace(numbers[at], value=broken))

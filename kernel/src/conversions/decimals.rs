@@ -162,6 +162,12 @@ pub fn whole_digits(decimal: &[u8]) -> usize {
     split_digits(unsigned).0.len()
 }
 
+/// Whether there is but a zero before the point.
+pub fn is_below_one(decimal: &[u8]) -> bool {
+    let unsigned = decimal.strip_prefix(b"-").unwrap_or(decimal);
+    split_digits(unsigned).0 == b"0"
+}
+
 /// The float of a decimal, without a sign of zero. None if it has not the same digits.
 pub fn float(decimal: &[u8]) -> Option<f64> {
     let value: f64 = std::str::from_utf8(decimal).ok()?.parse().ok()?;

@@ -1,0 +1,545 @@
+"""Thousands of messages inside the shapes of good ones: templates and the straight line must agree on each.
+
+    make fuzz-templates                          # a minute, two processes; the seed is printed
+    make fuzz-templates MESSAGES=1000000 SEED=7  # until so many were tried; the same ones every time
+    cd tests && ../.venv/bin/python -m fuzz.shapes --seed 7 --lane 31   # one lane again
+
+A lane is a route with options (`fuzz.lane`) and one sample of records. They are translated in their order, by a
+translator that compares each template with the straight line (`relay.shadow`). Where a record has a template,
+it is changed inside its shape: values become edges of their own kind and of others (`fuzz.edges`), several at
+once or wherever the same value stands; members go, come twice or in another order; lengths of frames are wrong;
+times and offsets are extreme. Now and then the interpreter must give what the kernel gave.
+
+A finding is told once for each route, and its records are kept as those of `make fuzz`, which tries them
+again: `make fuzz RECORD=artifacts/fuzz/NAME`. The exit status is 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fuzz.edges import Look, look_of, nearly, other_token
+from fuzz.findings import BrokenError, Finding, write
+from fuzz.lane import Lane, sample_routes
+from fuzz.trial import ENGINE, Bench
+from relay import ConsumerRecord
+from relay.templates.engine import Engine, Translation
+from relay.templates.interpreter import Interpreter
+from relay.templates.ops import Marker, Template
+from relay.templates.scanning import Token, parsed
+from relay.templates.tracing import Untraceable
+
+ROOT = Path(__file__).parents[2]
+#: Changed messages of a lane, and of one record of it.
+LANE: Final = 8000
+_OF_A_RECORD: Final = 600
+#: Of so many messages that the kernel takes the interpreter sees one.
+_INTERPRETED: Final = 16
+#: How often a record is translated as it is, until its shape has a template.
+_SIGHTS: Final = 3
+_STRICT: Final = 0.1
+#: How often all rows go to one place, as rows that are spread by their values have no templates.
+_ONE_PLACE: Final = 0.6
+#: How often the kernel alone is asked first; what it does not take is then not translated.
+_ASKED: Final = 0.9
+#: A record of more is not changed.
+_MOST_BYTES: Final = 20_000
+_TIMES: Final = (0, 1, -1, -(1 << 46), (1 << 46) - 1, 1 << 46, (1 << 63) - 1, -(1 << 63), 253402300800000)
+_OFFSETS: Final = (0, 1, (1 << 53) + 1, (1 << 63) - 1)
+
+
+class Place(NamedTuple):
+    """A value of a document in a record: the document's number, where it stands, its member's name."""
+
+    document: int
+    start: int
+    end: int
+    name: str
+    token: bytes
+    look: Look
+
+
+Edit = tuple[int, int, bytes]
+
+
+class Parts:
+    """A record cut into what stands around documents, and documents; some have their length before them."""
+
+    def __init__(self, record: ConsumerRecord) -> None:
+        self.record = record
+        #: Which part of the record, what is before the document, the document, whether its length is told.
+        self._documents: list[tuple[str, bytes, bytes, bool]] = []
+        for part, text in (("key", record.key), ("value", record.value)):
+            self._documents += _documents(part, text or b"")
+        self.places: list[Place] = []
+        self._objects: list[tuple[int, list[Token]]] = []
+        for number, (_, _, text, _) in enumerate(self._documents):
+            self._find(number, text)
+
+    def _find(self, number: int, text: bytes) -> None:
+        try:
+            todo = [("", parsed(text))]
+        except Untraceable:
+            return
+        for name, token in todo:
+            if token.members is not None:
+                todo += token.members.items()
+                self._objects.append((number, list(token.members.values())))
+            elif token.items is not None:
+                todo += [(name, item) for item in token.items]
+            else:
+                raw = text[token.start : token.end]
+                self.places.append(Place(number, token.start, token.end, name, raw, look_of(raw)))
+
+    def changed(self, places: Sequence[tuple[Place, bytes]]) -> ConsumerRecord:
+        """The record with other values in some places."""
+        edits = {(place.document, place.start): (place.start, place.end, new) for place, new in places}
+        by_document: dict[int, list[Edit]] = {}
+        for (number, _), edit in sorted(edits.items()):
+            by_document.setdefault(number, []).append(edit)
+        return self._made({at: _edited(self._documents[at][2], each) for at, each in by_document.items()})
+
+    def _made(self, documents: dict[int, bytes], off: int = 0) -> ConsumerRecord:
+        """The record with other documents; `off`: by how much the first length is wrong."""
+        parts = {"key": b"", "value": b""}
+        for number, (part, before, text, has_length) in enumerate(self._documents):
+            made = documents.get(number, text)
+            length = (max(0, len(made) + off)).to_bytes(8, "big") if has_length else b""
+            parts[part] += before + length + made
+            off = 0 if has_length else off
+        key = parts["key"] if self.record.key is not None else None
+        return msgspec.structs.replace(self.record, key=key, value=parts["value"])
+
+    def bent(self, chance: random.Random) -> ConsumerRecord:
+        """The record with another structure: members, white space, lengths, the ends of its parts."""
+        roll, record = chance.random(), self.record
+        if roll < 0.08:
+            return self._made({}, chance.choice((-1, 1)))
+        if roll < 0.14:
+            part = chance.choice(("key", "value"))
+            return msgspec.structs.replace(record, **{part: chance.choice((None, b"", b"null"))})
+        if roll < 0.2:
+            value = record.value or b""
+            return msgspec.structs.replace(
+                record, value=chance.choice((value[:-1], value + b" ", value + b"{}"))
+            )
+        number, members = chance.choice(self._objects or [(0, [])])
+        if not members:
+            return record
+        text = self._documents[number][2]
+        return self._made({number: _with_other_members(text, members, chance)})
+
+
+def _documents(part: str, text: bytes) -> list[tuple[str, bytes, bytes, bool]]:
+    at = 8 if text[:8] == b"\x00\x00\x00\x00\x00\x00\x00\x01" else 0
+    found, before = [], text[:at]
+    while at + 8 <= len(text) and text[at] == 0:
+        end = at + 8 + int.from_bytes(text[at : at + 8], "big")
+        if end > len(text):
+            break
+        found.append((part, before, text[at + 8 : end], True))
+        at, before = end, b""
+    return found if found and at == len(text) else [(part, b"", text, False)]
+
+
+def _edited(text: bytes, edits: Sequence[Edit]) -> bytes:
+    pieces, at = [], 0
+    for start, end, new in edits:
+        pieces += [text[at:start], new]
+        at = end
+    return b"".join([*pieces, text[at:]])
+
+
+def _with_other_members(text: bytes, members: list[Token], chance: random.Random) -> bytes:
+    """The text with an object's members changed: gone, twice, in another order, with white space."""
+    texts = [text[member.name_start : member.end] for member in members]
+    roll, at = chance.random(), chance.randrange(len(texts))
+    between = b","
+    if roll < 0.4:
+        for _ in range(chance.choice((1, 1, 2, len(texts)))):
+            if texts:
+                del texts[chance.randrange(len(texts))]
+    elif roll < 0.55:
+        texts.insert(chance.randrange(len(texts) + 1), texts[at])
+    elif roll < 0.75:
+        chance.shuffle(texts)
+    elif roll < 0.9:
+        texts[at] = texts[at].replace(b":", chance.choice((b" :", b": ", b":\n", b":\x0b")), 1)
+    else:
+        between = chance.choice((b", ", b" ,", b",\t", b",,"))
+    return text[: members[0].name_start] + between.join(texts) + text[members[-1].end :]
+
+
+# ---------------------------------------------------------------- engines
+
+
+class _Tally:
+    """What the engine of a lane has taken, and what the interpreter did not take in the same way."""
+
+    def __init__(self) -> None:
+        self.taken = self.interpreted = self.added = 0
+        self.last: _Counting | None = None
+        self.wrong = ""
+
+
+class _Counting:
+    """The kernel, of which some of what it takes is compared with the interpreter's."""
+
+    tally: _Tally
+
+    def __init__(self, marker: Marker) -> None:
+        if ENGINE is None:
+            raise RuntimeError("there is no engine")
+        self._marker, self.kernel = marker, ENGINE(marker)
+        self._templates: dict[int, Template] = {}
+        self._interpreters: dict[int, Interpreter] = {}
+
+    def add(self, template: Template) -> int:
+        number = self.kernel.add(template)
+        self._templates[number] = template
+        self.tally.added += 1
+        self._interpreters.pop(number, None)
+        return number
+
+    def remove(self, number: int) -> None:
+        self.kernel.remove(number)
+
+    def clear(self) -> None:
+        self.kernel.clear()
+
+    def translate(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+    ) -> Translation | None:
+        found = self.kernel.translate(key, value, offset, time_ms)
+        if found is not None:
+            tally = self.tally
+            tally.taken += 1
+            tally.last = self
+            if tally.taken % _INTERPRETED == 0:
+                self._compare(found, key, value, offset, time_ms)
+        return found
+
+    def _compare(
+        self, found: Translation, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+    ) -> None:
+        number = found[0]
+        if number not in self._interpreters:
+            interpreter = self._interpreters[number] = Interpreter(self._marker)
+            interpreter.add(self._templates[number])
+        self.tally.interpreted += 1
+        given = self._interpreters[number].translate(key, value, offset, time_ms)
+        if given is None or given[1:] != found[1:]:
+            self.tally.wrong = f"kernel {found[1:]!r:.400} / interpreter {given and given[1:]!r:.400}"
+
+
+def _counting(tally: _Tally) -> type[Engine]:
+    """An engine that tells `tally` what it takes."""
+    return type("_CountingOfLane", (_Counting,), {"tally": tally})
+
+
+# ---------------------------------------------------------------- lanes
+
+
+class Done(NamedTuple):
+    """What came of a lane."""
+
+    route: tuple[str, str]
+    messages: int
+    fitted: int
+    interpreted: int
+    seconds: float
+    findings: tuple[Finding, ...]
+
+
+def work(seed: int, number: int, routes: Sequence[tuple[str, str]]) -> Done:
+    """Work through a lane; all of it follows from its seed, its number and the routes."""
+    return _Run(seed, number, routes).done()
+
+
+class _Run:
+    def __init__(self, seed: int, number: int, routes: Sequence[tuple[str, str]]) -> None:
+        self._chance = random.Random((seed << 32) ^ number ^ 0x5A5A)
+        lane = Lane(seed, number, routes)
+        setting, self._records = lane.setting, lane.sample.records
+        if self._chance.random() < _STRICT:
+            setting = setting._replace(target_options={**setting.target_options, "strict": "true"})
+        if self._chance.random() < _ONE_PLACE:
+            setting = setting._replace(partitions=None, spread_by=None)
+        self._setting = setting._replace(prefix=())
+        self._origin = f"seed {seed} lane {number}, {lane.sample.name}"
+        self._tally = _Tally()
+        self._bench = Bench(self._setting, engine=_counting(self._tally))
+        self._messages = self._fitted = 0
+        self._found: list[Finding] = []
+        #: The changed records of the record at hand from which templates were derived.
+        self._taught: list[ConsumerRecord] = []
+
+    def done(self) -> Done:
+        began = time.process_time()
+        first = self._chance.randrange(len(self._records))
+        for at, record in enumerate(self._records):
+            if self._messages >= LANE or self._found:
+                break
+            size = len(record.value or b"") + len(record.key or b"")
+            for _ in range(_SIGHTS if at >= first or self._chance.random() < 0.3 else 1):
+                taken = self._tally.taken
+                self._attempt(record, record, at)
+            if self._tally.taken > taken and size < _MOST_BYTES:
+                self._change(record, at)
+        seconds = time.process_time() - began
+        route = self._setting.source, self._setting.target
+        return Done(route, self._messages, self._fitted, self._tally.interpreted, seconds, tuple(self._found))
+
+    def _change(self, record: ConsumerRecord, at: int) -> None:
+        used, chance, parts = self._bench.used, self._chance, Parts(record)
+        state = used.state
+        self._taught.clear()
+        fits = self._fits(record)
+        free = self._free(parts, fits)
+        for _ in range(_OF_A_RECORD):
+            changed = changed_inside(parts, free, chance)
+            self._messages += 1
+            if fits is not None and chance.random() < _ASKED and not _takes(fits, changed):
+                continue
+            taken = self._tally.taken
+            self._attempt(changed, record, at)
+            self._fitted += self._tally.taken > taken
+            if used.catalog is not state.catalog:
+                used.restore(state)
+            if self._found:
+                return
+
+    def _fits(self, record: ConsumerRecord) -> _Counting | None:
+        """The engine that takes a whole record; None if it takes its rows one by one."""
+        engine = self._tally.last
+        return engine if engine is not None and _takes(engine, record) else None
+
+    def _free(self, parts: Parts, engine: _Counting | None) -> list[Place]:
+        """The values that a template of the record takes others of."""
+        if engine is None:
+            return parts.places
+        found = []
+        for place in parts.places:
+            alike = _alike(parts.places, place)
+            others = [_tame(place.token), *[nearly(place.token, self._chance) for _ in range(3)]]
+            is_word = place.look == "word" or place.token == b'""'
+            if is_word or any(
+                _takes(engine, parts.changed([(each, other) for each in alike])) for other in others
+            ):
+                found.append(place)
+        return found
+
+    def _attempt(self, record: ConsumerRecord, origin: ConsumerRecord, at: int) -> None:
+        bench, added = self._bench, self._tally.added
+        try:
+            bench.attempt(bench.used, bench.used.translate, record)
+            if self._tally.added > added:
+                self._taught.append(record)
+        except BrokenError as error:
+            self._tell(error, record, origin, at)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            self._tell(BrokenError("panic", type(error).__name__, "kernel", str(error)), record, origin, at)
+        if self._tally.wrong:
+            route = f"{self._setting.source} -> {self._setting.target}"
+            self._tell(BrokenError("engines", "differ", route, self._tally.wrong), record, origin, at)
+            self._tally.wrong = ""
+
+    def _tell(self, error: BrokenError, record: ConsumerRecord, origin: ConsumerRecord, at: int) -> None:
+        detail = error.detail
+        if error.check == "templates":
+            detail = f"{detail}; {self._outcomes(record)}"
+        setting = self._setting._replace(prefix=self._records[:at])
+        learnt = [each for taught in (origin, *self._taught) for each in [taught] * _SIGHTS]
+        case = (*learnt, record)
+        self._found.append(
+            Finding(error.check, error.kind, error.place, detail, setting, (case,), (), self._origin)
+        )
+
+    def _outcomes(self, record: ConsumerRecord) -> str:
+        """What the straight line makes of a record, and a template."""
+        bench = self._bench
+        cold = bench.cold(bench.used.state)
+        try:
+            straight = bench.attempt(cold, cold.translate, record)
+        except BrokenError as error:
+            return str(error)
+        engine = self._tally.last
+        given = engine and engine.kernel.translate(
+            record.key, record.value, record.offset, record.timestamp_ms
+        )
+        one, other = repr(straight), repr(given and given[1:])
+        return f"straight line: {one:.1500} / template: {other:.1500}"
+
+
+def _takes(engine: _Counting, record: ConsumerRecord) -> bool:
+    """Whether the kernel takes a record, or panics."""
+    try:
+        found = engine.kernel.translate(record.key, record.value, record.offset, record.timestamp_ms)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        return True
+    return found is not None
+
+
+def _alike(places: Sequence[Place], place: Place) -> list[Place]:
+    """The places where a value of the same name and text stands."""
+    return [each for each in places if each.name == place.name and each.token == place.token]
+
+
+def _tame(token: bytes) -> bytes:
+    """A token of the same kind that hardly any reader refuses."""
+    digit = re.search(rb"[1-8](?=[^0-9]*$)", token)
+    if digit is None:
+        return b'"0"' if token[:1] == b'"' else b"0"
+    return token[: digit.start()] + bytes([digit[0][0] + 1]) + token[digit.end() :]
+
+
+def changed_inside(parts: Parts, free: Sequence[Place], chance: random.Random) -> ConsumerRecord:
+    """A message of the same shape, or nearly: some values, rarely the structure, the offset or the time."""
+    roll = chance.random()
+    record = (
+        parts.bent(chance) if roll < 0.06 or not parts.places else _with_other_values(parts, free, chance)
+    )
+    if chance.random() < 0.04:
+        record = msgspec.structs.replace(record, timestamp_ms=chance.choice(_TIMES))
+    if chance.random() < 0.04:
+        record = msgspec.structs.replace(record, offset=chance.choice((*_OFFSETS, max(0, record.offset - 2))))
+    return record
+
+
+def _with_other_values(parts: Parts, free: Sequence[Place], chance: random.Random) -> ConsumerRecord:
+    changes: list[tuple[Place, bytes]] = []
+    for count in range(chance.choice((1, 1, 1, 1, 1, 2, 3))):
+        any_place = chance.random() < 0.03 or not free
+        place = chance.choice(parts.places if any_place else free)
+        alike = _alike(parts.places, place) if chance.random() < 0.6 else [place]
+        is_near = count > 0 and chance.random() < 0.7
+        other = nearly(place.token, chance) if is_near else other_token(place.token, place.look, chance)
+        changes += [(each, other) for each in alike]
+    return parts.changed(changes)
+
+
+# ---------------------------------------------------------------- all of it
+
+
+def main() -> int:
+    """Parse the command line and run what it names."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz.shapes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seconds", type=float, help="how long (default 60, if no --messages are given)")
+    parser.add_argument("--messages", type=int, help="how many messages")
+    parser.add_argument("--seed", type=int, help="what decides everything (default: a new one)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--lane", type=int, help="this lane of the seed alone")
+    parser.add_argument("--only", default="", help="routes from or into this protocol alone")
+    parser.add_argument("--output", type=Path, default=ROOT / "artifacts" / "fuzz", help="where findings go")
+    given = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
+    routes = sample_routes(lambda source, target: not given.only or given.only in {source, target})
+    seconds = 60.0 if given.seconds is None and given.messages is None else given.seconds
+    deadline = time.monotonic() + (seconds or float("inf"))
+    _say(f"seed {seed}, {len(routes)} routes, {given.jobs} processes")
+    campaign = _Campaign(given.output)
+    numbers = itertools.count() if given.lane is None else iter([given.lane])
+    try:
+        campaign.run(seed, numbers, routes, given.jobs, deadline, given.messages or sys.maxsize)
+    except BrokenProcessPool:
+        _say(f"FINDING a process has died in one of the lanes {sorted(campaign.at_work)}")
+        campaign.findings["died"] += 1
+    except KeyboardInterrupt:
+        _say("interrupted")
+    return campaign.close(seed)
+
+
+class _Campaign:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.findings: Counter[str] = Counter()
+        self.at_work: set[int] = set()
+        self._by_route: dict[tuple[str, str], Counter[str]] = {}
+        self._all: Counter[str] = Counter()
+        self._seconds = 0.0
+
+    def run(
+        self,
+        seed: int,
+        numbers: Iterator[int],
+        routes: Sequence[tuple[str, str]],
+        jobs: int,
+        deadline: float,
+        messages: int,
+    ) -> None:
+        """Work through lanes until the time is over or so many messages were tried."""
+        self._began = time.monotonic()
+        lanes: dict[Future[Done], int] = {}
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
+            while True:
+                while len(lanes) < jobs and time.monotonic() < deadline and self._all["messages"] < messages:
+                    number = next(numbers, None)
+                    if number is None:
+                        break
+                    lanes[pool.submit(work, seed, number, routes)] = number
+                self.at_work = set(lanes.values())
+                if not lanes:
+                    return
+                for done in wait(lanes, return_when=FIRST_COMPLETED).done:
+                    number = lanes.pop(done)
+                    self._take(done.result())
+
+    def _take(self, done: Done) -> None:
+        counted = {"messages": done.messages, "fitted": done.fitted, "interpreted": done.interpreted}
+        self._all.update(counted)
+        self._by_route.setdefault(done.route, Counter()).update(counted)
+        self._seconds += done.seconds
+        for finding in done.findings:
+            name = " | ".join(finding.identity)
+            self.findings[name] += 1
+            if self.findings[name] == 1:
+                folder = write(finding, self._folder)
+                _say(finding.text(folder))
+
+    def close(self, seed: int) -> int:
+        """Say what was done; 1 if something was found."""
+        messages, fitted = self._all["messages"], self._all["fitted"]
+        rate = messages / self._seconds if self._seconds else 0
+        elapsed = time.monotonic() - self._began
+        for route, counted in sorted(self._by_route.items()):
+            share = 100 * counted["fitted"] // max(1, counted["messages"])
+            _say(f"  {' -> '.join(route):42} {counted['messages']:8} messages, {share:3} % by template")
+        _say(
+            f"{messages} messages, {100 * fitted // max(1, messages)} % by template, "
+            f"{self._all['interpreted']} compared with the interpreter, {messages / elapsed:.0f} a second "
+            f"({rate:.0f} of processor time of one core), {sum(self.findings.values())} findings, seed {seed}"
+        )
+        for name, count in self.findings.most_common():
+            _say(f"  {count:5} x {name}")
+        return 1 if self.findings else 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Faults of templates that are planted in the engine are found, and a lane does the same every time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz import shapes
+from fuzz.edges import TEXTS, look_of
+from fuzz.findings import read, write
+from fuzz.lane import reproduce, sample_routes, watch
+from fuzz.trial import ENGINE
+from relay.templates.engine import Engine, Translation
+from relay.templates.ops import Marker, Template
+
+ROUTES = sample_routes(lambda source, target: (source, target) == ("ticdc-canal-json", "flat-json"))
+SEED = 1
+#: A lane of the seed with templates.
+LANE = 2
+
+
+def planted(fault: str) -> type[Engine]:
+    """An engine that gives other bytes for the digits 99 in a value, or panics."""
+    assert ENGINE is not None
+    made: type[Engine] = ENGINE
+
+    class PanicError(BaseException):
+        pass
+
+    class Planted:
+        def __init__(self, marker: Marker) -> None:
+            self._engine = made(marker)
+
+        def add(self, template: Template) -> int:
+            return self._engine.add(template)
+
+        def remove(self, number: int) -> None:
+            self._engine.remove(number)
+
+        def clear(self) -> None:
+            self._engine.clear()
+
+        def translate(
+            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        ) -> Translation | None:
+            found = self._engine.translate(key, value, offset, time_ms)
+            if found is None or b"99" not in (value or b""):
+                return found
+            if fault == "panic":
+                raise PanicError("planted")
+            return found[0], found[1], (found[2] or b"") + b" "
+
+    return Planted
+
+
+def test_a_lane_does_the_same_every_time_by_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "LANE", 1200)
+    one, other = (shapes.work(SEED, LANE, ROUTES)._replace(seconds=0) for _ in range(2))
+    assert one == other
+    assert not one.findings
+    assert one.messages * 0.2 < one.fitted < one.messages
+    assert one.interpreted
+
+
+def test_other_bytes_are_found_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shapes, "ENGINE", planted("bytes"))
+    found = shapes.work(SEED, LANE, ROUTES).findings
+    assert {each.check for each in found} >= {"templates"}
+    kept = read(write(found[0], tmp_path))
+    assert kept.cases == found[0].cases
+    watch()
+    assert reproduce(kept) is None  # the engine of the others has no fault
+
+
+def test_other_bytes_than_the_interpreters_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "ENGINE", planted("bytes"))
+    monkeypatch.setattr(shapes, "_INTERPRETED", 1)
+    assert "engines" in {each.check for each in shapes.work(SEED, LANE, ROUTES).findings}
+
+
+def test_a_panic_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "ENGINE", planted("panic"))
+    (found,) = shapes.work(SEED, LANE, ROUTES).findings
+    assert (found.check, found.kind) == ("panic", "PanicError")
+
+
+@pytest.mark.parametrize("look", ["whole", "fraction", "date", "label"])
+def test_edges_have_the_look_of_what_they_stand_for(look: str) -> None:
+    texts = [text for kind, each in TEXTS.items() if kind == look for text in each]
+    assert any(look_of(b'"%b"' % text.encode()) == look for text in texts)
