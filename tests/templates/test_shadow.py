@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from engine_support import ENGINES
 from support import CANAL, TICDC, captured
 
-from relay import Malformed, ProducerRecord, kernel
+from relay import Malformed, ProducerRecord
 from relay.shadow import ShadowTranslator, TemplatesDiffer
 from relay.templates.engine import Engine, Translation
 from relay.templates.interpreter import Interpreter
@@ -53,7 +54,7 @@ def test_a_difference_is_told() -> None:
         translated(ShadowTranslator(TICDC, CANAL, engine=Wrong))
 
 
-@pytest.mark.parametrize("engine", {Interpreter, kernel.engine(kernel.Mode.AUTO) or Interpreter})
+@pytest.mark.parametrize("engine", ENGINES)
 def test_values_that_the_target_leaves_out_are_read_as_without_templates(engine: type[Engine]) -> None:
     numbers = captured("ticdc/canal-json.tidb-extension/02_numeric")
     translator = ShadowTranslator(TICDC, "flat-json", {}, {"deletes": "tombstone"}, engine=engine)
