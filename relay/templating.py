@@ -21,6 +21,7 @@ from relay.codecs.codec import AfterDdl, Message, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
+from relay.selection import Selection
 from relay.templates.engine import Engine
 from relay.templates.ops import OFFSET, TIME_MS, Below, Marker, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
@@ -61,6 +62,7 @@ class Line(NamedTuple):
     """The parts of a route's straight line."""
 
     decoder: TracingDecoder
+    selection: Selection | None
     prepare: Prepare | None
     encode: Encode
 
@@ -82,7 +84,7 @@ class RouteTemplates:
 
     def __init__(self, engine: type[Engine], marker: Marker, line: Line, form: Form, count: Count) -> None:
         self._engine, self._marker, self._form = engine, marker, form
-        self._decoder, self._prepare, self._encode = line
+        self._decoder, self._selection, self._prepare, self._encode = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
@@ -232,6 +234,8 @@ class RouteTemplates:
         trace = Trace()
         message = self._decoder.traced(record, change, self._catalog, trace)
         events: list[Event] = [message.change]
+        if self._selection is not None:
+            events, _ = self._selection.filter(events)
         if self._prepare is not None:
             events = self._prepare(events)
         numbered = msgspec.structs.replace(

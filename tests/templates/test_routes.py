@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from output_digests import OPTION_SETS
@@ -11,6 +13,7 @@ from support import CAPTURED, captured, protocol_of, reading_options
 from relay import CodecError, ConsumerRecord, ProducerRecord, Translator
 from relay.codecs import BUILT_IN
 from relay.needs import Need
+from relay.selection import Selection
 from relay.templates.interpreter import Interpreter
 
 FOLDERS = sorted({file.rpartition("/")[0] for file in CAPTURED})
@@ -29,6 +32,14 @@ def outcome(translator: Translator, record: ConsumerRecord) -> list[ProducerReco
         return repr(error)
 
 
+def translators(file: str, target: str, options: dict[str, str], **settings: Any) -> list[Translator]:
+    """A translator of a file's records without an engine, and one with it."""
+    return [
+        Translator(protocol_of(file), target, reading_options(file), options, engine=engine, **settings)
+        for engine in (None, Interpreter)
+    ]
+
+
 @pytest.mark.parametrize("target", BUILT_IN)
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("options", ["default", "full"])
@@ -36,18 +47,30 @@ def test_the_same_comes_out(folder: str, target: str, options: str) -> None:
     partitions, by_target = OPTION_SETS[options]
     for file in [file for file in CAPTURED if file.rpartition("/")[0] == folder]:
         records = captured(file)
-        plain, templated = (
-            Translator(
-                protocol_of(file),
-                target,
-                reading_options(file),
-                by_target[target],
-                partitions=partitions,
-                engine=engine,
-            )
-            for engine in (None, Interpreter)
-        )
+        plain, templated = translators(file, target, by_target[target], partitions=partitions)
         assert told(templated, records) == told(plain, records)
         assert templated.lossy == plain.lossy
         assert templated.events == plain.events
         assert templated.guessed_tables == plain.guessed_tables
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_events_out_of_bounds_are_left_out(folder: str) -> None:
+    """A template is met by messages of any time: the bounds are among its conditions."""
+    for file in [file for file in CAPTURED if file.rpartition("/")[0] == folder]:
+        records = captured(file)
+        middle = middle_tso(file, records)
+        for bounds in (Selection(since_commit_ts=middle), Selection(before_commit_ts=middle)):
+            plain, templated = translators(file, "canal-json", {}, selection=bounds)
+            assert told(templated, records) == told(plain, records)
+            assert templated.events == plain.events
+
+
+def middle_tso(file: str, records: Sequence[ConsumerRecord]) -> int:
+    """The commit ts of the event in the middle of a file."""
+    reader = Translator(protocol_of(file), "canal-json", reading_options(file))
+    found: list[int] = []
+    for record in records:
+        with suppress(Need):
+            found += [event.source.tso for event in reader.inspect(record)]
+    return sorted(found)[len(found) // 2]
