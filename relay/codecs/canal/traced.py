@@ -116,7 +116,8 @@ def _cells(value: bytes, root: Token) -> dict[Path, Take | Members | Unordered]:
 
 
 def _types(value: bytes, root: Token, reader: TextReader) -> dict[Path, Take | Members | Unordered]:
-    """`mysqlType`, whose members TiCDC shuffles, and the numbers of `sqlType`, which depend on values.
+    """`mysqlType`, whose members TiCDC shuffles, and the numbers of `sqlType` that depend on values: those of
+    unsigned types.
 
     Numbers on which the reader rests, or may rest, stay as they are.
     """
@@ -126,8 +127,17 @@ def _types(value: bytes, root: Token, reader: TextReader) -> dict[Path, Take | M
         given["mysqlType",] = Unordered(members_of(value, types))
     has_bytes = any(reader.schema.columns[at].type.base in BINARIES for at in reader.places)
     if numbers is not None and not has_bytes and not reader.sql_types:
-        given |= {("sqlType", name): INTEGER for name in numbers.members or ()}
+        given |= {
+            ("sqlType", name): INTEGER
+            for name in numbers.members or ()
+            if _may_be_unsigned(value, types and types.at((name,)))
+        }
     return given
+
+
+def _may_be_unsigned(value: bytes, mysql_type: Token | None) -> bool:
+    """Whether a column is unsigned by its `mysqlType`, or has none."""
+    return mysql_type is None or b"unsigned" in value[mysql_type.start : mysql_type.end].lower()
 
 
 def _images(images: TextRows, trace: Trace, slots: Mapping[Path, int]) -> _TracedText:
