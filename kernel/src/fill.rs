@@ -2,15 +2,14 @@
 
 use crate::conversions;
 use crate::json::{self, LongEscapes};
-use crate::ops::{Bytes, Calculation, Change, Choice, Condition, How, Integer, Put, Step, TargetOp};
-use crate::scan::Tokens;
-use crate::token::{Escapes, Kind, Token};
+use crate::ops::{Bytes, Calculation, Change, Choice, Condition, How, Integer, Put, Span, Step, TargetOp};
+use crate::templates::Record;
+use crate::token::{Escapes, Kind, Place, Token};
 
-/// What a target is made of: the tokens of a message, and what else is known of the record.
+/// What a target is made of: the record, and where its tokens are.
 pub struct Slots<'a> {
-    pub tokens: Tokens<'a>,
-    pub offset: i64,
-    pub time_ms: i64,
+    pub record: &'a Record<'a>,
+    pub places: &'a [Option<Place>],
 }
 
 /// Whether a token is one of those that msgspec prints so; strings in any spelling.
@@ -35,21 +34,21 @@ impl<'a> Slots<'a> {
                 let value = self.calculated(number)?;
                 *floor < value && value < *end
             }
-            Condition::Same(slot, other) => match (&self.tokens[*slot], &self.tokens[*other]) {
+            Condition::Same(slot, other) => match (self.token(*slot), self.token(*other)) {
                 (None, _) => true,
                 (Some(token), Some(other)) => token.text == other.text,
                 (Some(_), None) => false,
             },
             Condition::Fits(put) => match self.first(&put.slots) {
-                Some(token) if token.kind != Kind::Null => print(token, &put.how, &mut Vec::new()).is_some(),
+                Some(token) if token.kind != Kind::Null => print(&token, &put.how, &mut Vec::new()).is_some(),
                 _ => true,
             },
             Condition::Filled(slot) => {
-                self.tokens[*slot].as_ref().is_some_and(|token| !matches!(token.text, b"null" | b"\"\""))
+                self.token(*slot).is_some_and(|token| !matches!(token.text, b"null" | b"\"\""))
             }
-            Condition::Among { slot, tokens, is_one } => match &self.tokens[*slot] {
+            Condition::Among { slot, tokens, is_one } => match self.token(*slot) {
                 None => !is_one,
-                Some(token) => is_among(token, tokens)? == *is_one,
+                Some(token) => is_among(&token, tokens)? == *is_one,
             },
         })
     }
@@ -62,6 +61,7 @@ impl<'a> Slots<'a> {
         match op {
             TargetOp::Constant(text) => out.extend_from_slice(text),
             TargetOp::Put(put) => self.put(put, out)?,
+            TargetOp::Span(span) => self.span(span, out)?,
             TargetOp::Number(sum) => self.number(sum, out)?,
             TargetOp::Changed(members) => self.changed(members, out)?,
             TargetOp::Choice(choice) => out.extend_from_slice(self.chosen(choice)?),
@@ -70,19 +70,44 @@ impl<'a> Slots<'a> {
         Some(())
     }
 
-    fn first(&self, slots: &[usize]) -> Option<&Token<'a>> {
-        slots.iter().find_map(|&slot| self.tokens[slot].as_ref())
+    #[inline]
+    fn part(&self, place: &Place) -> &'a [u8] {
+        let part = if place.in_value { self.record.value } else { self.record.key };
+        part.unwrap_or_default()
+    }
+
+    #[inline]
+    fn token(&self, slot: usize) -> Option<Token<'a>> {
+        let place = self.places.get(slot)?.as_ref()?;
+        Some(place.token(self.part(place)))
+    }
+
+    #[inline]
+    fn first(&self, slots: &[usize]) -> Option<Token<'a>> {
+        slots.iter().find_map(|&slot| self.token(slot))
     }
 
     fn put(&self, put: &Put, out: &mut Vec<u8>) -> Option<()> {
-        print(self.first(&put.slots)?, &put.how, out)
+        print(&self.first(&put.slots)?, &put.how, out)
+    }
+
+    /// Print what stands between two tokens of the message, and both, if all tokens there stay as they are.
+    fn span(&self, span: &Span, out: &mut Vec<u8>) -> Option<()> {
+        let places = self.places.get(span.first..=span.last)?;
+        let as_they_are =
+            |place: &Option<Place>| place.as_ref().is_some_and(|place| place.escapes <= span.escapes);
+        if !places.iter().all(as_they_are) {
+            return self.print(&span.ops, out);
+        }
+        let (Some(Some(first)), Some(Some(last))) = (places.first(), places.last()) else { return None };
+        out.extend_from_slice(self.part(first).get(first.start as usize..last.end as usize)?);
+        Some(())
     }
 
     fn number(&self, sum: &[Calculation], out: &mut Vec<u8>) -> Option<()> {
         if let [Calculation { slot: Integer::Slot(slot), steps }] = sum {
             if steps.is_empty() {
-                let token = self.tokens[*slot].as_ref().filter(|token| token.kind == Kind::Integer)?;
-                out.extend_from_slice(token.text);
+                out.extend_from_slice(self.integer(*slot)?);
                 return Some(());
             }
         }
@@ -90,13 +115,20 @@ impl<'a> Slots<'a> {
         json::print_integer(sum.iter().try_fold(0, add)?, out)
     }
 
+    fn integer(&self, slot: usize) -> Option<&'a [u8]> {
+        self.token(slot).filter(|token| token.kind == Kind::Integer).map(|token| token.text)
+    }
+
     fn calculated(&self, number: &Calculation) -> Option<i128> {
         let start = match number.slot {
-            Integer::Offset => i128::from(self.offset),
-            Integer::TimeMs => i128::from(self.time_ms),
+            Integer::Offset => i128::from(self.record.offset),
+            Integer::TimeMs => i128::from(self.record.time_ms),
             Integer::Slot(slot) => {
-                let token = self.tokens[slot].as_ref().filter(|token| token.kind == Kind::Integer)?;
-                json::integer(token.text)?
+                let text = self.integer(slot)?;
+                match json::short_integer(text) {
+                    Some(value) => i128::from(value),
+                    None => json::integer(text)?,
+                }
             }
         };
         number.steps.iter().try_fold(start, step)
@@ -116,9 +148,9 @@ impl<'a> Slots<'a> {
             }
             out.extend_from_slice(name);
             let old_start = out.len();
-            print(old_token, &old.how, out)?;
+            print(&old_token, &old.how, out)?;
             let new_start = out.len();
-            print(new_token, &new.how, out)?;
+            print(&new_token, &new.how, out)?;
             let changed = out[old_start..new_start] != out[new_start..];
             out.truncate(if changed { new_start } else { start });
             comma |= changed;
@@ -133,7 +165,7 @@ impl<'a> Slots<'a> {
         };
         let number = match token.kind {
             Kind::Null => return Some(&choice.null),
-            Kind::Text => json::integer(&json::meaning(token)?)?,
+            Kind::Text => json::integer(&json::meaning(&token)?)?,
             _ => json::integer(token.text)?,
         };
         Some(if number >= least { &choice.large } else { &choice.small })
@@ -156,10 +188,10 @@ fn step(number: i128, step: &Step) -> Option<i128> {
         Step::Add(operand) => number.checked_add(operand),
         Step::Subtract(operand) => number.checked_sub(operand),
         Step::Multiply(operand) => number.checked_mul(operand),
-        Step::Divide(operand) => {
+        Step::Divide(operand) => short_quotient(number, operand).or_else(|| {
             let quotient = number.checked_div(operand)?;
             Some(quotient - i128::from(floored(number, operand)))
-        }
+        }),
         Step::Remainder(operand) => {
             let remainder = number.wrapping_rem(operand);
             Some(if floored(number, operand) { remainder + operand } else { remainder })
@@ -170,6 +202,14 @@ fn step(number: i128, step: &Step) -> Option<i128> {
         }
         Step::Right(bits) => number.checked_shr(bits),
     }
+}
+
+/// A quotient of 64 bits, rounded down: one of 128 costs ten times as much. None if these are too few.
+fn short_quotient(number: i128, operand: i128) -> Option<i128> {
+    let (number, operand) = (i64::try_from(number).ok()?, i64::try_from(operand).ok()?);
+    let quotient = number.checked_div(operand)?;
+    let is_less = number % operand != 0 && (number < 0) != (operand < 0);
+    Some(i128::from(quotient) - i128::from(is_less))
 }
 
 /// Whether a quotient is rounded down, away from zero.

@@ -8,26 +8,26 @@ use crate::token::{Escapes, Kind, Token};
 /// `relay.templates.ops.MOST_REWRITTEN`.
 const MOST_REWRITTEN: usize = 8192;
 
-const ONES: u64 = u64::MAX / 255;
+/// A bit in each byte.
+pub const ONES: u64 = u64::MAX / 255;
 const HIGH: u64 = ONES * 128;
 
 /// The token at the beginning of a text, and what stands behind it. None if it is of no kind.
 pub fn token(text: &[u8]) -> Option<(Token<'_>, &[u8])> {
-    let (length, kind, escapes) = match *text.first()? {
-        b'"' => {
-            let (length, escapes) = string(text)?;
-            (length, Kind::Text, escapes)
-        }
-        b'n' => (literal(text, b"null")?, Kind::Null, Escapes::None),
-        b't' => (literal(text, b"true")?, Kind::Boolean, Escapes::None),
-        b'f' => (literal(text, b"false")?, Kind::Boolean, Escapes::None),
-        _ => {
-            let (length, kind) = number(text)?;
-            (length, kind, Escapes::None)
-        }
-    };
+    let (length, kind, escapes) = measure(text)?;
     let (text, rest) = text.split_at_checked(length)?;
     Some((Token { text, kind, escapes }, rest))
+}
+
+/// The length of the token at the beginning of a text, and what it is. None if it is of no kind.
+pub fn measure(text: &[u8]) -> Option<(usize, Kind, Escapes)> {
+    match *text.first()? {
+        b'"' => string(text).map(|(length, escapes)| (length, Kind::Text, escapes)),
+        b'n' => Some((literal(text, b"null")?, Kind::Null, Escapes::None)),
+        b't' => Some((literal(text, b"true")?, Kind::Boolean, Escapes::None)),
+        b'f' => Some((literal(text, b"false")?, Kind::Boolean, Escapes::None)),
+        _ => number(text).map(|(length, kind)| (length, kind, Escapes::None)),
+    }
 }
 
 fn literal(text: &[u8], literal: &[u8]) -> Option<usize> {
@@ -66,8 +66,21 @@ fn number(text: &[u8]) -> Option<(usize, Kind)> {
     .then_some((at, kind))
 }
 
+/// How many digits a text begins with.
+#[inline]
 fn digits(text: &[u8]) -> usize {
-    text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len())
+    let mut rest = text;
+    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
+        let values = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'0'));
+        // The lowest set bit is in the first byte that is above 9.
+        let others = (values.wrapping_add(ONES * (128 - 10)) | values) & HIGH;
+        if others != 0 {
+            return text.len() - rest.len() + others.trailing_zeros() as usize / 8;
+        }
+        rest = behind;
+    }
+    let count = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    text.len() - rest.len() + count
 }
 
 fn at_least_one(count: usize) -> Option<usize> {
@@ -101,6 +114,17 @@ pub fn integer(text: &[u8]) -> Option<i128> {
     }
     let value = if negative { -i128::from(value) } else { i128::from(value) };
     is_64_bits(value).then_some(value)
+}
+
+/// The value of a token of kind `integer` that has few digits, as most have; None for others.
+#[inline]
+pub fn short_integer(token: &[u8]) -> Option<i64> {
+    let digits = token.strip_prefix(b"-").unwrap_or(token);
+    if digits.len() >= SURE_DIGITS {
+        return None;
+    }
+    let value = digits.iter().fold(0, |value, &byte| value * 10 + i64::from(byte & 15));
+    Some(if digits.len() < token.len() { -value } else { value })
 }
 
 /// Whether msgspec prints this integer.
@@ -180,7 +204,7 @@ fn special(word: u64) -> u64 {
 
 /// A word whose lowest set bit is in the first byte that is below a number of at most 128.
 #[inline]
-fn below(word: u64, end: u64) -> u64 {
+pub fn below(word: u64, end: u64) -> u64 {
     word.wrapping_sub(ONES * end) & !word & HIGH
 }
 

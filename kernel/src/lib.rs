@@ -5,9 +5,11 @@
 mod conversions;
 mod fill;
 mod json;
+mod names;
 mod ops;
 mod reading;
 mod scan;
+mod spans;
 mod templates;
 mod token;
 

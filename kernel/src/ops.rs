@@ -1,11 +1,8 @@
 //! What a template is made of; `relay.templates.ops` says what it means.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
-
 use crate::conversions::{Read, Write};
-use crate::token::Kinds;
+use crate::names::Names;
+use crate::token::{Escapes, Kinds};
 
 pub type Bytes = Box<[u8]>;
 
@@ -32,13 +29,13 @@ pub struct Unordered {
     /// The member that mostly is the first one, and the one that mostly follows each.
     pub first: usize,
     pub after: Vec<usize>,
-    /// Where members with a text up to the first colon begin and end.
-    pub places: HashMap<Bytes, (usize, usize), RandomState>,
+    pub names: Names,
 }
 
 pub enum TargetOp {
     Constant(Bytes),
     Put(Put),
+    Span(Span),
     Number(Vec<Calculation>),
     Changed(Vec<Change>),
     Choice(Choice),
@@ -48,6 +45,16 @@ pub enum TargetOp {
 pub struct Put {
     pub slots: Vec<usize>,
     pub how: How,
+}
+
+/// Tokens that the target has as the message has them, with the same between them.
+pub struct Span {
+    pub first: usize,
+    pub last: usize,
+    /// A string with such escapes, or plainer ones, stays as it is.
+    pub escapes: Escapes,
+    /// The same, token by token.
+    pub ops: Vec<TargetOp>,
 }
 
 /// How a value is written.
@@ -116,7 +123,6 @@ pub enum Condition {
 pub struct Template {
     pub key: Option<Vec<SourceOp>>,
     pub value: Option<Vec<SourceOp>>,
-    pub slots: usize,
     pub conditions: Vec<Condition>,
     pub target_key: Option<Vec<TargetOp>>,
     pub target_value: Option<Vec<TargetOp>>,

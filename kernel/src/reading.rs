@@ -1,16 +1,16 @@
 //! Templates, read from the tuples of `relay.templates.ops`.
 
-use std::collections::HashMap;
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 
 use crate::conversions::{Parameter, Read, Write};
+use crate::names::Names;
 use crate::ops::{
     Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, SourceOp, Step, TargetOp,
     Template, Unordered,
 };
+use crate::spans::{between, with_spans};
 use crate::token::{Kind, Kinds};
 
 /// Conditions of which those on one number are one.
@@ -40,14 +40,15 @@ impl Template {
         let mut slots = 0;
         let key = fields.source(0, &mut slots)?;
         let value = fields.source(1, &mut slots)?;
+        let ops = [&key, &value].into_iter().flatten();
+        let between: Vec<_> = ops.flat_map(|ops| between(ops)).collect();
         let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
         Ok(Self {
             key,
             value,
-            slots,
             conditions,
-            target_key: fields.target(3, slots)?,
-            target_value: fields.target(4, slots)?,
+            target_key: fields.target(3, slots)?.map(|ops| with_spans(ops, &between)),
+            target_value: fields.target(4, slots)?.map(|ops| with_spans(ops, &between)),
             most_bytes: fields.get(5)?,
         })
     }
@@ -160,12 +161,8 @@ fn unordered(given: Vec<Bytes>) -> PyResult<Unordered> {
     for (place, following) in order.iter().zip(order.iter().cycle().skip(1)) {
         after[*place] = *following;
     }
-    let mut places: HashMap<Bytes, (usize, usize), _> = HashMap::default();
-    for (place, member) in members.iter().enumerate() {
-        let colon = memchr::memchr(b':', member).ok_or_else(|| meaningless("a member has no colon"))?;
-        places.entry(member[..colon].into()).or_insert((place, place)).1 = place + 1;
-    }
-    Ok(Unordered { first: order.first().copied().unwrap_or_default(), members, after, places })
+    let names = Names::new(&members).ok_or_else(|| meaningless("a member has no colon"))?;
+    Ok(Unordered { first: order.first().copied().unwrap_or_default(), members, after, names })
 }
 
 fn one_begins_another(texts: &[Bytes]) -> bool {

@@ -2,80 +2,128 @@
 
 use crate::json;
 use crate::ops::{Member, SourceOp, Unordered};
-use crate::token::{Kinds, Token};
+use crate::token::{Kinds, Place, Places};
 
-/// What has a slot; None where a member is missing.
-pub type Tokens<'a> = Vec<Option<Token<'a>>>;
-
-/// Append a token for each slot of a part of the message. The whole part is taken.
-pub fn scan<'a>(ops: &[SourceOp], part: &'a [u8], tokens: &mut Tokens<'a>) -> Option<()> {
-    let mut rest = part;
-    for op in ops {
-        rest = match op {
-            SourceOp::Constant(text) => rest.strip_prefix(&**text)?,
-            SourceOp::Take(kinds) => take(rest, *kinds, tokens)?,
-            SourceOp::OneOf(texts) => texts.iter().find_map(|text| rest.strip_prefix(&**text))?,
-            SourceOp::Members(each, end) => members(each, end, rest, tokens)?,
-            SourceOp::Unordered(members) => unordered(members, rest)?,
-            SourceOp::Length(width) => length(*width, rest)?,
-        };
-    }
-    rest.is_empty().then_some(())
+/// What is found in a message, and room to work in; kept for the next message.
+#[derive(Default)]
+pub struct Scan {
+    /// By slot.
+    pub places: Places,
+    /// Which members of an object have come.
+    met: Vec<bool>,
 }
 
-fn take<'a>(text: &'a [u8], kinds: Kinds, tokens: &mut Tokens<'a>) -> Option<&'a [u8]> {
-    let (token, rest) = json::token(text)?;
-    tokens.push(Some(token));
-    kinds.has(token.kind).then_some(rest)
-}
-
-fn members<'a>(members: &[Member], end: &[u8], text: &'a [u8], tokens: &mut Tokens<'a>) -> Option<&'a [u8]> {
-    let mut rest = text;
-    let mut comma = 0;
-    for member in members {
-        // The first one has no comma before it.
-        match rest.strip_prefix(&member.name[1 - comma..]) {
-            Some(token) => {
-                rest = take(token, member.kinds, tokens)?.strip_prefix(end)?;
-                comma = 1;
+impl Scan {
+    /// Append a place for each slot of a part of the message. The whole part is taken.
+    pub fn part(&mut self, ops: &[SourceOp], part: &[u8], in_value: bool) -> Option<()> {
+        u32::try_from(part.len()).ok()?;
+        let mut scanner = Scanner { scan: self, part, at: 0, in_value };
+        for op in ops {
+            match op {
+                SourceOp::Constant(text) => scanner.constant(text)?,
+                SourceOp::Take(kinds) => scanner.take(*kinds)?,
+                SourceOp::OneOf(texts) => texts.iter().find_map(|text| scanner.constant(text))?,
+                SourceOp::Members(each, end) => scanner.members(each, end)?,
+                SourceOp::Unordered(members) => scanner.unordered(members)?,
+                SourceOp::Length(width) => scanner.length(*width)?,
             }
-            None => tokens.push(None),
         }
+        (scanner.at == part.len()).then_some(())
     }
-    Some(rest)
 }
 
-fn unordered<'a>(unordered: &Unordered, text: &'a [u8]) -> Option<&'a [u8]> {
-    let mut rest = text;
-    let mut left = vec![true; unordered.members.len()];
-    let mut next = unordered.first;
-    for count in 0..left.len() {
-        if count > 0 {
-            rest = rest.strip_prefix(b",")?;
-        }
-        // Most producers begin anywhere, and go on in order.
-        let place = match unordered.members.get(next) {
-            Some(member) if rest.starts_with(member) => next,
-            _ => place_of(unordered, rest)?,
-        };
-        if !std::mem::take(&mut left[place]) {
-            return None;
-        }
-        rest = &rest[unordered.members[place].len()..];
-        next = unordered.after[place];
+struct Scanner<'a, 's> {
+    scan: &'s mut Scan,
+    part: &'a [u8],
+    /// Up to where the part is taken.
+    at: usize,
+    in_value: bool,
+}
+
+impl<'a> Scanner<'a, '_> {
+    #[inline]
+    fn rest(&self) -> &'a [u8] {
+        self.part.get(self.at..).unwrap_or_default()
     }
-    Some(rest)
+
+    #[inline]
+    fn constant(&mut self, text: &[u8]) -> Option<()> {
+        begins(self.rest(), text).then(|| self.at += text.len())
+    }
+
+    #[inline]
+    fn take(&mut self, kinds: Kinds) -> Option<()> {
+        let (length, kind, escapes) = json::measure(self.rest())?;
+        let start = self.at;
+        self.at += length;
+        let (start, end) = (start as u32, self.at as u32);
+        self.scan.places.push(Some(Place { start, end, kind, escapes, in_value: self.in_value }));
+        kinds.has(kind).then_some(())
+    }
+
+    fn members(&mut self, members: &[Member], end: &[u8]) -> Option<()> {
+        let mut comma = 0;
+        for member in members {
+            // The first one has no comma before it.
+            match self.constant(member.name.get(1 - comma..)?) {
+                Some(()) => {
+                    self.take(member.kinds)?;
+                    self.constant(end)?;
+                    comma = 1;
+                }
+                None => self.scan.places.push(None),
+            }
+        }
+        Some(())
+    }
+
+    fn unordered(&mut self, unordered: &Unordered) -> Option<()> {
+        let count = unordered.members.len();
+        self.scan.met.clear();
+        self.scan.met.resize(count, false);
+        let mut next = unordered.first;
+        for member in 0..count {
+            if member > 0 {
+                self.constant(b",")?;
+            }
+            // Most producers begin anywhere, and go on in order.
+            let place = match unordered.members.get(next) {
+                Some(member) if begins(self.rest(), member) => next,
+                _ => unordered.names.find(&unordered.members, self.rest())?,
+            };
+            if std::mem::replace(self.scan.met.get_mut(place)?, true) {
+                return None;
+            }
+            self.at += unordered.members[place].len();
+            next = unordered.after[place];
+        }
+        Some(())
+    }
+
+    fn length(&mut self, width: usize) -> Option<()> {
+        let (number, rest) = self.rest().split_at_checked(width)?;
+        let length = number.iter().fold(0, |length, &byte| length << 8 | u64::from(byte));
+        self.at += width;
+        (length == rest.len() as u64).then_some(())
+    }
 }
 
-/// Which member a text begins with.
-fn place_of(unordered: &Unordered, text: &[u8]) -> Option<usize> {
-    let name = &text[..memchr::memchr(b':', text)?];
-    let &(start, end) = unordered.places.get(name)?;
-    (start..end).find(|&place| text.starts_with(&unordered.members[place]))
+/// Whether a text begins with another one. Names of members are short: they cost less here than a call.
+#[inline]
+pub fn begins(text: &[u8], start: &[u8]) -> bool {
+    let Some(head) = text.get(..start.len()) else { return false };
+    match start.len() {
+        0..4 => head == start,
+        4..8 => ends_are_equal::<4>(head, start),
+        8..16 => ends_are_equal::<8>(head, start),
+        16..=32 => ends_are_equal::<16>(head, start),
+        _ => head == start,
+    }
 }
 
-fn length(width: usize, text: &[u8]) -> Option<&[u8]> {
-    let (number, rest) = text.split_at_checked(width)?;
-    let length = number.iter().fold(0, |length, &byte| length << 8 | u64::from(byte));
-    (length == rest.len() as u64).then_some(rest)
+/// Whether two texts of the same length have the same first and last bytes, so many each.
+#[inline]
+fn ends_are_equal<const SIZE: usize>(one: &[u8], other: &[u8]) -> bool {
+    one.first_chunk::<SIZE>() == other.first_chunk::<SIZE>()
+        && one.last_chunk::<SIZE>() == other.last_chunk::<SIZE>()
 }

@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 
 use crate::fill::Slots;
 use crate::ops::{Bytes, SourceOp, Template};
-use crate::scan::scan;
+use crate::scan::Scan;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
 const MOST_TRIED: usize = 8;
@@ -71,6 +71,7 @@ pub struct Templates {
     free: Vec<usize>,
     /// By the text at the marker, the one that fitted last at first.
     numbers: HashMap<Bytes, Vec<usize>, RandomState>,
+    scan: Scan,
     /// The target of the last record that was translated.
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -86,7 +87,8 @@ pub struct Translated {
 impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, numbers) = (Vec::new(), Vec::new(), HashMap::default());
-        Self { marker, kept, free, numbers, key: Vec::new(), value: Vec::new() }
+        let (scan, key, value) = Default::default();
+        Self { marker, kept, free, numbers, scan, key, value }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
@@ -129,7 +131,7 @@ impl Templates {
             let Some(Kept { template, .. }) = &self.kept[number] else { continue };
             self.key.clear();
             self.value.clear();
-            if fit(template, record, &mut self.key, &mut self.value).is_some() {
+            if fit(template, record, &mut self.scan, &mut self.key, &mut self.value).is_some() {
                 numbers[..=place].rotate_right(1);
                 let (has_key, has_value) = (template.target_key.is_some(), template.target_value.is_some());
                 return Some(Translated { number, has_key, has_value });
@@ -139,16 +141,22 @@ impl Templates {
     }
 }
 
-fn fit(template: &Template, record: &Record<'_>, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Option<()> {
-    let mut tokens = Vec::with_capacity(template.slots);
-    for (ops, part) in [(&template.key, record.key), (&template.value, record.value)] {
+fn fit(
+    template: &Template,
+    record: &Record<'_>,
+    scan: &mut Scan,
+    key: &mut Vec<u8>,
+    value: &mut Vec<u8>,
+) -> Option<()> {
+    scan.places.clear();
+    for (ops, part, in_value) in [(&template.key, record.key, false), (&template.value, record.value, true)] {
         match (ops, part) {
-            (Some(ops), Some(part)) => scan(ops, part, &mut tokens)?,
+            (Some(ops), Some(part)) => scan.part(ops, part, in_value)?,
             (None, None) => {}
             _ => return None,
         }
     }
-    let slots = Slots { tokens, offset: record.offset, time_ms: record.time_ms };
+    let slots = Slots { record, places: &scan.places };
     for condition in &template.conditions {
         slots.holds(condition)?.then_some(())?;
     }

@@ -65,3 +65,25 @@ impl<'a> Token<'a> {
         self.text.get(1..self.text.len().saturating_sub(1)).unwrap_or_default()
     }
 }
+
+/// Where a token stands in a record, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub start: u32,
+    pub end: u32,
+    pub kind: Kind,
+    pub escapes: Escapes,
+    /// Whether it is in the value, not in the key.
+    pub in_value: bool,
+}
+
+impl Place {
+    /// The token, in the part of the record that it stands in.
+    pub fn token<'a>(&self, part: &'a [u8]) -> Token<'a> {
+        let text = part.get(self.start as usize..self.end as usize).unwrap_or_default();
+        Token { text, kind: self.kind, escapes: self.escapes }
+    }
+}
+
+/// What has a slot; None where a member is missing.
+pub type Places = Vec<Option<Place>>;
