@@ -17,10 +17,18 @@ from relay.codecs.wire.compiled import Null, RowFunction
 from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
 from relay.codecs.wire.shaped import written_in_key
 from relay.model import ABSENT, Position, TableSchema
-from relay.native import READ_INTEGER, conversion_of
+from relay.native import READ_INTEGER, conversion_of, loss_of
 from relay.records import ConsumerRecord
 from relay.templates.ops import Changed, Choice, Conversion, Put
-from relay.templates.tracing import Trace, Traced, TracedCell, TracedNumber, TracedOp, Untraceable
+from relay.templates.tracing import (
+    Trace,
+    Traced,
+    TracedCell,
+    TracedNumber,
+    TracedOp,
+    Untraceable,
+    Written,
+)
 
 _NULL: Final = b"null"
 #: Reads whose numbers are those that the tokens have, but for the sign of 64 bits, of which decoders see that
@@ -155,6 +163,31 @@ def put_of(cell: Any) -> Put:  # noqa: ANN401 - what a row function made
     return op
 
 
+def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 - what msgspec prints
+    """Return the function for a NULL that becomes this value, for which a word is counted, and which
+    templates know.
+    """
+
+    def null() -> Any:  # noqa: ANN401 - what msgspec prints
+        lost.append(word)
+        return value
+
+    null.replaces = value, word  # type: ignore[attr-defined]  # functions take attributes
+    return null
+
+
+def _replaced(null: Null | None) -> tuple[bytes | None, str | None]:
+    """Return the text that NULL becomes, and the word for it; no text where that is not known."""
+    if null is None:
+        return _NULL, None
+    found = getattr(null, "replaces", None)
+    if found is None:
+        return None, None
+    value, word = found
+    text = _name(value)
+    return (None, None) if b"\\" in text else (text, word)  # escapes depend on the target
+
+
 class TracedReader(TypedReader):
     """The reader of traced rows: what encoders ask of it names conversions, and reads nothing."""
 
@@ -181,18 +214,16 @@ class TracedReader(TypedReader):
         as_struct: bool = False,  # noqa: ARG002 - rows are dicts
         is_compiled: bool = True,  # noqa: ARG002 - they are made once
     ) -> RowFunction:
-        """Return what gives the target's values of traced cells; see `TypedReader`. A NULL that becomes
-        something else fits no template.
-        """
+        """Return what gives the target's values of traced cells; see `TypedReader`."""
         names = self.names if names is None else names
-        puts = [(read, conversion(write)) for read, write in zip(self.reads_as, writes, strict=True)]
-        texts = [_NULL if null is None else None for null in nulls or [None] * len(puts)]
+        replaced = map(_replaced, nulls or [None] * len(writes))
+        forms = [
+            Written(read, conversion(write), null, word, loss_of(write))
+            for read, write, (null, word) in zip(self.reads_as, writes, replaced, strict=True)
+        ]
 
         def values(cells: Sequence[Any]) -> dict[str, Any]:
-            return {
-                name: cell.written(*put, null)
-                for name, cell, put, null in zip(names, cells, puts, texts, strict=True)
-            }
+            return {name: cell.written_as(form) for name, cell, form in zip(names, cells, forms, strict=True)}
 
         return values
 
