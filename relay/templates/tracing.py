@@ -73,12 +73,13 @@ class Written(NamedTuple):
 class Trace:
     """One derivation: the marks that were printed, and the conditions that were met.
 
-    `counts_losses`: whether values of which something is lost fit as well. `words`: what values may lose,
-    and what each adds to the template's number.
+    `negative`: slots whose numbers are below 0 in all messages. `counts_losses`: whether values of which
+    something is lost fit as well. `words`: what values may lose, and what each adds to the template's number.
     """
 
     def __init__(self, *, counts_losses: bool = True) -> None:
         self.conditions: list[Condition] = []
+        self.negative: set[int] = set()
         self.words: dict[str, int] = {}
         self._counts_losses = counts_losses
         self._marked: list[_UnframedOp] = []

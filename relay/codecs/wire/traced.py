@@ -31,9 +31,11 @@ from relay.templates.tracing import (
 )
 
 _NULL: Final = b"null"
-#: Reads whose numbers are those that the tokens have, but for the sign of 64 bits, of which decoders see that
-#: it is the same in all messages of a shape.
-_PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (None, ("int",), READ_INTEGER, ("unsigned64",))
+#: Reads whose numbers are those that the tokens have; but tokens below 0 stand for numbers of 64 bits from
+#: this one on where there is no sign.
+_UNSIGNED: Final[Conversion] = ("unsigned64",)
+_PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (None, ("int",), READ_INTEGER, _UNSIGNED)
+_NEGATIVE: Final = 1 << 63
 _name = msgspec.json.Encoder().encode
 
 
@@ -151,6 +153,10 @@ def choice_of(function: Callable[[str | None], int], cell: Traced) -> TracedOp:
     put = put_of(cell)
     if least is not None and put.read not in _PLAIN_INTEGERS:
         raise Untraceable
+    if put.read == _UNSIGNED and not cell.trace.negative.isdisjoint(put.slots):
+        if least is None or least > _NEGATIVE or not cell.trace.negative.issuperset(put.slots):
+            raise Untraceable
+        small, least = large, None
     op = Choice(put.slots, b"%d" % null, b"%d" % small, b"%d" % large, least)
     return TracedOp(cell.trace, op)
 
@@ -247,7 +253,11 @@ class TracedReader(TypedReader):
 
 
 class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
-    """Images of traced cells; the reader is a `TracedReader`."""
+    """Images of traced cells; the reader is a `TracedReader`. `keeps_keys`: what the images at hand say of
+    `surely_keeps_keys`.
+    """
+
+    keeps_keys: bool
 
     @property
     def possible_places(self) -> NoReturn:
@@ -255,11 +265,13 @@ class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
         raise Untraceable
 
     def surely_keeps_keys(self) -> bool:
-        """Note that the key columns have the same values in both images, as those at hand."""
+        """Note that the key columns have the same values in both images, if those at hand have. Else the
+        columns that an encoder asks for must tell.
+        """
         old, new = self.old, self.new
-        if old is not None and new is not None:
+        if self.keeps_keys and old is not None and new is not None:
             keep_same((old[at], new[at]) for at in self.reader.key_cells)
-        return True
+        return self.keeps_keys
 
 
 def keep_same(pairs: Any) -> None:  # noqa: ANN401 - pairs of traced cells
