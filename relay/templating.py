@@ -23,14 +23,15 @@ from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
-from relay.templates.engine import Engine
+from relay.templates.engine import MOST_TRIED, Engine
 from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Marker, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
 #: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
-#: times as many have come.
+#: times as many have come. Where templates drive each other out, the next ones are derived after so many
+#: times as many messages as those before.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
 
@@ -307,21 +308,25 @@ class _TopicTemplates:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine, self.translate = name, engine, engine.translate
         self.known = _AllKnown()
-        #: By the text at the marker: how many messages fitted no template, and which one is to be the next.
-        self._met: dict[bytes, tuple[int, int]] = {}
+        #: By the text at the marker: how many messages fitted no template, which one is to be the next, and
+        #: how many templates were made.
+        self._met: dict[bytes, tuple[int, int, int]] = {}
 
     def is_due(self, marked: bytes) -> bool:
         """Count a message that fitted no template; whether to derive one of it."""
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
-        met, due = self._met.get(marked, (0, _SIGHT))
-        self._met[marked] = met + 1, due
+        met, due, made = self._met.get(marked, (0, _SIGHT, 0))
+        self._met[marked] = met + 1, due, made
         return met + 1 >= due
 
     def note(self, marked: bytes, *, is_made: bool) -> None:
         """Note whether a template was made of a message."""
-        met, _ = self._met[marked]
-        self._met[marked] = met, met + 1 if is_made else met * _PATIENCE
+        met, _, made = self._met[marked]
+        if is_made:
+            self._met[marked] = met, met + _PATIENCE ** (made // MOST_TRIED), made + 1
+        else:
+            self._met[marked] = met, met * _PATIENCE, made
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
