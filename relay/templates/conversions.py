@@ -4,7 +4,8 @@ Contract: `READS` and `WRITES` have, by the names that codecs give their functio
 makes a function of the parameters. A read takes a token of `READ_KINDS` as `token_value` gives it, and gives
 the canonical value. A write takes that and gives what msgspec prints: text, a number, a boolean, bytes for
 base64, `msgspec.Raw`. Neither is given null. Both raise one of `UNFIT` for a value that they do not take, a
-write also for one that loses something: then the template does not fit.
+write also for one that loses something: then the template does not fit. The names that `relay.native.losing`
+gives take nothing but values of which something is lost.
 
 The functions are the codecs' own. An engine may take fewer values than they do, never more, and makes the
 same of them.
