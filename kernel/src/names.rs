@@ -2,7 +2,7 @@
 
 use crate::json::{ONES, below};
 use crate::ops::Bytes;
-use crate::scan::begins;
+use crate::scan::behind;
 
 /// Where members are that have a name; a table twice as large as it needs to be, so that most names have a
 /// place of their own there.
@@ -36,7 +36,7 @@ impl Names {
             if end == 0 {
                 return None;
             }
-            let found = (start..end).find(|&place| begins(text, &members[place]));
+            let found = (start..end).find(|&place| behind(text, &members[place]).is_some());
             if found.is_some() {
                 return found;
             }

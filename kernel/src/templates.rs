@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
 use crate::fill::Slots;
-use crate::ops::{Bytes, SourceOp, Template};
+use crate::ops::{Bytes, Template};
 use crate::scan::Scan;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
@@ -31,25 +31,16 @@ impl Marker {
 
     /// What all messages of a template have at the marker; None if that is not certain.
     fn template_text(&self, template: &Template) -> Option<Bytes> {
-        let ops = if self.in_key { &template.key } else { &template.value };
-        let mut runs = constants(ops.as_deref().unwrap_or_default());
-        if self.start.needle().is_empty() {
-            runs.truncate(1);
-        }
-        runs.iter().find_map(|run| self.text(run)).map(Into::into)
+        let source = if self.in_key { &template.key } else { &template.value };
+        let source = source.as_ref()?;
+        let mut texts = source.steps.iter().map(|step| &step.text).chain([&source.end]);
+        let found = if self.start.needle().is_empty() {
+            self.text(texts.next()?)
+        } else {
+            texts.find_map(|text| self.text(text))
+        };
+        found.map(Into::into)
     }
-}
-
-/// Constants that stand next to each other, as one: those of the beginning first.
-fn constants(ops: &[SourceOp]) -> Vec<Vec<u8>> {
-    let mut runs = vec![Vec::new()];
-    for op in ops {
-        match (op, runs.last_mut()) {
-            (SourceOp::Constant(text), Some(run)) => run.extend_from_slice(text),
-            _ => runs.push(Vec::new()),
-        }
-    }
-    runs
 }
 
 struct Kept {
@@ -149,9 +140,11 @@ fn fit(
     value: &mut Vec<u8>,
 ) -> Option<()> {
     scan.places.clear();
-    for (ops, part, in_value) in [(&template.key, record.key, false), (&template.value, record.value, true)] {
-        match (ops, part) {
-            (Some(ops), Some(part)) => scan.part(ops, part, in_value)?,
+    for (source, part, in_value) in
+        [(&template.key, record.key, false), (&template.value, record.value, true)]
+    {
+        match (source, part) {
+            (Some(source), Some(part)) => scan.part(source, part, in_value)?,
             (None, None) => {}
             _ => return None,
         }
@@ -160,7 +153,10 @@ fn fit(
     for condition in &template.conditions {
         slots.holds(condition)?.then_some(())?;
     }
-    slots.print(template.target_key.as_deref().unwrap_or_default(), key)?;
-    slots.print(template.target_value.as_deref().unwrap_or_default(), value)?;
+    for (target, out) in [(&template.target_key, &mut *key), (&template.target_value, &mut *value)] {
+        if let Some(target) = target {
+            slots.print(target, out)?;
+        }
+    }
     (key.len() + value.len() <= template.most_bytes).then_some(())
 }
