@@ -66,6 +66,7 @@ pub struct Templates {
     /// The target of the last record that was translated.
     pub key: Vec<u8>,
     pub value: Vec<u8>,
+    mark: Vec<u8>,
 }
 
 /// What was translated: the template's number, and whether there are a key and a value.
@@ -78,8 +79,8 @@ pub struct Translated {
 impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, numbers) = (Vec::new(), Vec::new(), HashMap::default());
-        let (scan, key, value) = Default::default();
-        Self { marker, kept, free, numbers, scan, key, value }
+        let (scan, key, value, mark) = Default::default();
+        Self { marker, kept, free, numbers, scan, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
@@ -111,6 +112,15 @@ impl Templates {
         self.kept.clear();
         self.free.clear();
         self.numbers.clear();
+    }
+
+    /// The mark of what a record becomes: where its partition's offsets stand, its own, and that it is the first.
+    pub fn mark(&mut self, place: &[u8], offset: i64) -> &[u8] {
+        self.mark.clear();
+        self.mark.extend_from_slice(place);
+        self.mark.extend_from_slice(itoa::Buffer::new().format(offset).as_bytes());
+        self.mark.extend_from_slice(b"/0");
+        &self.mark
     }
 
     /// Translate a record into `key` and `value`; None if it fits no template.

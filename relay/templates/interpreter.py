@@ -136,7 +136,7 @@ class Interpreter:
         self._numbers.clear()
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
         part = key if self._marker.part == "key" else value
@@ -144,13 +144,13 @@ class Interpreter:
         if text is None:
             return None
         numbers = self._numbers.get(text, [])
-        for place, number in enumerate(numbers):
+        for rank, number in enumerate(numbers):
             try:
                 translated = _translated(self._kept[number], key, value, {OFFSET: offset, TIME_MS: time_ms})
             except _Misfit:
                 continue
-            numbers.insert(0, numbers.pop(place))
-            return (number, *translated)
+            numbers.insert(0, numbers.pop(rank))
+            return (number, *translated, b"%b%d/0" % (place, offset))
         return None
 
 
