@@ -199,7 +199,8 @@ fn unordered(given: Vec<Bytes>) -> PyResult<Unordered> {
     }
     let length = round.len().saturating_sub(1);
     round.extend_from_within(..);
-    let names = Names::new(&members).ok_or_else(|| meaningless("a member has no colon, or members are found too slowly"))?;
+    let names = Names::new(&members)
+        .ok_or_else(|| meaningless("a member has no colon, or members are found too slowly"))?;
     Ok(Unordered { members, names, round: round.into(), starts, length })
 }
 
