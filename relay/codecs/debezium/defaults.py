@@ -2,7 +2,8 @@
 of NULL.
 
 Contract: pure functions of a column, made of what TiDB keeps (`relay.codecs.wire.tidb_defaults`). TiCDC
-writes a NULL of a nullable column with a default as that default, as Kafka Connect's converters do. Sources: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08).
+writes a NULL of a nullable column with a default as that default, as Kafka Connect's converters do. Sources:
+pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08).
 """
 
 from __future__ import annotations
