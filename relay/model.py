@@ -135,7 +135,8 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     types may lack their parameters, and columns that rows do not carry are missing. `is_view`: a view, which
     has no rows; its columns have names alone, and there are none where the names cannot be known. `table_id`,
     `version`: TiDB's id of the table, and the TSO by which it tells this version from others; None where the
-    source does not say.
+    source does not say. `key_order`: the names of unique keys and indexes as they were added; () where the
+    unique keys came first, or nobody knows.
     """
 
     id: TableId
@@ -150,6 +151,7 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     is_view: bool = False
     table_id: int | None = None
     version: int | None = None
+    key_order: tuple[str, ...] = ()
 
     def handle_key(self) -> tuple[str, ...]:
         """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot
@@ -176,6 +178,15 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         wanted = frozenset(names)
         found = [(column.name, at) for at, column in enumerate(self.columns) if column.name in wanted]
         return tuple([at for _, at in sorted(found)])
+
+    def ordered_keys(self) -> list[tuple[UniqueKey | Index, bool]]:
+        """Return unique keys and indexes in the order in which they were added; whether each is unique."""
+        keys: list[tuple[UniqueKey | Index, bool]] = [(key, True) for key in self.unique_keys]
+        keys += [(index, False) for index in self.indexes]
+        if self.key_order:
+            places = {name: at for at, name in enumerate(self.key_order)}
+            keys.sort(key=lambda key: places.get(key[0].name, len(places)))
+        return keys
 
     def key_columns(self) -> tuple[str, ...]:
         """The columns of the primary key and of all unique keys, each once."""

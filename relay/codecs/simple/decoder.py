@@ -179,7 +179,7 @@ class SimpleDecoder:
         table, source = TableId(entry.schema, entry.table), self._source(message, record)
         self._check_version(entry)
         known = definition_of_version(catalog, table, entry.version)
-        schema = known or self._definition(entry, catalog.newest(table)[1])
+        schema = known or self._definition(entry, catalog.newest(table)[1], is_current=False)
         told = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
         event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, told)
         if known is None:
@@ -199,7 +199,8 @@ class SimpleDecoder:
     ) -> tuple[list[Event], Catalog]:
         entries = {SCHEMA: message.table_schema, PRE_SCHEMA: message.pre_table_schema}
         told = {name: entry for name, entry in entries.items() if entry is not None}
-        ddl, about = message.sql or "", told.get(SCHEMA)
+        # Of EXCHANGE PARTITION the second table is the one that other formats name.
+        ddl, about = message.sql or "", told.get(PRE_SCHEMA) or told.get(SCHEMA)
         table = TableId("", "") if about is None else TableId(about.schema, about.table)
         statement = DdlMessage(
             ddl,
@@ -237,10 +238,12 @@ class SimpleDecoder:
         known = left_by(learnt, statement, table)
         if known is None:
             known = next((each for each in (*change.dropped, *change.views) if each.id == table), None)
-        return self._definition(entry, known or catalog.newest(table)[1])
+        if known is not None:
+            return self._definition(entry, known, is_current=True)
+        return self._definition(entry, catalog.newest(table)[1], is_current=False)
 
-    def _definition(self, entry: TableEntry, known: TableSchema | None) -> TableSchema:
-        return definition(entry, known, self._name, self._limits)
+    def _definition(self, entry: TableEntry, known: TableSchema | None, *, is_current: bool) -> TableSchema:
+        return definition(entry, known, self._name, self._limits, is_current=is_current)
 
     def _check_version(self, entry: TableEntry) -> None:
         if not 0 <= entry.version < TSO_END:

@@ -31,6 +31,7 @@ from relay.model import (
     TableSchema,
     UniqueKey,
 )
+from relay.mysql.ddl.apply import key_order
 from relay.mysql.types import CHARS, DISPLAY_WIDTHS, FLOATS, INTEGERS, checked_type
 
 # ---------------------------------------------------------------- wire
@@ -126,6 +127,8 @@ _TEXTS: Final = CHARS | {"enum", "set"}
 #: Columns of a view have no types.
 _UNSPECIFIED: Final = "unspecified"
 _CHARSET: Final = "utf8mb4"
+#: TiCDC's name for the key by which rows are known, where no index of the table is called PRIMARY.
+_HANDLE: Final = "primary"
 #: TiDB's collations of charsets whose name is not that of the charset with `_bin`.
 _COLLATIONS: Final = {"gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci", "binary": "binary"}
 
@@ -218,7 +221,9 @@ def _shown_default(column: Column, database: str) -> str | int | None:
 
 
 def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
-    """The indexes: unique ones and others, and the primary key in the end, if it is the row's handle."""
+    """The indexes. The primary key stands in the end if it is an integer, by which TiDB stores the row; there
+    also stands, as if it was the primary key, a unique key that takes its place.
+    """
     not_null = {column.name for column in schema.columns if column.nullable is False}
     primary = schema.primary_key or ()
 
@@ -229,12 +234,11 @@ def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
     is_handle = len(primary) == 1 and _is_integer(schema, primary[0])
     if primary and not is_handle:
         yield entry("PRIMARY", primary, unique=True, is_primary=True)
-    for key in schema.unique_keys:
-        yield entry(key.name, key.columns, unique=True)
-    for index in schema.indexes:
-        yield entry(index.name, index.columns, unique=False)
-    if is_handle:
-        yield entry("primary", primary, unique=True, is_primary=True)
+    for key, is_unique in schema.ordered_keys():
+        yield entry(key.name, key.columns, unique=is_unique)
+    handle = schema.handle_key()
+    if is_handle or (handle and not primary):
+        yield entry(_HANDLE, handle, unique=True, is_primary=True)
 
 
 def _is_integer(schema: TableSchema, name: str) -> bool:
@@ -244,9 +248,11 @@ def _is_integer(schema: TableSchema, name: str) -> bool:
 # ---------------------------------------------------------------- read
 
 
-def definition(entry: TableEntry, known: TableSchema | None, protocol: str, limits: Limits) -> TableSchema:
+def definition(
+    entry: TableEntry, known: TableSchema | None, protocol: str, limits: Limits, *, is_current: bool
+) -> TableSchema:
     """Return the definition that an entry tells. `known`: one of the same table, of which columns stay whole
-    that the entry shows as they are.
+    that the entry shows as they are; `is_current`: the one that the statement has made.
 
     Raises Malformed for one without a name, and for columns of one name; LimitExceeded.
     """
@@ -271,7 +277,7 @@ def definition(entry: TableEntry, known: TableSchema | None, protocol: str, limi
         table_id=None if entry.tableID == named_id(id) else entry.tableID,
         version=None if entry.version == _content_version(entry) else entry.version,
     )
-    return _with_keys(found, entry.indexes or [])
+    return _with_keys(found, entry.indexes or [], known, is_current=is_current)
 
 
 def _by_name(schema: TableSchema) -> dict[str, Column]:
@@ -355,13 +361,28 @@ def _default(told: str | float | None, column_type: ColumnType) -> Default | Abs
     return Default(text, is_expression=next_value(text) is not None)
 
 
-def _with_keys(schema: TableSchema, indexes: Sequence[IndexEntry]) -> TableSchema:
+def _with_keys(
+    schema: TableSchema, indexes: Sequence[IndexEntry], known: TableSchema | None, *, is_current: bool
+) -> TableSchema:
+    """The definition with the keys that are told; those of foreign keys, which TiDB makes by itself and no
+    statement has, are not among them, if the statement is known.
+    """
+    primary = next((index for index in indexes if index.primary), None)
     keys = [index for index in indexes if not index.primary]
+    columns = () if primary is None else tuple(primary.columns)
+    if primary is not None and primary.name == _HANDLE:
+        is_known = known is not None and known.primary_key == columns
+        is_unique_key = any(key.unique and key.columns == primary.columns for key in keys)
+        columns = () if is_unique_key and not is_known else columns
+    if is_current and known is not None:
+        names = {key.name for key in known.indexes}
+        keys = [key for key in keys if key.unique or key.name in names]
     return msgspec.structs.replace(
         schema,
-        primary_key=next((tuple(index.columns) for index in indexes if index.primary), ()),
+        primary_key=columns,
         unique_keys=tuple(UniqueKey(key.name, tuple(key.columns)) for key in keys if key.unique),
         indexes=tuple(Index(key.name, tuple(key.columns)) for key in keys if not key.unique),
+        key_order=key_order([(key.name, key.unique) for key in keys]),
     )
 
 

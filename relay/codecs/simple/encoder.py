@@ -16,7 +16,7 @@ from relay.codecs.codec import Payload
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
 from relay.codecs.simple.checksums import row_checksum
 from relay.codecs.simple.ddl_types import ddl_type
-from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA
+from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
 from relay.codecs.simple.definitions import TableEntry, read_entry, shown_table
 from relay.codecs.simple.message import BOOTSTRAP, VERSION, WATERMARK, WORDS, Checksum, Image, Message, Wire
 from relay.codecs.simple.options import SimpleOptions, carries
@@ -235,13 +235,24 @@ class SimpleEncoder:
         self._count_lost(change.source, lossy)
         entries = _entries(change)
         for table, ddl in per_table_statements(change):
-            entry = entries.get(table)
-            if entry is None and table.table:
+            main, other = _tables(change, table)
+            entry = entries.get(main)
+            if entry is None and main.table:
                 lossy.append(Lossy.TABLE_DEFINITION)
             message = _message(word, commit_ts, change.emitted_at_ns, table_schema=entry)
             message.sql = ddl
-            message.pre_table_schema = _other_entry(change, table, entries)
+            message.pre_table_schema = None if other is None else entries.get(other)
             yield self._payload(message)
+
+
+def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | None]:
+    """The tables of `tableSchema` and of `preTableSchema`, in a message of a statement about this table."""
+    told = {each.name: each.table for each in change.table_changes if each.dialect == DIALECT}
+    if told:
+        return told.get(SCHEMA, table), told.get(PRE_SCHEMA)
+    if change.kinds[:1] == (DdlKind.EXCHANGE_PARTITION,) and len(change.targets) > 1:
+        return change.targets[0], change.targets[1]
+    return table, None
 
 
 def _message(
@@ -268,15 +279,3 @@ def _entries(change: SchemaChange) -> dict[TableId, TableEntry]:
     entries = {schema.id: shown_table(schema, is_numbered=True) for schema in schemas}
     told = [each for each in change.table_changes if each.dialect == DIALECT]
     return entries | {each.table: read_entry(each.wire) for each in told}
-
-
-def _other_entry(
-    change: SchemaChange, table: TableId, entries: dict[TableId, TableEntry]
-) -> TableEntry | None:
-    """What is told of a second table: by the source, or of the one that has got a partition's rows."""
-    told = [each for each in change.table_changes if each.dialect == DIALECT and each.name == PRE_SCHEMA]
-    if told:
-        return read_entry(told[0].wire)
-    if change.kinds[:1] != (DdlKind.EXCHANGE_PARTITION,):
-        return None
-    return next((entries[other] for other in change.targets if other != table and other in entries), None)

@@ -136,7 +136,7 @@ class JsonWire:
         )
 
     def write(self, message: Message) -> bytes:
-        """Write a message. Raises NotRepresentable for text that is no Unicode, or a number beyond 64 bits."""
+        """Write a message. Raises NotRepresentable for text that is no Unicode, numbers beyond 64 bits."""
         try:
             text = _print(_row(message) if message.type in OPS else _other(message))
         except (OverflowError, UnicodeError) as error:

@@ -44,6 +44,7 @@ CODEC: Final = Codec(
     decoder=_decoder,
     encoder=_encoder,
     ddl_everywhere=True,
+    rows_need_definitions=True,
     row_signature=RowSignature(
         (
             (
