@@ -333,11 +333,15 @@ def _read_length(told: DataType, base: str) -> tuple[int | None, int | None]:
         is_usual = length == DISPLAY_WIDTHS[base][told.unsigned is True]
         return (None if is_usual else length), None
     if base in _TEMPORAL_LENGTHS:
-        # Avro has no `decimal` for these types.
-        return decimal or max(length - _TEMPORAL_LENGTHS[base] - 1, 0), None
+        return decimal or temporal_digits(base, length), None
     if base == "decimal":
         return length, decimal
     return (None if base in {"enum", "set"} else length), None
+
+
+def temporal_digits(base: str, length: int) -> int:
+    """Return the digits of a second that a temporal type of so many characters has; 0 for other types."""
+    return max(length - _TEMPORAL_LENGTHS[base] - 1, 0) if base in _TEMPORAL_LENGTHS else 0
 
 
 def _read_charset(told: DataType, base: str) -> tuple[str | None, str | None]:
@@ -413,5 +417,6 @@ __all__ = [
     "shown_column",
     "shown_table",
     "table_id_of",
+    "temporal_digits",
     "version_of",
 ]

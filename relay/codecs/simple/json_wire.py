@@ -17,24 +17,24 @@ from msgspec import UNSET, UnsetType
 
 from relay.codecs.simple.definitions import TableEntry
 from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Message
-from relay.codecs.simple.values import checked_number, most_number, named_zone
+from relay.codecs.simple.values import (
+    ZonedText,
+    checked_number,
+    most_number,
+    read_text,
+    timestamp_reader,
+    timestamp_writer,
+)
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.codecs.wire.rows import Read, Write
 from relay.codecs.wire.ticdc_json import with_long_escapes
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ColumnType
-from relay.mysql import numbers, temporal, values
+from relay.mysql import numbers, values
 from relay.mysql.values import TextStyle
 
 # ---------------------------------------------------------------- messages
-
-
-class ZonedText(msgspec.Struct, gc=False):
-    """A TIMESTAMP: local time of a zone."""
-
-    location: str
-    value: str
 
 
 _Image = dict[str, str | ZonedText | None]
@@ -152,10 +152,10 @@ class JsonWire:
         """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none."""
         base = column_type.base
         if base == "timestamp":
-            return functools.partial(_read_timestamp, zone)
+            return timestamp_reader(zone)
         if base in {"enum", "set"}:
             return functools.partial(_read_number, most_number(column_type))
-        return values.reader(column_type, _STYLE) or _read_text
+        return values.reader(column_type, _STYLE) or read_text
 
     def write_of(
         self, column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Callable[[], None]
@@ -163,18 +163,10 @@ class JsonWire:
         """Return how a column's canonical value is written."""
         base = column_type.base
         if base == "timestamp":
-            return functools.partial(_write_timestamp, zone, zone_name, unmoved)
+            return timestamp_writer(zone, zone_name, unmoved)
         if base in {"enum", "set"}:
             return _write_number
         return values.writer(column_type, _STYLE)
-
-    def text_of(self, value: Any) -> str:  # noqa: ANN401 - any wire value
-        """Return the text of a TIMESTAMP, without its zone."""
-        return value.value if isinstance(value, ZonedText) else str(value)
-
-    def location_in(self, value: Any) -> str | None:  # noqa: ANN401 - any wire value
-        """Return the zone that a TIMESTAMP names."""
-        return value.location if isinstance(value, ZonedText) else None
 
 
 def _escape(match: re.Match[bytes]) -> bytes:
@@ -228,26 +220,7 @@ def _read_number(most: int, text: str) -> int:
     return checked_number(most, numbers.read_int(text))
 
 
-def _read_text(value: Any) -> str:  # noqa: ANN401 - any wire value
-    if type(value) is not str:
-        raise TypeError("not text")
-    return value
-
-
-def _read_timestamp(fallback: tzinfo, value: ZonedText) -> str:
-    if type(value) is not ZonedText:
-        raise TypeError("not a time with its location")
-    zone = named_zone(value.location)
-    return temporal.read_timestamp(fallback if zone is None else zone, value.value)
-
-
 def _write_number(value: Any) -> str:  # noqa: ANN401 - a label where an ENUM's members are unknown
     if not isinstance(value, int):
         raise TypeError("a label whose members are unknown has no number")
     return str(value)
-
-
-def _write_timestamp(zone: tzinfo, zone_name: str, unmoved: Callable[[], None], value: str) -> ZonedText:
-    if zone is not UTC:
-        value = temporal.timestamp_text(zone, value, unmoved)
-    return ZonedText(zone_name, value)

@@ -85,11 +85,3 @@ class Wire(Protocol):
         TIMESTAMP that the zone's calendar does not have.
         """
         ...
-
-    def text_of(self, value: Any) -> str:  # noqa: ANN401 - any wire value
-        """Return the text of a TIMESTAMP, without its zone."""
-        ...
-
-    def location_in(self, value: Any) -> str | None:  # noqa: ANN401 - any wire value
-        """Return the zone that a TIMESTAMP names, None if the value is none."""
-        ...

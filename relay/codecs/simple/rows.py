@@ -14,7 +14,7 @@ from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.codecs.simple.definitions import version_of
 from relay.codecs.simple.message import Image, Message, Wire
-from relay.codecs.simple.values import named_zone
+from relay.codecs.simple.values import location_in, named_zone
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.local_times import LocalTimes
 from relay.codecs.wire.rows import (
@@ -124,7 +124,7 @@ class RowDecoder:
         if cells is None:
             return
         for at in layout.times:
-            location = self._wire.location_in(cells[at])
+            location = location_in(cells[at])
             if location is None or location == "UTC":
                 continue
             try:
@@ -138,7 +138,7 @@ class RowDecoder:
                 times = self._local_times.get(location)
                 if times is None:
                     times = self._local_times[location] = LocalTimes(zone)
-                times.count([self._wire.text_of(cells[at])], lossy)
+                times.count([cells[at].value], lossy)
 
 
 _INSERT: Final = Op.INSERT
