@@ -16,6 +16,8 @@ from relay.model import ABSENT, Cell, Generated, Row, TableSchema, Value
 from relay.mysql.numbers import decimal_text
 from relay.mysql.types import FLOATS
 
+#: What TiCDC calls this way of computing them; the classic architecture has 1.
+CHECKSUM_VERSION: Final = 2
 _NUMBER: Final = struct.Struct("<Q")
 _DOUBLE: Final = struct.Struct("<d")
 _FLOAT: Final = struct.Struct("<f")
@@ -24,7 +26,9 @@ _MASK: Final = (1 << 64) - 1
 
 
 def row_checksum(schema: TableSchema, row: Row) -> int | None:
-    """Return the checksum of a row; None if it lacks columns, or has labels whose numbers nobody knows."""
+    """Return the checksum of a row; None if it lacks columns, or has a value whose part in
+    it is not known: a label of ENUM without its members, an empty vector.
+    """
     found = 0
     for column, cell in zip(schema.columns, row, strict=True):
         if column.generated is Generated.VIRTUAL or cell is None:
@@ -44,19 +48,21 @@ def _data(cell: Cell, base: str) -> bytes | None:
     if base in FLOATS and isinstance(cell, float):
         value = _FLOAT.unpack(_FLOAT.pack(cell))[0] if base == "float" else cell
         return _DOUBLE.pack(value)
-    data = _text(cell, base)
+    if base == "vector":
+        return _vector(str(cell))
+    data = _text(cell)
     return _LENGTH.pack(len(data)) + data
 
 
-def _text(cell: Value, base: str) -> bytes:
+def _text(cell: Value) -> bytes:
     if isinstance(cell, bytes):
         return cell
-    text = decimal_text(cell) if isinstance(cell, Decimal) else str(cell)
-    if base == "vector":
-        return _vector(text)
-    return text.encode()
+    return (decimal_text(cell) if isinstance(cell, Decimal) else str(cell)).encode()
 
 
-def _vector(text: str) -> bytes:
+def _vector(text: str) -> bytes | None:
+    """The numbers of a vector; None for one without any, of which TiDB's form is not known."""
     numbers = [float(part) for part in text.strip("[] ").split(",") if part.strip()]
-    return _LENGTH.pack(len(numbers)) + b"".join(_FLOAT.pack(number) for number in numbers)
+    if not numbers:
+        return None
+    return _LENGTH.pack(len(numbers)) + b"".join([_FLOAT.pack(number) for number in numbers])

@@ -8,7 +8,7 @@ import msgspec
 
 from relay.catalog import Catalog, DdlMessage, define, learn, left_by
 from relay.codecs.losses import Lossy
-from relay.codecs.simple.checksums import row_checksum
+from relay.codecs.simple.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.simple.ddl_types import DDL_TYPES
 from relay.codecs.simple.definitions import TableEntry, definition, entry_text
 from relay.codecs.simple.message import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
@@ -50,8 +50,6 @@ DIALECT: Final = "ticdc-simple"
 SCHEMA, PRE_SCHEMA = "tableSchema", "preTableSchema"
 _NS_PER_MS: Final = 1_000_000
 _LOCATION: Final = "claimCheckLocation"
-#: Versions of checksums over values; a later one is over the bytes that TiKV has.
-_VALUE_CHECKSUMS: Final = 1
 
 
 class SimpleDecoder:
@@ -142,7 +140,7 @@ class SimpleDecoder:
         if found is None:
             return
         path = "checksum.corrupted" if found.corrupted else ""
-        if not path and self._verifies and found.version <= _VALUE_CHECKSUMS:
+        if not path and self._verifies and found.version <= CHECKSUM_VERSION:
             if not _is_sum(schema, images.after, found.current):
                 path = "checksum.current"
             elif not _is_sum(schema, images.before, found.previous):

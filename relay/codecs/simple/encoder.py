@@ -14,7 +14,7 @@ import msgspec
 
 from relay.codecs.codec import Payload
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
-from relay.codecs.simple.checksums import row_checksum
+from relay.codecs.simple.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.simple.ddl_types import ddl_type
 from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
 from relay.codecs.simple.definitions import TableEntry, read_entry, shown_table
@@ -180,12 +180,12 @@ class SimpleEncoder:
         return op
 
     def _checksum(self, change: RowChange) -> Checksum | None:
-        """The checksums of both rows; None if a row lacks columns."""
+        """The checksums of both rows; None if one is not known, or both rows have none but NULLs."""
         schema, rows = change.schema, (change.after, change.before)
         sums = [0 if row is None else row_checksum(schema, row) for row in rows]
-        if sums[0] is None or sums[1] is None:
+        if sums[0] is None or sums[1] is None or not any(sums):
             return None
-        return Checksum(VERSION, False, sums[0], sums[1])
+        return Checksum(CHECKSUM_VERSION, False, sums[0], sums[1])
 
     def _reduced(
         self,

@@ -28,7 +28,6 @@ from relay.codecs.simple.values import (
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.codecs.wire.rows import Read, Write
-from relay.codecs.wire.ticdc_json import with_long_escapes
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ColumnType
 from relay.mysql import numbers, values
@@ -91,7 +90,6 @@ class _Other(msgspec.Struct, gc=False):
 
 _decode = msgspec.json.Decoder(_Read).decode
 _print = msgspec.json.Encoder(order="deterministic").encode
-_BACKSLASH: Final = ord("\\")
 #: What Go escapes and msgspec does not; it stands in texts only.
 _ESCAPED: Final = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _has_escaped: Final = _ESCAPED.search
@@ -142,8 +140,6 @@ class JsonWire:
         except (OverflowError, UnicodeError) as error:
             reason = "text that is no Unicode, or a number beyond 64 bits"
             raise NotRepresentable(self.name, "", reason) from error
-        if _BACKSLASH in text:
-            text = with_long_escapes(text)
         if _has_escaped(text):
             text = _ESCAPED.sub(_escape, text)
         return text
