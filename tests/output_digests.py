@@ -27,6 +27,13 @@ from relay.codecs import BUILT_IN
 
 #: Those that can be read.
 READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
+SIMPLE = {
+    "output-raw-change-event": "true",
+    "integrity-check-level": "correctness",
+    "send-bootstrap-in-msg-count": "20",
+    "timezone": "Asia/Shanghai",
+    "large-message-handle-compression": "lz4",
+}
 #: The targets' options by name of the set, and how many partitions the target has (None: the source's).
 OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
     "default": (None, {name: {} for name in BUILT_IN}),
@@ -81,16 +88,8 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "timestamp-format": "iso",
                 "timezone": "Asia/Shanghai",
             },
-            **dict.fromkeys(
-                ("ticdc-simple-json", "ticdc-simple-avro"),
-                {
-                    "output-raw-change-event": "true",
-                    "integrity-check-level": "correctness",
-                    "send-bootstrap-in-msg-count": "20",
-                    "timezone": "Asia/Shanghai",
-                    "large-message-handle-compression": "lz4",
-                },
-            ),
+            "ticdc-simple-json": SIMPLE,
+            "ticdc-simple-avro": SIMPLE,
         },
     ),
     "reduced": (
