@@ -450,8 +450,9 @@ class SchemaChange(msgspec.Struct, frozen=True):
     …`); empty when the statement was not understood, and then `wire_kind` is all that is known. `wire_kind`
     is the kind that the source protocol named, in its word. `targets` are all tables that the statement names
     as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
-    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known. `views`: those
-    that it creates or renames, or as they were before it dropped them; those whose columns' names are known.
+    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known; `replaced`: those
+    that they had before it, under the old name of a rename. `views`: those that it creates or renames, or as
+    they were before it dropped them; those whose columns' names are known.
     `table_changes`: what the message itself says of tables.
     """
 
@@ -465,6 +466,7 @@ class SchemaChange(msgspec.Struct, frozen=True):
     renamed: tuple[RenamedTable, ...] = ()
     after: TableSchema | None = None
     definitions: tuple[TableSchema, ...] = ()
+    replaced: tuple[TableSchema, ...] = ()
     views: tuple[TableSchema, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
 

@@ -14,6 +14,7 @@ from relay.codecs.codec import SIDES, Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
 from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
+from relay.codecs.maxwell import codec as maxwell_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.codecs.wire.shaped import encoder_of
@@ -32,6 +33,7 @@ BUILT_IN: Final = {
         ticdc_debezium.CODEC,
         debezium_json.CODEC,
         flat_json.CODEC,
+        maxwell_json.CODEC,
     )
 }
 #: All of them, also those of other packages, which are loaded when somebody asks: they import this package.
