@@ -82,7 +82,9 @@ class _Target(Target[_Plan]):
     has_virtual = True
 
     def __init__(self, options: MaxwellOptions) -> None:
-        self._values = ValueWriter(has_null_dates=options.output_null_zerodates)
+        self._values = ValueWriter(
+            has_null_dates=options.output_null_zerodates, has_nulls=options.output_nulls
+        )
         self.lost = self._values.lost
         self._is_camel = options.output_naming_strategy != "none"
         self._is_array = options.kafka_key_format == "array"
@@ -144,6 +146,8 @@ class Encoder:
         )
         kept = frozenset({_SCHEMA_ID}) if options.output_schema_id else frozenset[str]()
         self._count_lost = source_losses(says, kept_extras=kept)
+        of_ddl = msgspec.structs.replace(says, server_id=False, thread_id=False, query=False)
+        self._count_lost_of_ddl = source_losses(of_ddl, kept_extras=kept)
         self._is_camel = options.output_naming_strategy != "none"
         self._is_array = options.kafka_key_format == "array"
 
@@ -293,7 +297,7 @@ class Encoder:
         if not messages:
             lossy.append(Lossy.DDL)
             return
-        self._count_lost(change.source, lossy)
+        self._count_lost_of_ddl(change.source, lossy)
         event_ms = change.source.event_time_ns // _MS_NS
         for number, shown in enumerate(messages):
             message = {
@@ -362,7 +366,7 @@ _WITHOUT_MESSAGE: Final = frozenset(
         DdlKind.OTHER,
     }
 )
-_CHARSET: Final = re.compile(r"\b(?:CHARACTER\s+SET|CHARSET)\s*=?\s*'?(\w+)", re.IGNORECASE).search
+_CHARSET: Final = re.compile(r"\b(?:CHARACTER\s+SET|CHARSET)(?:\s*=\s*|\s+)'?(\w+)", re.IGNORECASE).search
 
 
 def _statements(change: SchemaChange) -> list[dict[str, Any]]:

@@ -164,12 +164,12 @@ def _underscored(name: str) -> str:
 def camel_case(name: str) -> str:
     """Return a name as `output_naming_strategy=underscore_to_camelcase` makes it.
 
-    Only what follows a `_` changes (FieldNameStrategy.java, Guava's CaseFormat for names with one).
+    A name without `_` stays as it is (FieldNameStrategy.java).
     """
-    if "_" not in name:
+    parts = [part for part in name.split("_") if part]
+    if "_" not in name or not parts:
         return name
-    first, *rest = name.split("_")
-    return first.lower() + "".join(part[:1].upper() + part[1:].lower() for part in rest)
+    return parts[0].lower() + "".join([part[0].upper() + part[1:].lower() for part in parts[1:]])
 
 
 # ---------------------------------------------------------------- facts

@@ -49,20 +49,27 @@ class Layout:
     """
 
     def __init__(
-        self, reader: TypedReader, names: Sequence[str], guessed: Mapping[str, ColumnType], nulls_of: bool
+        self,
+        reader: TypedReader,
+        names: Sequence[str],
+        guessed: Mapping[str, ColumnType],
+        *,
+        is_known: bool,
+        has_nulls: bool,
     ) -> None:
         self.reader, self.names, self.guessed = reader, tuple(names), dict(guessed)
+        self._has_nulls, self._fills_nulls = has_nulls, is_known and not has_nulls
         columns = [reader.schema.columns[at] for at in reader.places]
         self.types = [values.wire_type(column.type) for column in columns]
         #: Where JSON columns stand of which null is NULL.
         self.documents = [
             at
             for at, column in enumerate(columns)
-            if column.type.base == "json" and (column.nullable is not False or not nulls_of)
+            if column.type.base == "json" and (column.nullable is not False or not is_known)
         ]
         found = [(at, values.null_cell(column)) for at, column in enumerate(columns)]
         #: What null means where it is not NULL, by place among the cells.
-        self.nulls = [(at, cell) for at, cell in found if cell is not None] if nulls_of else []
+        self.nulls = [(at, cell) for at, cell in found if cell is not None] if is_known else []
         #: Where TIME stands, of which Maxwell loses all but the time of a day.
         self.times = [at for at, column in enumerate(columns) if column.type.base == "time"]
         self._decoders: list[Callable[[Any], Any]] | None = None
@@ -86,38 +93,44 @@ class Layout:
 
     def row(self, data: bytes) -> Sequence[Any] | None:
         """Return the cells of a row that has all columns, None if it has not this layout."""
-        return self._parsed(self.full, data)
+        return self._parsed(self.full, data, is_old=False)
 
     def changed(self, data: bytes) -> Sequence[Any] | None:
         """Return the cells of an old row, ABSENT where a column is missing; None as `row`."""
-        return self._parsed(self._partial, data)
+        return self._parsed(self._partial, data, is_old=True)
 
-    def _parsed(self, parse: Callable[[bytes], Any] | None, data: bytes) -> Sequence[Any] | None:
+    def _parsed(
+        self, parse: Callable[[bytes], Any] | None, data: bytes, *, is_old: bool
+    ) -> Sequence[Any] | None:
         if parse is None:
             return None
         try:
-            return self.with_nulls(self._values(parse(data)))
+            return self._with_nulls(self._values(parse(data)), is_old=is_old)
         except REFUSED:
             return None
 
     def cells(self, members: Members, part: str) -> Sequence[Any]:
-        """Return the cells of a row in the general way, ABSENT where one is missing. Raises Malformed."""
+        """Return the cells of a row in the general way. Where one is missing it is ABSENT, or the NULL that
+        Maxwell has left out. Raises Malformed.
+        """
+        missing = None if self._fills_nulls and part != _PARTS.old else ABSENT
         if self._decoders is None:
             self._decoders = [msgspec.json.Decoder(values.or_null(each)).decode for each in self.types]
         found: list[Any] = []
         for name, decode in zip(self.names, self._decoders, strict=True):
             raw = members.get(name)
             try:
-                found.append(ABSENT if raw is None else decode(raw))
+                found.append(missing if raw is None else decode(raw))
             except REFUSED as error:
                 raise Malformed(NAME, f"{part}.{name}", _reason(error)) from error
-        return self.with_nulls(found)
+        return self._with_nulls(found, is_old=part == _PARTS.old)
 
-    def with_nulls(self, cells: Sequence[Any]) -> Sequence[Any]:
+    def _with_nulls(self, cells: Sequence[Any], *, is_old: bool) -> Sequence[Any]:
         """Return the cells with what null means: NULL in a JSON column, something else in some columns that
-        cannot be NULL.
+        cannot be NULL. In a row from which NULLs are left out it is the JSON document.
         """
-        nulls = [(at, None) for at in self.documents if _is_null_document(cells[at])]
+        documents = self.documents if self._has_nulls or is_old else ()
+        nulls = [(at, None) for at in documents if _is_null_document(cells[at])]
         nulls += [(at, cell) for at, cell in self.nulls if cells[at] is None]
         if not nulls:
             return cells
@@ -199,24 +212,15 @@ class RowDecoder:
         if op is _DELETE and not new_members and message.old:
             # TiCDC's dialect has the deleted row there.
             new_members = _members(msgspec.Raw(bytes(message.old)), "old")
-        new_members = self._with_nulls(new_members, known)
-        if not new_members:
+        if not new_members and (self._has_nulls or known is None):
             raise Malformed(NAME, "data", "a row without columns")
+        new_members = new_members or {}
         check_columns(NAME, "data", len(new_members) + len(old_members or {}), self._limits)
         layout = self._layout(table, known, new_members, old_members or {}, message, key)
         layout.count_use()
         new = layout.cells(new_members, "data")
         before = None if old_members is None else layout.cells(old_members, "old")
         return self._images(op, layout, before, new, lossy)
-
-    def _with_nulls(self, members: Members | None, known: TableSchema | None) -> Members | None:
-        """The row with the NULLs that Maxwell has left out."""
-        if self._has_nulls or known is None or members is None:
-            return members
-        names = self._places(known)
-        if not names.keys() >= members.keys():
-            return members
-        return {name: members.get(name, _NULL_MEMBER) for name in names}
 
     def _places(self, known: TableSchema) -> dict[str, int]:
         """Where the columns of a definition stand, by their names in messages."""
@@ -241,6 +245,8 @@ class RowDecoder:
             if places.keys() >= set(names) and len(places) == len(known.columns if known else ())
             else None
         )
+        if fitting is not None and not self._has_nulls:
+            names = tuple(places)
         guessed = _guesses(fitting, places, names, (new, old))
         named = (
             None
@@ -281,7 +287,7 @@ class RowDecoder:
             schema = _with_guesses(fitting, {place_of[name]: each for name, each in guessed.items()})
         reads = [values.read_of(schema.columns[at].type) for at in places]
         reader = TypedReader(NAME, schema, places, reads, _PARTS, known=known, tells_types=False)
-        return Layout(reader, ordered, guessed, fitting is not None)
+        return Layout(reader, ordered, guessed, is_known=fitting is not None, has_nulls=self._has_nulls)
 
     def _images(
         self,
@@ -309,9 +315,6 @@ class RowDecoder:
             lossy.append(Lossy.COLUMNS_ABSENT)
         rows = PartialRows if is_partial else TypedRows
         return reader.schema, rows(reader, before, after)
-
-
-_NULL_MEMBER: Final = msgspec.Raw(_NULL)
 
 
 def _old_of(op: Op, message: Message) -> msgspec.Raw | None:

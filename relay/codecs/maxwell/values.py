@@ -14,6 +14,7 @@ not in the calendar.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Final
@@ -51,8 +52,9 @@ def wire_type(column_type: ColumnType) -> Any:  # noqa: ANN401 - a type
 _WIRE_TYPES: Final[dict[str, Any]] = {
     "year": _Int64,
     "decimal": Decimal,
-    "float": float,
-    "double": float,
+    # Java's words for what is no number.
+    "float": float | str,
+    "double": float | str,
     # TiCDC's dialect has numbers.
     "enum": str | int,
     "set": list[str] | int,
@@ -76,6 +78,8 @@ _NUMBERS: Final = frozenset({NUMBER})
 _ANY: Final = frozenset({STRING, NUMBER, ARRAY, OBJECT, BOOLEAN})
 _KINDS_OF: Final = {
     "decimal": _NUMBERS | _STRINGS,
+    "float": _NUMBERS | _STRINGS,
+    "double": _NUMBERS | _STRINGS,
     "enum": _NUMBERS | _STRINGS,
     "set": frozenset({ARRAY, NUMBER}),
     "json": _ANY,
@@ -96,8 +100,6 @@ def fits(column_type: ColumnType, value: msgspec.Raw) -> bool:
     base = column_type.base
     if base in INTEGERS or base in {"bit", "year"}:
         return kind is NUMBER and bytes(value).lstrip(b"-").isdigit()
-    if base in {"float", "double"}:
-        return kind is NUMBER
     return kind in _KINDS_OF.get(base, _STRINGS)
 
 
@@ -204,6 +206,23 @@ def _read_decimal(scale: int, value: Decimal) -> Decimal:
     return numbers.read_scaled_decimal(scale, str(value))
 
 
+#: What MySQL has no number for, but a producer that has lost its own (REAL as 32 bits).
+_WORDS: Final = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+
+
+def _read_double(value: float | str) -> float:
+    if not isinstance(value, str):
+        return value
+    if value not in _WORDS:
+        raise ValueError("not a number")
+    return _WORDS[value]
+
+
+def _read_float(value: float | str) -> float:
+    value = _read_double(value)
+    return value if value - value else numbers.shortest_float32(value)
+
+
 def _read_document(value: msgspec.Raw) -> str:
     return bytes(value).decode()
 
@@ -215,7 +234,8 @@ def _read_vector(value: str | list[float]) -> str:
 _READS: Final[dict[str, Read]] = {
     "bit": _read_bit,
     "year": _read_year,
-    "float": numbers.shortest_float32,
+    "float": _read_float,
+    "double": _read_double,
     "date": temporal.read_date,
     "datetime": temporal.read_datetime,
     "timestamp": temporal.read_datetime,
@@ -270,7 +290,7 @@ def _read_set(bits: Mapping[str, int] | None, value: list[str] | int) -> int | s
 
 
 def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
-    """Return what null means in a column that cannot be NULL, None if nothing: index 0 of ENUM is written so."""
+    """Return what null means in a column that cannot be NULL, None if nothing: index 0 of ENUM is null."""
     return 0 if column.nullable is False and column.type.base == "enum" else None
 
 
@@ -280,8 +300,8 @@ def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
 class ValueWriter:
     """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
 
-    def __init__(self, *, has_null_dates: bool) -> None:
-        self._has_null_dates = has_null_dates
+    def __init__(self, *, has_null_dates: bool, has_nulls: bool) -> None:
+        self._has_null_dates, self._has_nulls = has_null_dates, has_nulls
         self.lost: list[Lossy] = []
 
     def of(self, column: Column) -> Write | None:
@@ -298,7 +318,16 @@ class ValueWriter:
             return _stripped if base == "binary" else base64_text
         if base in _DATES and self._has_null_dates and column.nullable is not False:
             return self._dated
-        return _WRITES.get(base)
+        return self._document if base == "json" else _WRITES.get(base)
+
+    def _document(self, text: str) -> msgspec.Raw:
+        try:
+            document = _document_in(text)
+        except REFUSED as error:
+            raise ValueError("not JSON") from error
+        if self._has_nulls and bytes(document) == b"null":
+            self.lost.append(_JSON_NULL)
+        return document
 
     def _dated(self, value: str) -> str | None:
         if temporal.is_date(value[:10]):
@@ -334,6 +363,7 @@ class ValueWriter:
 
 _ENUM_INDEX: Final = Lossy.ENUM_INDEX
 _ZERO_DATE: Final = Lossy.ZERO_DATE
+_JSON_NULL: Final = Lossy.JSON_NULL
 
 
 def _decimal(value: Decimal) -> msgspec.Raw:
@@ -342,11 +372,10 @@ def _decimal(value: Decimal) -> msgspec.Raw:
 
 
 def _float_writer(write: Callable[[float], str]) -> Write:
-    def written(value: float) -> msgspec.Raw:
-        # NaN and infinity are the numbers whose distance to themselves is not 0.
-        if value - value:
-            raise ValueError("not a finite number, which JSON cannot hold")
-        return msgspec.Raw(write(value).encode())
+    def written(value: float) -> msgspec.Raw | str:
+        text = write(value)
+        # NaN and infinity are the numbers whose distance to themselves is not 0; JSON has words for them.
+        return text if value - value else msgspec.Raw(text.encode())
 
     return written
 
@@ -357,17 +386,8 @@ def _stripped(value: bytes) -> str:
 
 _document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
-
-def _document(text: str) -> msgspec.Raw:
-    try:
-        return _document_in(text)
-    except REFUSED as error:
-        raise ValueError("not JSON") from error
-
-
 _WRITES: Final[dict[str, Write]] = {
     "decimal": _decimal,
     "float": _float_writer(numbers.float_writer(numbers.java_text)),
     "double": _float_writer(numbers.java_text),
-    "json": _document,
 }
