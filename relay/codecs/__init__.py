@@ -9,7 +9,7 @@ import difflib
 import functools
 from typing import Final
 
-from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
+from relay.codecs.canal import canal_json, canal_protobuf, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import SIDES, Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
 from relay.codecs.debezium.native import codec as debezium_json
@@ -28,6 +28,7 @@ BUILT_IN: Final = {
     for codec in (
         ticdc_canal_json.CODEC,
         canal_json.CODEC,
+        canal_protobuf.CODEC,
         ckafka_json.CODEC,
         ticdc_open_protocol.CODEC,
         ticdc_debezium.CODEC,

@@ -222,7 +222,7 @@ def test_a_point_has_mysqls_bytes() -> None:
         "POINT (1 2) x",
         "GEOMETRYCOLLECTION (" * 99,
     ):
-        with pytest.raises(Malformed, match="not a geometry|could not convert"):
+        with pytest.raises(Malformed, match=r"data\.c"):
             value_of("POINT", f'"{wrong}"')
 
 
@@ -264,7 +264,9 @@ def test_the_last_row_of_a_transaction_ends_it() -> None:
     first = row('{"id":1,"a":"x"}', xid=7, xoffset=0)
     last = row('{"id":2,"a":"x"}', offset=2, xid=7, commit=True)
     (_, one, two, end), _ = read(TABLE, first, last)
-    assert isinstance(one, RowChange) and isinstance(two, RowChange) and isinstance(end, TransactionMark)
+    assert isinstance(one, RowChange)
+    assert isinstance(two, RowChange)
+    assert isinstance(end, TransactionMark)
     assert (one.transaction, two.transaction) == (Transaction("7", 1), Transaction("7"))
     assert (end.is_begin, end.id) == (False, "7")
     messages = [json.loads(text) for text in written(MAXWELL, TABLE, first, last)]

@@ -17,7 +17,6 @@ from relay.codecs.maxwell.messages import (
     ddl_time_ns,
     emitted_at_ns,
     parse,
-    position_of,
     row_time_ns,
     source_of,
     transaction_of,
@@ -84,7 +83,7 @@ class Decoder:
             raise Malformed(NAME, "table", NAMELESS)
         event_time_ns = row_time_ns(message, record)
         source = source_of(message, event_time_ns, is_read=op is _READ)
-        at = position_of(source, record)
+        at = source.at(record)
         schema, images = self._rows.read(op, message, record.key, at, catalog, lossy)
         emitted, transaction = emitted_at_ns(message, record, event_time_ns), transaction_of(message)
         events.append(RowChange(op, schema, images, source, emitted, transaction))
@@ -117,7 +116,7 @@ class Decoder:
             table,
             word,
             source,
-            position_of(source, record),
+            source.at(record),
             emitted_at_ns(message, record, event_time_ns),
         )
         learnt, change = learn(catalog, ddl)

@@ -22,7 +22,7 @@ from relay.codecs.wire import lookalikes
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import Limits, check_values, exceeded
-from relay.model import TSO_LOGICAL_BITS, Position, Snapshot, Source, Transaction
+from relay.model import TSO_LOGICAL_BITS, Snapshot, Source, Transaction
 from relay.records import TIME_END_MS, ConsumerRecord
 
 CONNECTOR: Final = "maxwell"
@@ -229,13 +229,6 @@ def _position(text: str | None) -> tuple[str | None, int | None]:
         return None, None
     position = int(digits)
     return (file, position) if position < _END else (None, None)
-
-
-def position_of(source: Source, record: ConsumerRecord) -> Position:
-    """Return where an event stands."""
-    file, at = source.binlog_file, source.binlog_position
-    log = None if file is None or at is None else (len(file), file, at, False)
-    return Position(None, source.event_time_ns, record.topic, record.partition, record.offset, log)
 
 
 def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) -> int:
