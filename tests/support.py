@@ -19,6 +19,7 @@ _PRODUCERS = {
     "ticdc/open-protocol": OPEN,
     "ticdc/debezium": "ticdc-debezium",
     "mysql/canal-json": CANAL,
+    "mysql/canal-protobuf": "canal-protobuf",
     "mysql/debezium": "debezium-json",
     "mysql/maxwell": "maxwell-json",
 }
