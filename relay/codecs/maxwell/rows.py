@@ -299,7 +299,7 @@ class RowDecoder:
     ) -> tuple[TableSchema, Images]:
         reader = layout.reader
         if reader.is_guessed:
-            lossy.append(Lossy.SCHEMA_GUESSED)
+            lossy += [Lossy.SCHEMA_GUESSED, Lossy.VALUE_GUESSED]
         if layout.times and any(isinstance(new[at], str) for at in layout.times):
             lossy.append(Lossy.TIME_RANGE)
         before: Sequence[Any] | None = None
