@@ -221,7 +221,7 @@ class Translator:
             and self._gate is None
             and isinstance(decoder, TracingDecoder)
         ):
-            line = Line(decoder, self._selection, self._prepare, self._encode)
+            line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
             self._templates = RouteTemplates(engine, marker, line, form, self._count)
         #: The messages of one row that a record of several could be.

@@ -1,5 +1,7 @@
 //! The target: prints what a template says of a message's tokens. None means that the message does not fit.
 
+use std::cell::Cell;
+
 use crate::conversions;
 use crate::json::{self, LongEscapes};
 use crate::ops::{Bytes, Calculation, Change, Choice, Condition, How, Integer, Put, Span, Step, TargetOp};
@@ -10,6 +12,8 @@ use crate::token::{Escapes, Kind, Place, Token};
 pub struct Slots<'a> {
     pub record: &'a Record<'a>,
     pub places: &'a [Option<Place>],
+    /// What values of which something is lost have added to the template's number.
+    pub added: Cell<u64>,
 }
 
 /// Whether a token is one of those that msgspec prints so; strings in any spelling.
@@ -40,8 +44,11 @@ impl<'a> Slots<'a> {
                 (Some(_), None) => false,
             },
             Condition::Fits(put) => match self.first(&put.slots) {
-                Some(token) if token.kind != Kind::Null => print(&token, &put.how, &mut Vec::new()).is_some(),
-                _ => true,
+                Some(token) if token.kind != Kind::Null => {
+                    self.print_token(&token, &put.how, &mut Vec::new()).is_some()
+                }
+                Some(_) => self.add(put.how.null_adds).is_some(),
+                None => true,
             },
             Condition::Filled(slot) => {
                 self.token(*slot).is_some_and(|token| !matches!(token.text, b"null" | b"\"\""))
@@ -88,7 +95,24 @@ impl<'a> Slots<'a> {
     }
 
     fn put(&self, put: &Put, out: &mut Vec<u8>) -> Option<()> {
-        print(&self.first(&put.slots)?, &put.how, out)
+        self.print_token(&self.first(&put.slots)?, &put.how, out)
+    }
+
+    fn add(&self, more: u64) -> Option<()> {
+        self.added.set(self.added.get().checked_add(more)?);
+        Some(())
+    }
+
+    fn print_token(&self, token: &Token<'_>, how: &How, out: &mut Vec<u8>) -> Option<()> {
+        let start = out.len();
+        if print(token, how, out).is_some() {
+            return if token.kind == Kind::Null { self.add(how.null_adds) } else { Some(()) };
+        }
+        let lossy = how.lossy.as_ref().filter(|_| token.kind != Kind::Null)?;
+        out.truncate(start);
+        let escapes = LongEscapes(how.long_escapes);
+        conversions::convert(how.read.as_ref(), Some(lossy), token, escapes, out)?;
+        self.add(how.adds)
     }
 
     /// Print what stands between two tokens of the message, and both, if all tokens there stay as they are.
@@ -148,9 +172,9 @@ impl<'a> Slots<'a> {
             }
             out.extend_from_slice(name);
             let old_start = out.len();
-            print(&old_token, &old.how, out)?;
+            self.print_token(&old_token, &old.how, out)?;
             let new_start = out.len();
-            print(&new_token, &new.how, out)?;
+            self.print_token(&new_token, &new.how, out)?;
             let changed = out[old_start..new_start] != out[new_start..];
             out.truncate(if changed { new_start } else { start });
             comma |= changed;

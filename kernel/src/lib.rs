@@ -21,7 +21,7 @@ use crate::ops::Template;
 use crate::templates::{Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
 ///
@@ -32,7 +32,7 @@ struct Kernel(Box<Templates>);
 
 const _: () = assert!(align_of::<Kernel>() <= 16, "Python aligns objects at 16 bytes");
 
-type Translation<'py> = (usize, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
+type Translation<'py> = (u64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 
 #[pymethods]
 impl Kernel {

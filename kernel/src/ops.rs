@@ -64,6 +64,10 @@ pub struct How {
     pub write: Option<Write>,
     pub null: Option<Bytes>,
     pub long_escapes: bool,
+    /// What values that `write` does not take are written by, and what each adds to the template's number.
+    pub lossy: Option<Write>,
+    pub adds: u64,
+    pub null_adds: u64,
 }
 
 /// An integer's slot, and what is done with it.

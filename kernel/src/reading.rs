@@ -203,7 +203,9 @@ impl<'py> Fields<'py> {
         let read = self.conversion(1, Read::new)?;
         let write = self.conversion(2, Write::new)?;
         let null = self.optional(3, bytes)?;
-        let how = How { read, write, null, long_escapes: self.get(4)? };
+        let lossy = self.conversion(5, Write::new)?;
+        let (long_escapes, adds, null_adds) = (self.get(4)?, self.get(6)?, self.get(7)?);
+        let how = How { read, write, null, long_escapes, lossy, adds, null_adds };
         Ok(Put { slots: self.slots(0, slots)?, how })
     }
 

@@ -56,7 +56,8 @@ fn run(ops: &[TargetOp], between: &[Option<Bytes>]) -> Option<(usize, usize)> {
 /// The slot of which an op prints the token as it is, and up to which escapes it does so.
 fn unchanged(op: &TargetOp) -> Option<(usize, Escapes)> {
     let TargetOp::Put(put) = op else { return None };
-    let (&[slot], How { read: None, write: None, null: Some(null), long_escapes }) = (&*put.slots, &put.how)
+    let (&[slot], How { read: None, write: None, null: Some(null), long_escapes, null_adds: 0, .. }) =
+        (&*put.slots, &put.how)
     else {
         return None;
     };

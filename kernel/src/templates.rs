@@ -1,5 +1,6 @@
 //! Templates, found by the text at their marker.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
@@ -77,9 +78,10 @@ pub struct Templates {
     pub value: Vec<u8>,
 }
 
-/// What was translated: the template's number, and whether there are a key and a value.
+/// What was translated: the template's number with what lost values have added, and whether there are a key
+/// and a value.
 pub struct Translated {
-    pub number: usize,
+    pub number: u64,
     pub has_key: bool,
     pub has_value: bool,
 }
@@ -131,8 +133,10 @@ impl Templates {
             let Some(Kept { template, .. }) = &self.kept[number] else { continue };
             self.key.clear();
             self.value.clear();
-            if fit(template, record, &mut self.scan, &mut self.key, &mut self.value).is_some() {
+            let fitting = fit(template, record, &mut self.scan, &mut self.key, &mut self.value);
+            if let Some(added) = fitting {
                 numbers[..=place].rotate_right(1);
+                let number = (number as u64).checked_add(added)?;
                 let (has_key, has_value) = (template.target_key.is_some(), template.target_value.is_some());
                 return Some(Translated { number, has_key, has_value });
             }
@@ -141,13 +145,14 @@ impl Templates {
     }
 }
 
+/// What lost values add to the template's number.
 fn fit(
     template: &Template,
     record: &Record<'_>,
     scan: &mut Scan,
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
-) -> Option<()> {
+) -> Option<u64> {
     scan.places.clear();
     for (ops, part, in_value) in [(&template.key, record.key, false), (&template.value, record.value, true)] {
         match (ops, part) {
@@ -156,11 +161,11 @@ fn fit(
             _ => return None,
         }
     }
-    let slots = Slots { record, places: &scan.places };
+    let slots = Slots { record, places: &scan.places, added: Cell::new(0) };
     for condition in &template.conditions {
         slots.holds(condition)?.then_some(())?;
     }
     slots.print(template.target_key.as_deref().unwrap_or_default(), key)?;
     slots.print(template.target_value.as_deref().unwrap_or_default(), value)?;
-    (key.len() + value.len() <= template.most_bytes).then_some(())
+    (key.len() + value.len() <= template.most_bytes).then_some(slots.added.get())
 }

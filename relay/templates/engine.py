@@ -8,7 +8,8 @@ from relay.templates.ops import Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
-#: What an engine gives: the number of the template that fitted, the target's key and value.
+#: What an engine gives: the number of the template that fitted with what lost values have added to it
+#: (`relay.templates.ops.Put`), the target's key and value.
 Translation = tuple[int, bytes | None, bytes | None]
 
 
