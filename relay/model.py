@@ -475,8 +475,8 @@ class SchemaChange(msgspec.Struct, frozen=True):
     as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
     it is unknown, dropped or a view. `definitions`: those of all `targets` that are known; `replaced`: those
     that they had before it, under the old name of a rename. `views`: those that it creates or renames, or as
-    they were before it dropped them; those whose columns' names are known. `dropped`: tables that it drops, as
-    they were, if that is known. `table_changes`: what the message itself says of tables.
+    they were before it dropped them; those whose columns' names are known. `dropped`: tables that it drops,
+    as they were, if that is known. `table_changes`: what the message itself says of tables.
     """
 
     ddl: str
