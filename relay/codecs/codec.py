@@ -85,6 +85,22 @@ class Encoder(Protocol):
         ...
 
 
+#: Encodes events for one topic, as `Encoder.encode` does.
+Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Payload]]
+
+
+@runtime_checkable
+class TopicEncoder(Encoder, Protocol):
+    """An encoder whose messages depend on their topic, by which a registry names their schemas.
+
+    `encode` writes for the topic of the source record.
+    """
+
+    def for_topic(self, topic: str) -> Encode:
+        """Return how events are encoded for a topic."""
+        ...
+
+
 class AfterDdl(NamedTuple):
     """Where the newest DDL of a table stands, of rows that no commit ts orders: those in its partition must
     have a higher offset. `is_alone`: others do not follow it surely.
