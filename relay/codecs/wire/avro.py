@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from relay.codecs.wire.avro_types import AvroType, parse_types
+from relay.avro_types import AvroType, parse_types
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.needs import Answers, RegisteredSchema, SchemaById, SchemaId
