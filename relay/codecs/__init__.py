@@ -12,6 +12,7 @@ from typing import Final
 from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import SIDES, Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
+from relay.codecs.debezium.native import avro as debezium_avro
 from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
@@ -31,6 +32,7 @@ BUILT_IN: Final = {
         ticdc_open_protocol.CODEC,
         ticdc_debezium.CODEC,
         debezium_json.CODEC,
+        debezium_avro.CODEC,
         flat_json.CODEC,
     )
 }

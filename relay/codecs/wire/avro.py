@@ -185,6 +185,8 @@ def _plain(type_: AvroType, defined: set[str], *, is_read: bool) -> Any:  # noqa
 
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII).fullmatch
+#: Java's Avro does not look at namespaces, and producers have some with parts such as `1digit`.
+_FULL_NAME: Final = re.compile(r"(?:[A-Za-z0-9_]+\.)*[A-Za-z_][A-Za-z0-9_]*", re.ASCII).fullmatch
 
 
 def is_name(text: str) -> bool:
@@ -194,7 +196,7 @@ def is_name(text: str) -> bool:
 
 def is_full_name(text: str) -> bool:
     """Whether a text may be the name of a type with its namespace."""
-    return all(is_name(part) for part in text.split("."))
+    return _FULL_NAME(text) is not None
 
 
 class RegisteredSchemas:
