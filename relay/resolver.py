@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 from relay.answer_cache import AnswerCache
 from relay.errors import NeedUnanswered
 from relay.limits import DEFAULT_LIMITS
-from relay.model import Event
+from relay.model import Event, TableId
 from relay.needs import ClaimCheck, Need, RegisteredSchema, SchemaById, SchemaId
 from relay.plugins import installed, unusable
 from relay.records import Blob, ConsumerRecord, ProducerRecord
@@ -26,6 +26,18 @@ Result = TypeVar("Result")
 #: Answers needs of one type. Raises StorageUnavailable if asking again may help, else NeedUnanswered.
 Fetch = Callable[[Any], object]
 Fetches = Mapping[type[Need[Any]], Fetch]
+
+
+class Learns(Protocol):
+    """What is needed of a translator to have it learn."""
+
+    def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
+        """Take from a record what it says about tables, and return those that it is about."""
+        ...
+
+    def provide(self, need: Need[Any], answer: Any, /) -> None:  # noqa: ANN401 - of the need's type
+        """Give what a call needs."""
+        ...
 
 
 class Registry(Protocol):
@@ -69,6 +81,19 @@ class Resolver:
     def inspect(self, translator: Translator, record: ConsumerRecord) -> list[Event]:
         """Decode a record. Raises like `Translator.inspect` and `fetch`, but no Need."""
         return self._resolved(translator, translator.inspect, record)
+
+    def learn(self, translator: Learns, record: ConsumerRecord) -> tuple[TableId, ...]:
+        """Take from a record what it says about tables. A claim check holds a row, and is not fetched.
+
+        Raises like `Translator.learn` and `fetch`.
+        """
+        while True:
+            try:
+                return translator.learn(record)
+            except ClaimCheck:
+                raise
+            except Need as need:
+                translator.provide(need, self.fetch(need))
 
     def _resolved(
         self, translator: Translator, call: Callable[[ConsumerRecord], Result], record: ConsumerRecord

@@ -194,10 +194,11 @@ class SchemaRegistry:
         return self._id(response, subject)
 
     def _register(self, subject: str, schema: RegisteredSchema) -> int:
-        if not self._settings.register:
+        if not self._settings.register_schemas:
             raise SchemaRefused(
                 f"{self._shown} lacks a schema in subject {quoted(subject)}, and "
-                f"{self._settings.table}.register = false forbids to register it: register it, or allow it"
+                f"{self._settings.table}.register_schemas = false forbids to register it: register it "
+                "yourself, or allow it"
             )
         path = f"/subjects/{quote(subject, safe='')}/versions"
         response = self._ask("POST", path, _body_of(schema))
@@ -299,7 +300,7 @@ class SchemaRegistry:
 
     def _allowed(self, response: Response) -> Response:
         if response.status in {401, 403}:
-            keys = f"{self._settings.table}.username and password, or token"
+            keys = f"{self._settings.table}.username and password, or bearer_token"
             raise SchemaRefused(
                 f"{self._shown} refuses the request (status {response.status}): see {keys}, and what that "
                 "user may do"
@@ -356,12 +357,12 @@ def _headers(settings: RegistrySettings, problems: list[Problem]) -> Mapping[str
             password = _secret(settings, "password_file", problems)
         pair = f"{settings.username}:{password}".encode()
         headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
-    token = settings.token
-    if settings.token_file:
-        token = _secret(settings, "token_file", problems)
+    token = settings.bearer_token
+    if settings.bearer_token_file:
+        token = _secret(settings, "bearer_token_file", problems)
     if token:
         if not all("!" <= character <= "~" for character in token):
-            problems.append(Problem(f"{settings.table}.token", "holds characters that no token has"))
+            problems.append(Problem(f"{settings.table}.bearer_token", "holds characters that no token has"))
         headers["Authorization"] = f"Bearer {token}"
     return headers
 

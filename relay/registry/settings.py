@@ -24,12 +24,12 @@ class RegistrySettings:
     username: str = ""
     password: str = field(default="", repr=False)
     password_file: str = ""
-    token: str = field(default="", repr=False)
-    token_file: str = ""
+    bearer_token: str = field(default="", repr=False)
+    bearer_token_file: str = ""
     ca_file: str = ""
     certificate_file: str = ""
     key_file: str = ""
-    register: bool = True
+    register_schemas: bool = True
     timeout_seconds: float = 10.0
     cache: str = ""
 
@@ -41,7 +41,7 @@ class RegistrySettings:
     @property
     def has_credentials(self) -> bool:
         """Whether requests carry a secret."""
-        return bool(self.username or self.token or self.token_file)
+        return bool(self.username or self.bearer_token or self.bearer_token_file)
 
 
 def url_fault(url: str, *, has_credentials: bool, allow_http: bool = False) -> tuple[str, str]:

@@ -102,7 +102,7 @@ def test_what_is_no_avro_keeps_its_kind(fake: FakeRegistry) -> None:
     ("given", "header"),
     [
         ({"username": "u", "password": "p%40:"}, "Basic " + base64.b64encode(b"u:p%40:").decode()),
-        ({"token": "a.b.c"}, "Bearer a.b.c"),
+        ({"bearer_token": "a.b.c"}, "Bearer a.b.c"),
     ],
 )
 def test_credentials_are_sent_as_they_are(fake: FakeRegistry, given: dict[str, Any], header: str) -> None:
@@ -110,14 +110,17 @@ def test_credentials_are_sent_as_they_are(fake: FakeRegistry, given: dict[str, A
     assert fake.headers[0]["Authorization"] == header
 
 
-@pytest.mark.parametrize("key", ["password", "token"])
+@pytest.mark.parametrize("key", ["password", "bearer_token"])
 def test_secrets_come_from_files_and_are_in_no_repr(fake: FakeRegistry, key: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("verysecret\n")
     given: dict[str, Any] = {f"{key}_file": str(tmp_path / "secret"), "username": "u" * (key == "password")}
     client(fake.url, **given).subjects()
-    login = {"password": "Basic " + base64.b64encode(b"u:verysecret").decode(), "token": "Bearer verysecret"}
+    login = {
+        "password": "Basic " + base64.b64encode(b"u:verysecret").decode(),
+        "bearer_token": "Bearer verysecret",
+    }
     assert fake.headers[0]["Authorization"] == login[key]
-    settings = RegistrySettings(table="t", urls=(), password="verysecret", token="verysecret")
+    settings = RegistrySettings(table="t", urls=(), password="verysecret", bearer_token="verysecret")
     assert "verysecret" not in repr(settings)
 
 
@@ -200,7 +203,7 @@ def test_redirects_are_not_followed(fake: FakeRegistry) -> None:
 
     fake.faults = [elsewhere]
     with pytest.raises(SchemaRefused, match="status 307"):
-        client(fake.url, token="t").subjects()
+        client(fake.url, bearer_token="t").subjects()
 
 
 # ---------------------------------------------------------------- what is refused
@@ -230,9 +233,9 @@ def test_an_incompatible_schema_says_field_rule_and_remedy(fake: FakeRegistry, c
 
 def test_without_register_nothing_is_registered(fake: FakeRegistry) -> None:
     fake.add(SUBJECT, record("id").text)
-    registry = client(fake.url, register=False)
+    registry = client(fake.url, register_schemas=False)
     assert registry.id_of(SUBJECT, record("id")) == 1
-    with pytest.raises(SchemaRefused, match="register = false"):
+    with pytest.raises(SchemaRefused, match="register_schemas = false"):
         registry.id_of(SUBJECT, record("id", {"name": "a", "type": "int", "default": 0}))
     assert fake.registrations() == []
 
@@ -291,18 +294,21 @@ def test_a_registry_that_answers_is_believed_more_than_what_is_kept(
     ],
 )
 def test_urls_are_checked_before_anything_is_asked(url: str, fault: str) -> None:
-    settings = RegistrySettings(table="source.schema_registry", urls=(url,), token="t")
+    settings = RegistrySettings(table="source.schema_registry", urls=(url,), bearer_token="t")
     found = registry_problems(settings, allow_http=False)
     assert [problem.message[: len(fault)] for problem in found] == ([fault] if fault else [])
 
 
 def test_files_that_cannot_be_used_are_named() -> None:
     settings = RegistrySettings(
-        table="source.schema_registry", urls=("http://localhost",), ca_file="/nowhere", token_file="/nowhere"
+        table="source.schema_registry",
+        urls=("http://localhost",),
+        ca_file="/nowhere",
+        bearer_token_file="/nowhere",
     )
     with pytest.raises(ConfigError) as raised:
         SchemaRegistry(settings)
     assert [problem.path for problem in raised.value.problems] == [
-        "source.schema_registry.token_file",
+        "source.schema_registry.bearer_token_file",
         "source.schema_registry.ca_file",
     ]

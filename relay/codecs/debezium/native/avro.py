@@ -209,6 +209,7 @@ CODEC: Final = Codec(
     keyed_encoder=Encoder,
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
+    uses_registry=True,
     own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
     profiles={"kafka-connect": _KAFKA_CONNECT},
     profile_reasons={"kafka-connect": _REASONS},
