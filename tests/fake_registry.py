@@ -45,7 +45,7 @@ class FakeRegistry:
     def registrations(self) -> list[str]:
         return [path for method, path in self.asked if method == "POST" and path.endswith("/versions")]
 
-    def answer(self, method: str, path: str, body: Any) -> Answer:  # noqa: C901, PLR0911 - a dispatch
+    def answer(self, method: str, path: str, body: Any) -> Answer:  # noqa: PLR0911 - a dispatch
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match method, parts:
             case "GET", ["subjects"]:
@@ -70,10 +70,6 @@ class FakeRegistry:
             case "GET", ["config", subject]:
                 level = self.compatibility.get(subject)
                 return (200, {"compatibilityLevel": level}) if level else _error(404, 40408)
-            case "POST", ["compatibility", "subjects", subject, "versions", "latest"]:
-                if subject not in self.subjects:
-                    return _error(404, 40401)
-                return 200, {"is_compatible": self._is_compatible(subject, body["schema"])}
         return _error(404, 0)
 
     def _schema(self, id: int) -> Answer:

@@ -22,6 +22,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from support import remember_schemas
+
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
 from relay.codecs import BUILT_IN
 
@@ -66,6 +68,18 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "skipped.operations": "none",
                 "provide.transaction.metadata": "true",
                 "replace.null.with.default": "false",
+            },
+            "debezium-avro": {
+                "topic.prefix": "shop",
+                "decimal.handling.mode": "double",
+                "bigint.unsigned.handling.mode": "precise",
+                "time.precision.mode": "connect",
+                "field.name.adjustment.mode": "avro_unicode",
+                "skipped.operations": "none",
+                "provide.transaction.metadata": "true",
+                "ignore.default.for.nullables": "true",
+                "key.subject.name.strategy": "RecordNameStrategy",
+                "value.subject.name.strategy": "TopicRecordNameStrategy",
             },
             "flat-json": {
                 "op-values": "numbers",
@@ -112,6 +126,7 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "large-message-handle-compression": "snappy",
             },
             "debezium-json": {"profile": "kafka-connect", "zero-dates": "text"},
+            "debezium-avro": {"profile": "kafka-connect", "zero-dates": "text"},
             "flat-json": {
                 "op-column": "",
                 "deleted-column": "",
@@ -161,12 +176,16 @@ def _protocol(origin: str, variant: str) -> str | None:
         ("ticdc", "debezium"): "ticdc-debezium",
         ("mysql", "canal-json"): "canal-json",
     }
+    if variant == "debezium.avro":
+        return "debezium-avro"
     return None if "protobuf" in variant else known.get((origin, kind))
 
 
 def _source_options(job: Job) -> dict[str, str]:
     """What the producer was told, and where its claim checks lie."""
     options = {}
+    if job.path.parent.name == "debezium.avro":
+        options["field.name.adjustment.mode"] = "avro_unicode"
     if "shanghai" in job.path.parent.name and job.source != "ticdc-debezium":
         options["timezone"] = "Asia/Shanghai"
     storage = job.path.parent / "storage"
@@ -214,6 +233,7 @@ def _feed(digest: Any, produced: Iterable[ProducerRecord]) -> None:
 
 def digests_of(job: Job) -> dict[str, str]:
     """The digests of one job by route and set of options."""
+    remember_schemas(job.path.parent)
     records, source_options, found = list(_records(job)), _source_options(job), {}
     for set_name, (partitions, by_target) in OPTION_SETS.items():
         for target, options in by_target.items():

@@ -246,17 +246,15 @@ class SchemaRegistry:
                 return level if isinstance(level, str) else None
         return None
 
-    def is_compatible(self, subject: str, schema: RegisteredSchema) -> bool | None:
-        """Return whether a schema could be registered in a subject, None if there is no version of it yet.
+    def register_again(self, subject: str) -> None:
+        """Register the newest schema of a subject once more, which changes nothing.
 
-        Raises RegistryUnavailable, SchemaRefused.
+        Raises RegistryUnavailable, SchemaMissing, SchemaRefused if that is not allowed.
         """
-        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest"
-        response = self._ask("POST", path, _body_of(schema))
-        if response.status == 404:
-            return None
-        told = self._parsed(response, dict[str, Any], "a comparison of schemas")
-        return told.get("is_compatible") is not False
+        newest = self._read(f"/subjects/{quote(subject, safe='')}/versions/latest", "", is_awaited=False)
+        if newest is None:
+            raise SchemaMissing(f"{self._shown} has no subject {quoted(subject)}")
+        self._register(subject, newest)
 
     # ------------------------------------------------------------ requests
 

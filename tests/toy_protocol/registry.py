@@ -47,4 +47,9 @@ def schema_id(need: SchemaId) -> int:
     return number
 
 
+def remember(id: int, schema: RegisteredSchema) -> None:
+    """Put a schema into the memory under an id, as a producer's registry has it."""
+    assert _MEMORY.setdefault(id, schema) == schema, f"another captured schema has id {id}"
+
+
 FETCHES: dict[type[Need[Any]], Fetch] = {SchemaById: schema_by_id, SchemaId: schema_id}
