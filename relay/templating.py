@@ -12,13 +12,13 @@ could be (`Codec.parts`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import AfterDdl, Message, Payload, TracingDecoder
+from relay.codecs.codec import AfterDdl, Encode, Message, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
@@ -37,7 +37,6 @@ _PATIENCE: Final = 8
 
 Prepare = Callable[[list[Event]], list[Event]]
 Count = Callable[[list[Event], list[Lossy], int], None]
-Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Payload]]
 
 
 class Known:

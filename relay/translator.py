@@ -19,10 +19,12 @@ from relay.codecs import LargeMessageOptions, codec_named, encoder_of
 from relay.codecs.codec import (
     SIDES,
     Codec,
+    Encode,
     Joining,
     Message,
     Options,
     Payload,
+    TopicEncoder,
     TracingDecoder,
     key_rule_problem,
     keys_of,
@@ -47,6 +49,7 @@ from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.routing import (
     Group,
+    Places,
     Router,
     SeenTopics,
     Spread,
@@ -207,6 +210,7 @@ class Translator:
         chosen = self._router.key_of if self._router.chooses_keys else None
         encoder = encoder_of(route.target, route.target_options, self._answers, chosen)
         self._prepare, self._encode = encoder.prepare, encoder.encode
+        self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
         self._is_one_topic = self._router.is_one_topic
         self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
@@ -219,6 +223,7 @@ class Translator:
             engine is not None
             and marker is not None
             and self._gate is None
+            and self._for_topic is None
             and isinstance(decoder, TracingDecoder)
         ):
             line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
@@ -286,7 +291,7 @@ class Translator:
         known.uses += 1
         return [out, tombstone]
 
-    def _straight(  # noqa: C901, PLR0912 - the hot path
+    def _straight(  # noqa: C901, PLR0912, PLR0915 - the hot path
         self, record: ConsumerRecord, templates: RouteTemplates | None = None
     ) -> list[ProducerRecord]:
         """Translate a record in the straight line, and let the templates learn from it."""
@@ -294,7 +299,8 @@ class Translator:
         left_out: Sequence[Lossy] = ()
         spread: Spread | None = None
         # Functions that are attributes: Python 3.11 calls them sooner from a variable.
-        decode, prepare, moves, encode = self._decode, self._prepare, self._moves, self._encode
+        decode, prepare, moves = self._decode, self._prepare, self._moves
+        encode: Encode = self._encode
         try:
             events, catalog = decode(record, self.catalog, lossy)
             if len(events) > self._most_rows:
@@ -317,8 +323,15 @@ class Translator:
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
-            for places, group in groups:
-                for payload in encode(group, record, lossy):
+            for_topic, told = self._for_topic, lossy
+            if for_topic is not None:
+                groups = _by_topic(groups)
+            for at, (places, group) in enumerate(groups):
+                if for_topic is not None:
+                    encode = for_topic(_topic_of(places, record))
+                    # What copies for other topics lose is counted once.
+                    told = [] if at and group is groups[at - 1][1] else lossy
+                for payload in encode(group, record, told):
                     for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                         index = len(out)
                         if index:
@@ -642,6 +655,27 @@ def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem
     if found is None:
         return []
     return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
+
+
+def _topic_of(places: Places, record: ConsumerRecord) -> str:
+    """The one topic of a group's places."""
+    if type(places) is ByKey:
+        return places.topic
+    return next((topic for topic, _ in places), record.topic)
+
+
+def _by_topic(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups so that each goes to one topic; of several topics, each has the same events."""
+    found: list[Group] = []
+    for places, events in groups:
+        if type(places) is ByKey or len({topic for topic, _ in places}) < 2:
+            found.append((places, events))
+            continue
+        by_topic: dict[str, list[tuple[str, int]]] = {}
+        for place in places:
+            by_topic.setdefault(place[0], []).append(place)
+        found += [(in_topic, events) for in_topic in by_topic.values()]
+    return found
 
 
 def _are_alike(found: Sequence[Found]) -> bool:

@@ -22,6 +22,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from support import remember_schemas
+
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
 from relay.codecs import BUILT_IN
 
@@ -88,6 +90,18 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "output_primary_key_columns": "true",
                 "kafka_key_format": "array",
             },
+            "debezium-avro": {
+                "topic.prefix": "shop",
+                "decimal.handling.mode": "double",
+                "bigint.unsigned.handling.mode": "precise",
+                "time.precision.mode": "connect",
+                "field.name.adjustment.mode": "avro_unicode",
+                "skipped.operations": "none",
+                "provide.transaction.metadata": "true",
+                "ignore.default.for.nullables": "true",
+                "key.subject.name.strategy": "RecordNameStrategy",
+                "value.subject.name.strategy": "TopicRecordNameStrategy",
+            },
             "flat-json": {
                 "op-values": "numbers",
                 "deleted-values": "booleans",
@@ -140,6 +154,15 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "output_commit_info": "false",
                 "output_nulls": "false",
                 "output_null_zerodates": "true",
+            },
+            "debezium-avro": {
+                "time.precision.mode": "microseconds",
+                "bit": "number",
+                "time": "text",
+                "enum-schema": "string",
+                "schema-columns": "optional",
+                "key-change-headers": "false",
+                "zero-dates": "text",
             },
             "flat-json": {
                 "op-column": "",
@@ -202,12 +225,16 @@ def _protocol(origin: str, variant: str) -> str | None:
         ("mysql", "canal-json"): "canal-json",
         ("mysql", "maxwell"): "maxwell-json",
     }
+    if variant == "debezium.avro":
+        return "debezium-avro"
     return "canal-protobuf" if "protobuf" in variant else known.get((origin, kind))
 
 
 def _source_options(job: Job) -> dict[str, str]:
     """What the producer was told, and where its claim checks lie."""
     options = {}
+    if job.path.parent.name == "debezium.avro":
+        options["field.name.adjustment.mode"] = "avro_unicode"
     if "shanghai" in job.path.parent.name and job.source != "ticdc-debezium":
         options["timezone"] = "Asia/Shanghai"
     if job.path.parent.name == "maxwell.alt" and job.source == "maxwell-json":
@@ -261,6 +288,7 @@ def _feed(digest: Any, produced: Iterable[ProducerRecord]) -> None:
 
 def digests_of(job: Job) -> dict[str, str]:
     """The digests of one job by route and set of options."""
+    remember_schemas(job.path.parent)
     records, source_options, found = list(_records(job)), _source_options(job), {}
     for set_name, (partitions, by_target) in OPTION_SETS.items():
         for target, options in by_target.items():

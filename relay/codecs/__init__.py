@@ -12,6 +12,7 @@ from typing import Final
 from relay.codecs.canal import canal_json, canal_protobuf, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import SIDES, Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
+from relay.codecs.debezium.native import avro as debezium_avro
 from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
 from relay.codecs.maxwell import codec as maxwell_json
@@ -34,6 +35,7 @@ BUILT_IN: Final = {
         ticdc_open_protocol.CODEC,
         ticdc_debezium.CODEC,
         debezium_json.CODEC,
+        debezium_avro.CODEC,
         simple_json.CODEC,
         simple_avro.CODEC,
         flat_json.CODEC,

@@ -85,6 +85,22 @@ class Encoder(Protocol):
         ...
 
 
+#: Encodes events for one topic, as `Encoder.encode` does.
+Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Payload]]
+
+
+@runtime_checkable
+class TopicEncoder(Encoder, Protocol):
+    """An encoder whose messages depend on their topic, by which a registry names their schemas.
+
+    `encode` writes for the topic of the source record.
+    """
+
+    def for_topic(self, topic: str) -> Encode:
+        """Return how events are encoded for a topic."""
+        ...
+
+
 class AfterDdl(NamedTuple):
     """Where the newest DDL of a table stands, of rows that no commit ts orders: those in its partition must
     have a higher offset. `is_alone`: others do not follow it surely.
@@ -289,9 +305,9 @@ class Codec(msgspec.Struct, frozen=True):
     messages of neighbouring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
     inherit them. `keyed_encoder`: makes an encoder that writes keys of chosen columns as its own are; None
-    for a codec whose keys the option `key` shapes, or nothing does. `profiles`: named sets of the target's
-    options, as texts, for known readers; `profile_reasons`: why a profile sets an option, where its own
-    description does not tell.
+    for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its messages name
+    schemas of a registry. `profiles`: named sets of the target's options, as texts, for known readers;
+    `profile_reasons`: why a profile sets an option, where its own description does not tell.
     """
 
     name: str
@@ -314,6 +330,7 @@ class Codec(msgspec.Struct, frozen=True):
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()
     keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None
+    uses_registry: bool = False
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 

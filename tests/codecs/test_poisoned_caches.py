@@ -168,7 +168,8 @@ def test_a_row_is_read_alike_however_often(source: str, target: str) -> None:
 
 
 def test_every_protocol_is_here() -> None:
-    readable = {name for name, codec in PROTOCOLS.items() if codec.is_readable}
+    # Rows of Avro are those of JSON inside.
+    readable = {name for name, codec in PROTOCOLS.items() if codec.is_readable and not codec.uses_registry}
     assert set(ROWS) >= readable - {"toy-lines"}
 
 
