@@ -37,6 +37,8 @@ DEFAULTS = {
     "ckafka-json": Op.UPDATE,
     "ticdc-debezium": Op.UPDATE,
     "debezium-json": Op.INSERT,
+    "canal-protobuf": Op.INSERT,
+    "maxwell-json": Op.UPDATE,
 }
 
 
