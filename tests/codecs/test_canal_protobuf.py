@@ -14,6 +14,7 @@ from relay import (
     DecodeError,
     Heartbeat,
     LimitExceeded,
+    Lossy,
     Malformed,
     Op,
     RowChange,
@@ -217,7 +218,7 @@ def rows(row: bytes) -> list[Any]:
         assert isinstance(part, bytes)
         parts = dict(fields(part))
         if parts[2] == 3:
-            parts[8] = float(parts.get(8, b"0"))  # type: ignore[assignment, arg-type]
+            parts[8] = float(parts.get(8, b"0"))  # type: ignore[assignment]
         parts.pop(10)
         found.append((image_number, parts))
     return found
@@ -229,7 +230,7 @@ def test_marks_have_entries_of_their_own_or_none() -> None:
     assert len(translated_records(kept, [record(given)])) == 3
     left_out = Translator(PROTOBUF, PROTOBUF, {}, {"canal.instance.filter.transaction.entry": "true"})
     assert len(translated_records(left_out, [record(given)])) == 1
-    assert left_out.lossy["transaction-mark"] == 2
+    assert left_out.lossy[Lossy.TRANSACTION_MARK] == 2
 
 
 def test_maxwell_gets_the_transactions_of_packets() -> None:

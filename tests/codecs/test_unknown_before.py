@@ -40,6 +40,8 @@ DEFAULTS = {
     "ticdc-simple-json": Op.INSERT,
     "ticdc-simple-avro": Op.INSERT,
     "debezium-avro": Op.INSERT,
+    "canal-protobuf": Op.INSERT,
+    "maxwell-json": Op.UPDATE,
 }
 
 
