@@ -16,6 +16,7 @@ from relay.codecs.debezium.native import avro as debezium_avro
 from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
+from relay.codecs.ticdc_avro import codec as ticdc_avro
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.codecs.wire.shaped import encoder_of
 from relay.errors import ConfigError, Problem
@@ -34,6 +35,7 @@ BUILT_IN: Final = {
         debezium_json.CODEC,
         debezium_avro.CODEC,
         flat_json.CODEC,
+        ticdc_avro.CODEC,
     )
 }
 #: All of them, also those of other packages, which are loaded when somebody asks: they import this package.
