@@ -174,6 +174,7 @@ def _protocol(origin: str, variant: str) -> str | None:
         ("ticdc", "canal-json"): "ticdc-canal-json",
         ("ticdc", "open-protocol"): "ticdc-open-protocol",
         ("ticdc", "debezium"): "ticdc-debezium",
+        ("ticdc", "avro"): "ticdc-avro",
         ("mysql", "canal-json"): "canal-json",
     }
     if variant == "debezium.avro":
