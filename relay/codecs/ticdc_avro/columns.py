@@ -412,10 +412,9 @@ _MOST_SHIFT: Final = 200
 
 def _bit_bytes(length: int, value: int) -> bytes:
     """The bits, in as many bytes as the column has. Raises ValueError for a number that has more."""
-    try:
-        return value.to_bytes((length + 7) // 8, "big")
-    except OverflowError:
-        raise ValueError("more bits than the column has") from None
+    if not 0 <= value < 1 << length:
+        raise ValueError("more bits than the column has")
+    return value.to_bytes((length + 7) // 8, "big")
 
 
 def _int32(value: int) -> int:

@@ -52,6 +52,8 @@ from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.INSERT}
+#: How a value with a schema begins.
+_FRAMES: Final = {b"\0", b"\1"}
 _NS_PER_MS: Final = 1_000_000
 _TSO_BITS: Final = (1 << 64) - 1
 
@@ -118,7 +120,8 @@ class Decoder:
         try:
             found = self._part(record, "value")
         except Malformed as error:
-            raise lookalikes.refusal(NAME, record.value) or error from None
+            is_framed = (record.value or b"")[:1] in _FRAMES
+            raise (None if is_framed else lookalikes.refusal(NAME, record.value)) or error from None
         if found is None:
             raise Malformed(NAME, "value", "no value")
         key, has_key = self._key(record)
