@@ -81,6 +81,17 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "key.subject.name.strategy": "RecordNameStrategy",
                 "value.subject.name.strategy": "TopicRecordNameStrategy",
             },
+            "ticdc-avro": {
+                "enable-tidb-extension": "true",
+                "avro-enable-watermark": "true",
+                "avro-include-before-value": "true",
+                "avro-decimal-handling-mode": "string",
+                "avro-bigint-unsigned-handling-mode": "string",
+                "integrity-check-level": "correctness",
+                "output-raw-change-event": "true",
+                "keyspace": "elsewhere",
+                "timezone": "Asia/Shanghai",
+            },
             "flat-json": {
                 "op-values": "numbers",
                 "deleted-values": "booleans",
@@ -127,6 +138,7 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
             },
             "debezium-json": {"profile": "kafka-connect", "zero-dates": "text"},
             "debezium-avro": {"profile": "kafka-connect", "zero-dates": "text"},
+            "ticdc-avro": {"enable-tidb-extension": "true"},
             "flat-json": {
                 "op-column": "",
                 "deleted-column": "",
