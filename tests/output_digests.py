@@ -137,7 +137,15 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "large-message-handle-compression": "snappy",
             },
             "debezium-json": {"profile": "kafka-connect", "zero-dates": "text"},
-            "debezium-avro": {"profile": "kafka-connect", "zero-dates": "text"},
+            "debezium-avro": {
+                "time.precision.mode": "microseconds",
+                "bit": "number",
+                "time": "text",
+                "enum-schema": "string",
+                "schema-columns": "optional",
+                "key-change-headers": "false",
+                "zero-dates": "text",
+            },
             "ticdc-avro": {"enable-tidb-extension": "true"},
             "flat-json": {
                 "op-column": "",

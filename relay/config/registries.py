@@ -10,6 +10,7 @@ from pydantic import SecretStr, ValidationError
 from relay.codecs import codec_named
 from relay.config.config import Config
 from relay.config.tables import SchemaRegistry as Table
+from relay.config.tables import TargetSchemaRegistry
 from relay.config.variables import BETWEEN, PREFIX
 from relay.errors import ConfigError, Problem
 from relay.registry import RETRIES, RegistrySettings, SchemaRegistry, registry_problems
@@ -78,8 +79,9 @@ def registry_at(url: str, side: str, key_path: str, environment: Mapping[str, st
         for name, value in environment.items()
         if name.startswith(start)
     }
+    kind = TargetSchemaRegistry if side == "target" else Table
     try:
-        table = Table.model_validate({**given, "urls": [url]})
+        table = kind.model_validate({**given, "urls": [url]})
     except ValidationError as error:
         problems = [
             Problem(start + "__".join(map(str, each["loc"])).upper(), each["msg"])

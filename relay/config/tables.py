@@ -199,7 +199,6 @@ class SchemaRegistry(_ConfigTable):
     ca_file: FilePath = ""
     certificate_file: FilePath = ""
     key_file: FilePath = ""
-    register_schemas: bool = True
     timeout_seconds: Seconds = 10.0
     cache: FilePath = ""
 
@@ -217,6 +216,12 @@ class SchemaRegistry(_ConfigTable):
         if bool(self.certificate_file) != bool(self.key_file):
             raise ValueError("certificate_file and key_file are given together")
         return self
+
+
+class TargetSchemaRegistry(SchemaRegistry):
+    """The same of the messages that are written. `register_schemas`: whether it may get new schemas."""
+
+    register_schemas: bool = True
 
 
 class Source(_ConfigTable):
@@ -310,7 +315,7 @@ class Target(_ConfigTable):
     create_replication_factor: int = Field(default=-1, ge=-1, le=32_767)
     create_settings: TopicSettings = {}
     security: Security = Security()
-    schema_registry: SchemaRegistry = SchemaRegistry()
+    schema_registry: TargetSchemaRegistry = TargetSchemaRegistry()
 
 
 class Delivery(_ConfigTable):

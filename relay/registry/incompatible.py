@@ -43,8 +43,8 @@ def _advice(found: list[str], rule: str | None) -> str:
     if rule and rule.startswith("BACKWARD") and found and all(_ADDED in each for each in found):
         return f"Either give the column a default, let it be NULL, or {allowed}"
     if len(found) > 1 and any(_RENAMED in each for each in found):
-        strategy = "value.subject.name.strategy=TopicRecordNameStrategy"
-        return f"Several tables in one topic need {strategy}; else {allowed}"
+        strategies = "key.subject.name.strategy and value.subject.name.strategy"
+        return f"Several tables in one topic need {strategies} = TopicRecordNameStrategy; else {allowed}"
     return allowed[0].upper() + allowed[1:]
 
 

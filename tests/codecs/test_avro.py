@@ -149,7 +149,7 @@ def test_schemas_of_elsewhere_are_part_of_one() -> None:
         b"\x02\x04\x00\x00",  # branch 2 of two
         b"\x02\x01\x00\x00",  # branch -1
         b"\x02\x03\x00\x00",
-        b"\x02\x7f\x00\x00",
+        b"\x02\x07\x00\x00",
         b"\x02\x00\x00\x00\x00",  # one byte too many
         b"\xff" * 40,
     ],

@@ -147,9 +147,10 @@ class AvroSchema:
         return self._fastavro.parse_schema(document)
 
 
-#: fastavro counts a negative branch of a union from its end. There it finds types without a value.
+#: fastavro counts a negative branch of a union from its end. There it finds types without a value: as many as
+#: cost next to nothing, of which one changed bit of a message is one.
 _NO_BRANCH: Final = "relay.NoBranch"
-_NO_BRANCHES: Final = 64
+_NO_BRANCHES: Final = 4
 _NO_BRANCH_BYTES: Final = (1 << 31) - 1
 
 
@@ -179,7 +180,7 @@ def _plain(type_: AvroType, defined: set[str], *, is_read: bool) -> Any:  # noqa
             if _NO_BRANCH not in defined:
                 defined.add(_NO_BRANCH)
                 branches.append({"type": "fixed", "name": _NO_BRANCH, "size": _NO_BRANCH_BYTES})
-            branches += [_NO_BRANCH] * _NO_BRANCHES
+            branches += [_NO_BRANCH] * (_NO_BRANCHES + len(type_.branches) - len(branches))
         return branches
     return kind
 

@@ -22,7 +22,6 @@ from relay.codecs.debezium.connect_reading import ConnectReader
 from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import writing as json_writing
-from relay.codecs.debezium.native.codec import PROFILES, REASONS
 from relay.codecs.debezium.native.options import AVRO_NAME, DebeziumAvroOptions
 from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY
@@ -188,14 +187,6 @@ class Encoder:
         return self._writers.keep(block, found, _FACTOR * len(block) + _PLAN_BYTES)
 
 
-_KAFKA_CONNECT: Final = {
-    name: value for name, value in PROFILES["kafka-connect"].items() if name != "replace.null.with.default"
-} | {"ignore.default.for.nullables": "true"}
-_REASONS: Final = {
-    name: reason for name, reason in REASONS["kafka-connect"].items() if name != "replace.null.with.default"
-} | {"ignore.default.for.nullables": REASONS["kafka-connect"]["replace.null.with.default"]}
-
-
 CODEC: Final = Codec(
     name=NAME,
     title="Debezium Avro of its own MySQL and MariaDB connectors, with a schema registry",
@@ -211,6 +202,4 @@ CODEC: Final = Codec(
     keys=Keys.ROW,
     uses_registry=True,
     own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
-    profiles={"kafka-connect": _KAFKA_CONNECT},
-    profile_reasons={"kafka-connect": _REASONS},
 )

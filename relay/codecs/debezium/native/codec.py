@@ -59,7 +59,7 @@ PROFILES: Final = {
 }
 
 #: As Flink 2.3, Connect 4.3 and Debezium's JDBC sink 3.4 behave.
-REASONS: Final = {
+_REASONS: Final = {
     "flink": {
         "schemas.enable": "read with schema-include=false, which is Flink's default",
         "tombstones.on.delete": "Flink skips records without value",
@@ -108,5 +108,5 @@ CODEC: Final = Codec(
     marker=Marker("value", b'"table":', b',"server_id":'),
     own_headers=frozenset({NEW_KEY, OLD_KEY}),
     profiles=PROFILES,
-    profile_reasons=REASONS,
+    profile_reasons=_REASONS,
 )
