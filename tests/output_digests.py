@@ -81,6 +81,15 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "key.subject.name.strategy": "RecordNameStrategy",
                 "value.subject.name.strategy": "TopicRecordNameStrategy",
             },
+            "ticdc-debezium-avro": {
+                "enable-tidb-extension": "true",
+                "avro-enable-watermark": "true",
+                "avro-decimal-handling-mode": "string",
+                "avro-bigint-unsigned-handling-mode": "string",
+                "output-raw-change-event": "true",
+                "replace.null.with.default": "false",
+                "cluster-id": "elsewhere",
+            },
             "ticdc-avro": {
                 "enable-tidb-extension": "true",
                 "avro-enable-watermark": "true",
@@ -147,6 +156,7 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "zero-dates": "text",
             },
             "ticdc-avro": {"enable-tidb-extension": "true"},
+            "ticdc-debezium-avro": {"output-old-value": "false"},
             "flat-json": {
                 "op-column": "",
                 "deleted-column": "",
@@ -195,6 +205,7 @@ def _protocol(origin: str, variant: str) -> str | None:
         ("ticdc", "open-protocol"): "ticdc-open-protocol",
         ("ticdc", "debezium"): "ticdc-debezium",
         ("ticdc", "avro"): "ticdc-avro",
+        ("ticdc", "debezium-avro"): "ticdc-debezium-avro",
         ("mysql", "canal-json"): "canal-json",
     }
     if variant == "debezium.avro":

@@ -22,6 +22,7 @@ _PRODUCERS = {
     "ticdc/avro": "ticdc-avro",
     "ticdc/canal-json": TICDC,
     "ticdc/open-protocol": OPEN,
+    "ticdc/debezium-avro": "ticdc-debezium-avro",
     "ticdc/debezium": "ticdc-debezium",
     "mysql/canal-json": CANAL,
     "mysql/debezium.avro": "debezium-avro",

@@ -12,6 +12,7 @@ from typing import Final
 from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import SIDES, Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
+from relay.codecs.debezium import ticdc_avro as ticdc_debezium_avro
 from relay.codecs.debezium.native import avro as debezium_avro
 from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
@@ -36,6 +37,7 @@ BUILT_IN: Final = {
         debezium_avro.CODEC,
         flat_json.CODEC,
         ticdc_avro.CODEC,
+        ticdc_debezium_avro.CODEC,
     )
 }
 #: All of them, also those of other packages, which are loaded when somebody asks: they import this package.

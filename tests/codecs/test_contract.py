@@ -65,6 +65,7 @@ from relay.codecs.losses import (
     Keys,
 )
 from relay.model import Cell, Column, ColumnType, Row
+from relay.mysql.types import FRACTIONAL
 from relay.needs import Answers
 
 Found = TypeVar("Found")
@@ -344,10 +345,14 @@ def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
     """
     left_out = set() if wire.carries.every_time else {"time", "datetime"}
     is_compact = wire.codec.name in DEBEZIUM
+    # Times that are counted, of which no definition tells the digits.
+    has_open_digits = wire.codec.name == "ticdc-debezium-avro" and not wire.carries.ddl
 
     def said(column: Column, cell: Cell) -> object:
         if column.type.base in left_out:
             return None
+        if has_open_digits and column.type.base in FRACTIONAL and "." in str(cell):
+            return str(cell).rstrip("0").rstrip(".")
         is_document = is_compact and column.type.base == "json" and isinstance(cell, str)
         return json.loads(str(cell)) if is_document else cell
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from codecs_ticdc_avro import parts
 from fake_registry import MemoryRegistry
 from support import DATA, captured, captured_files
 from toy_protocol.registry import schema_by_id
 
 from relay import ConsumerRecord, Lossy, Op, ProducerRecord, Resolver, RowChange, SchemaChange, Translator
-from relay.codecs.wire.avro import frame_of
 from relay.needs import SchemaById
 
 AVRO = "ticdc-avro"
@@ -47,7 +47,7 @@ class Wire:
     def parts(self, record: ProducerRecord) -> list[Any]:
         """Key and value of a record, each with its schema's text instead of the id."""
         as_read = ConsumerRecord(record.topic, 0, 0, 0, record.key, record.value)
-        return parts(as_read, lambda id: self.registry.schema(id).text)
+        return parts(AVRO, as_read, lambda id: self.registry.schema(id).text)
 
     def subjects(self) -> dict[str, list[str]]:
         """The schemas that were registered, by subject."""
@@ -55,21 +55,9 @@ class Wire:
         return {subject: [fake.texts[id] for id in ids] for subject, ids in fake.subjects.items()}
 
 
-def parts(record: ConsumerRecord, text_of: Any) -> list[Any]:
-    found: list[Any] = []
-    for part, data in (("key", record.key), ("value", record.value)):
-        if data is None or data[:1] != b"\0":
-            found.append(data)
-            continue
-        frame = frame_of(AVRO, record, part)  # type: ignore[arg-type]
-        assert frame is not None
-        found.append((text_of(frame.id), frame.body))
-    return found
-
-
 def given(record: ConsumerRecord) -> list[Any]:
     """Key and value of a captured record, each with its schema's text."""
-    return parts(record, lambda id: schema_by_id(SchemaById("source", id)).text)
+    return parts(AVRO, record, lambda id: schema_by_id(SchemaById("source", id)).text)
 
 
 def settings_of(file: str) -> dict[str, str]:

@@ -303,7 +303,7 @@ def test_values_beyond_their_columns_are_refused(column: str, value: str) -> Non
 @CASES.covers("29")
 def test_a_float_has_its_shortest_digits() -> None:
     assert only(typed("FLOAT", "float"), 0.1) == 0.1
-    wire, written = wrote({"v": "float"}, {"v": "0.1"})
+    _, written = wrote({"v": "float"}, {"v": "0.1"})
     assert written.value[-4:] == bytes.fromhex("cdcccc3d")
 
 

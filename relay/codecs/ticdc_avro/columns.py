@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.avro_types import AvroField, AvroType
+from relay.codecs.wire.avro_decimals import decimal_bytes, read_decimal
 from relay.codecs.wire.base64_text import base64_text, try_base64
 from relay.codecs.wire.rows import Read, Write
 from relay.codecs.wire.tidb_defaults import NOW, sequence_default, stored_default
@@ -71,9 +72,6 @@ _TYPES: Final = {
     ("YEAR", "int"): ColumnType("year"),
     ("TiDBVECTORFloat32", "string"): ColumnType("vector"),
 }
-_DIGITS: Final = (10, 0)
-#: A DECIMAL has 65 digits at most.
-_MOST_DECIMAL_BYTES: Final = 28
 _MOST_BIT_BYTES: Final = 8
 
 
@@ -283,20 +281,12 @@ def read_of(column_type: ColumnType, avro: AvroType, zone: tzinfo) -> Read | Non
     if base == "decimal":
         if avro.kind == "string":
             return numbers.read_decimal
-        return functools.partial(_read_decimal, _precision(avro)[1])
+        return functools.partial(read_decimal, _precision(avro)[1])
     if base == "bigint" and column_type.unsigned:
         return _read_digits if avro.kind == "string" else _read_wrapped
     if base == "timestamp":
         return temporal.read_datetime if zone is UTC else functools.partial(temporal.read_timestamp, zone)
     return label_reader(column_type) if base in {"enum", "set"} else _READS.get(base)
-
-
-def _read_decimal(scale: int, data: bytes) -> Decimal:
-    """A DECIMAL: its digits as a number of so many bytes. Raises ValueError."""
-    if not 0 < len(data) <= _MOST_DECIMAL_BYTES:
-        raise ValueError("not a decimal number")
-    number = int.from_bytes(data, "big", signed=True)
-    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
 def _read_wrapped(number: int) -> int:
@@ -373,7 +363,7 @@ def _write_of(
 ) -> Write:
     base = column_type.base
     if base == "decimal" and kind == "bytes":
-        return functools.partial(_decimal_bytes, column_type.length or 0, column_type.scale or 0)
+        return functools.partial(decimal_bytes, column_type.length or 0, column_type.scale or 0)
     if base in {"enum", "set"}:
         return label_writer(column_type, unlabelled)
     if base == "bit":
@@ -383,31 +373,6 @@ def _write_of(
     if base == "bigint" and column_type.unsigned:
         return _digits if kind == "string" else _wrapped
     return _WRITES[kind]
-
-
-def _decimal_bytes(precision: int, scale: int, value: Decimal) -> bytes:
-    """The digits of a DECIMAL as a number of so few bytes as hold it. Raises ValueError for one that has more
-    digits than its column.
-    """
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise ValueError("not a finite number")  # noqa: TRY004 - NaN is no other type
-    number: int = int("".join(map(str, digits)))
-    shift = exponent + scale
-    if shift < 0:
-        number, rest = divmod(number, 10 ** min(-shift, _MOST_SHIFT))
-        if rest:
-            raise ValueError("more digits than the column has")
-    else:
-        number *= 10 ** min(shift, _MOST_SHIFT)
-    if len(str(number)) > precision and number:
-        raise ValueError("more digits than the column has")
-    number = -number if sign else number
-    length = (~number if number < 0 else number).bit_length() // 8 + 1
-    return number.to_bytes(length, "big", signed=True)
-
-
-_MOST_SHIFT: Final = 200
 
 
 def _bit_bytes(length: int, value: int) -> bytes:
