@@ -19,8 +19,10 @@ DATA = Path(__file__).parent / "data"
 #: All captured files, for `captured`, and how those of a protocol begin.
 CAPTURED = sorted(path.relative_to(DATA).as_posix().removesuffix(".jsonl") for path in DATA.rglob("*.jsonl"))
 _PRODUCERS = {
+    "ticdc/avro": "ticdc-avro",
     "ticdc/canal-json": TICDC,
     "ticdc/open-protocol": OPEN,
+    "ticdc/debezium-avro": "ticdc-debezium-avro",
     "ticdc/debezium": "ticdc-debezium",
     "ticdc/simple.json": "ticdc-simple-json",
     "ticdc/simple.avro": "ticdc-simple-avro",

@@ -12,12 +12,14 @@ from typing import Final
 from relay.codecs.canal import canal_json, canal_protobuf, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import SIDES, Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
+from relay.codecs.debezium import ticdc_avro as ticdc_debezium_avro
 from relay.codecs.debezium.native import avro as debezium_avro
 from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
 from relay.codecs.maxwell import codec as maxwell_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
 from relay.codecs.simple import simple_avro, simple_json
+from relay.codecs.ticdc_avro import codec as ticdc_avro
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.codecs.wire.shaped import encoder_of
 from relay.errors import ConfigError, Problem
@@ -38,8 +40,10 @@ BUILT_IN: Final = {
         debezium_avro.CODEC,
         simple_json.CODEC,
         simple_avro.CODEC,
-        flat_json.CODEC,
+        ticdc_avro.CODEC,
+        ticdc_debezium_avro.CODEC,
         maxwell_json.CODEC,
+        flat_json.CODEC,
     )
 }
 #: All of them, also those of other packages, which are loaded when somebody asks: they import this package.

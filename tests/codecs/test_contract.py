@@ -65,6 +65,7 @@ from relay.codecs.losses import (
     Keys,
 )
 from relay.model import Cell, Column, ColumnType, Row
+from relay.mysql.types import FRACTIONAL
 from relay.needs import Answers
 
 Found = TypeVar("Found")
@@ -322,7 +323,7 @@ def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: s
             assert isinstance(change, SchemaChange)
             assert told(change) == told(case.created)
         try:
-            changes, _ = wire.sent(*case.changes)
+            changes, lossy = wire.sent(*case.changes)
         except EncodeError:
             assert not wire.has_names  # two columns would have the same one
             continue
@@ -331,12 +332,16 @@ def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: s
         for change, expected in zip(changes, projected, strict=True):
             assert isinstance(change, RowChange)
             images = [sayable(one, wire) for one in (change, expected)]
+            is_key = change.op is Op.DELETE and not (carries.delete_image or carries.ddl)
+            if is_key:  # nothing tells of the other columns
+                images[1] = [row and [cell for cell in row if cell is not ABSENT] for row in images[1]]
             assert images[0] == images[1]
             if change.op is not expected.op:  # what an UPDATE without its old row looks like
                 assert (change.op, expected.op, carries.before) == (Op.INSERT, Op.UPDATE, Before.NONE)
-            assert described(change.schema, wire) == described(expected.schema, wire)
-            for name in ("event_time_ns", "commit_ts"):
-                assert getattr(change.source, name) == getattr(expected.source, name)
+            assert is_key or described(change.schema, wire) == described(expected.schema, wire)
+            for name, what in (("event_time_ns", Lossy.EVENT_TIME), ("commit_ts", Lossy.COMMIT_TS)):
+                is_kept = getattr(change.source, name) == getattr(expected.source, name)
+                assert is_kept or what in lossy
 
 
 def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
@@ -345,10 +350,14 @@ def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
     """
     left_out = set() if wire.carries.every_time else {"time", "datetime"}
     is_compact = wire.codec.name in DEBEZIUM
+    # Times that are counted, of which no definition tells the digits.
+    has_open_digits = wire.codec.name == "ticdc-debezium-avro" and not wire.carries.ddl
 
     def said(column: Column, cell: Cell) -> object:
         if column.type.base in left_out:
             return None
+        if has_open_digits and column.type.base in FRACTIONAL and "." in str(cell):
+            return str(cell).rstrip("0").rstrip(".")
         is_document = is_compact and column.type.base == "json" and isinstance(cell, str)
         return json.loads(str(cell)) if is_document else cell
 

@@ -83,7 +83,7 @@ class _Writing:
             raise ValueError(f"has the type {kind}")
         avro = _TYPES[kind]
         described = _described({"type": avro}, node)
-        return avro if len(described) == 1 else described, _CONVERTS[avro], avro
+        return avro if len(described) == 1 else described, CONVERTS[avro], avro
 
     def _record(self, node: Json, namespace: str) -> tuple[Any, Convert, str]:
         full = node.get("name") or _NAMELESS
@@ -209,7 +209,8 @@ def _string(value: str) -> str:
     return value
 
 
-_CONVERTS: Final[dict[str, Convert]] = {
+#: How values of Avro's primitive types are made of JSON.
+CONVERTS: Final[dict[str, Convert]] = {
     "boolean": _boolean,
     "int": _int,
     "long": _long,

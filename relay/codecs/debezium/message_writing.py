@@ -18,6 +18,7 @@ from relay.codecs.codec import Payload
 from relay.codecs.debezium.ddl_events import CHANGE_KEY, change_schema
 from relay.codecs.debezium.defaults import null_default
 from relay.codecs.debezium.schema import (
+    AvroForms,
     Json,
     column_schema,
     column_schemas,
@@ -78,13 +79,14 @@ class _RowMessage(msgspec.Struct, gc=False):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The options of the encoder that change its bytes, under plain names."""
+    """The options of the encoder that change its bytes, under plain names. `avro`: they become Avro."""
 
     cluster: str
     has_schema: bool
     extension: bool
     has_before: bool
     replaces_nulls: bool
+    avro: AvroForms | None = None
 
 
 class RowPlan(msgspec.Struct, frozen=True, eq=False):
@@ -118,8 +120,8 @@ class Messages(Target[RowPlan]):
     has_structs = True
 
     def __init__(self, settings: Settings, pool: CachePool) -> None:
-        self._settings, self._values = settings, ValueWriter()
-        self._defaults = ValueWriter()  # what a default loses, no row loses
+        self._settings, self._values = settings, ValueWriter(settings.avro)
+        self._defaults = ValueWriter(settings.avro)  # what a default loses, no row loses
         #: Ends of messages with `start_ts`, or without some columns.
         self._ends: ByteCache[object, bytes] = pool.cache()
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
@@ -145,7 +147,13 @@ class Messages(Target[RowPlan]):
         key_end = end = b""
         if settings.has_schema:
             entries = [
-                column_schema(one, extension=settings.extension, optional=one.nullable is True) for one in key
+                column_schema(
+                    one,
+                    extension=settings.extension,
+                    optional=one.nullable is True,
+                    avro=settings.avro,
+                )
+                for one in key
             ]
             key_end = b',"schema":' + printed(key_schema(self._name(schema.id), entries))
             end = self._block(schema, self._entries(schema.columns), self._source) + b"}"
@@ -250,7 +258,13 @@ class Messages(Target[RowPlan]):
     def _entries(self, columns: Sequence[Column], relaxed: Iterable[str] = ()) -> list[Json]:
         settings = self._settings
         keeps_null = not settings.replaces_nulls
-        return column_schemas(columns, extension=settings.extension, relaxed=relaxed, keeps_null=keeps_null)
+        return column_schemas(
+            columns,
+            extension=settings.extension,
+            relaxed=relaxed,
+            keeps_null=keeps_null,
+            avro=settings.avro,
+        )
 
     def _block(self, schema: TableSchema, entries: list[Json], source: Json) -> bytes:
         return b',"schema":' + printed(value_schema(self._name(schema.id), entries, source))

@@ -18,7 +18,7 @@ import msgspec
 from relay.codecs.debezium.defaults import schema_default
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.model import Column, ColumnType, Generated
-from relay.mysql.types import FLOATS, INTEGERS, MAX_MEMBERS
+from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS
 
 BITS, ENUM, SET, JSON = (
     "io.debezium.data.Bits",
@@ -33,6 +33,7 @@ MILLIS, MICROS, ZONED = (
     "io.debezium.time.ZonedTimestamp",
 )
 VECTOR: Final = "io.debezium.data.TiDBVectorFloat32"
+DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 
 Json = dict[str, Any]
 
@@ -70,6 +71,28 @@ def ticdc_field(column_type: ColumnType) -> Field:
         return _PLAIN["double"]
     found = _UNSIGNED.get(base) if column_type.unsigned else None
     return found or _PLAIN.get(base, _STRING)
+
+
+class AvroForms(msgspec.Struct, frozen=True):
+    """How TiCDC's Avro has numbers that JSON and its readers hold with difficulty: as text, or exactly."""
+
+    has_decimal_text: bool = False
+    has_bigint_text: bool = False
+
+
+def avro_field(column_type: ColumnType, forms: AvroForms) -> Field:
+    """A column's Connect type in TiCDC's dialect of Avro; DECIMAL without its digits is text."""
+    base = column_type.base
+    if base == "decimal":
+        if forms.has_decimal_text or column_type.length is None:
+            return _STRING
+        digits = ("precision", str(column_type.length)), ("scale", str(column_type.scale or 0))
+        return Field("bytes", DECIMAL, digits)
+    if base == "bigint" and column_type.unsigned and forms.has_bigint_text:
+        return _STRING
+    if base in BINARIES or base in GEOMETRIES:
+        return Field("bytes")
+    return ticdc_field(column_type)
 
 
 def _members_field(base: str, members: tuple[str, ...] | None) -> Field:
@@ -141,29 +164,43 @@ def _sanitised(name: str) -> str:
 # ---------------------------------------------------------------- blocks, written
 
 
-def column_schema(column: Column, *, extension: bool, optional: bool, keeps_null: bool = False) -> Json:
+def column_schema(
+    column: Column,
+    *,
+    extension: bool,
+    optional: bool,
+    keeps_null: bool = False,
+    avro: AvroForms | None = None,
+) -> Json:
     """A column's entry in a block of TiCDC, in its order of members.
 
     `keeps_null`: an optional column has no `default`, which Kafka Connect's JsonConverter takes for NULL.
+    `avro`: the block is for Avro, where no column has one.
     """
-    field = ticdc_field(column.type)
+    field = ticdc_field(column.type) if avro is None else avro_field(column.type, avro)
     entry: Json = {"tidb_type": tidb_type(column.type)} if extension else {}
     entry |= {"type": field.type, "optional": optional}
     if field.name is not None:
         entry["name"] = field.name
-        if field.name != VECTOR:
+        if field.name not in {VECTOR, DECIMAL}:
             entry["version"] = 1
     if field.parameters:
         entry["parameters"] = dict(field.parameters)
     entry["field"] = column.name
-    default = None if keeps_null and optional else schema_default(column)
+    has_none = avro is not None or (keeps_null and optional)
+    default = None if has_none else schema_default(column)
     if default is not None:
         entry["default"] = default
     return entry
 
 
 def column_schemas(
-    columns: Sequence[Column], *, extension: bool, relaxed: Iterable[str] = (), keeps_null: bool = False
+    columns: Sequence[Column],
+    *,
+    extension: bool,
+    relaxed: Iterable[str] = (),
+    keeps_null: bool = False,
+    avro: AvroForms | None = None,
 ) -> list[Json]:
     """Return the columns of `before` and `after`, each once.
 
@@ -177,7 +214,9 @@ def column_schemas(
         return column.nullable is not False or is_virtual or column.name in may_be_absent
 
     return [
-        column_schema(column, extension=extension, optional=is_optional(column), keeps_null=keeps_null)
+        column_schema(
+            column, extension=extension, optional=is_optional(column), keeps_null=keeps_null, avro=avro
+        )
         for column in columns
     ]
 
@@ -321,6 +360,10 @@ def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
 
 def agrees(column: Column, declared: DeclaredColumn) -> bool:
     """Whether a block's column can be this column of the catalogue."""
+    if declared.name == DECIMAL:
+        return guessed_type(declared) == ColumnType(
+            column.type.base, length=column.type.length, scale=column.type.scale
+        )
     field = ticdc_field(column.type)
     if field.type != declared.type or field.name != declared.name:
         return False
@@ -338,6 +381,16 @@ _TYPED: Final = {
 }  # fmt: skip
 
 
+#: Digits of the digits of DECIMAL(65,30).
+_DIGITS_LENGTH: Final = 4
+
+
+def _decimal(length: str, scale: str) -> ColumnType:
+    if length.isdecimal() and scale.isdecimal() and len(length + scale) <= _DIGITS_LENGTH:
+        return ColumnType("decimal", length=int(length), scale=int(scale))
+    return ColumnType("decimal")
+
+
 def guessed_type(declared: DeclaredColumn) -> ColumnType:
     """Return the MySQL type of a block's column: by its semantic name, then `tidb_type`, then plain type.
 
@@ -348,6 +401,8 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
         length = parameters.get("length", "")
         is_length = length.isascii() and length.isdigit() and len(length) < 4
         return ColumnType("bit", length=int(length) if is_length else None)
+    if declared.name == DECIMAL:
+        return _decimal(parameters.get("precision", ""), parameters.get("scale", ""))
     allowed = parameters.get("allowed") or ""  # empty: of nobody knows which members
     if declared.name == ENUM:
         is_told = allowed and allowed.count(",") - allowed.count("\\,") < MAX_MEMBERS["enum"]
@@ -359,6 +414,10 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
         return ColumnType("datetime", has_micros=declared.name == MICROS)
     if declared.name in _NAMED:
         return ColumnType(_NAMED[declared.name or ""])
+    return _of_plain(declared)
+
+
+def _of_plain(declared: DeclaredColumn) -> ColumnType:
     if declared.tidb_type is not None:
         return _of_tidb(declared.tidb_type, declared.type)
     return _TYPED.get(declared.type, _TYPED["string"])

@@ -29,7 +29,7 @@ from relay.codecs.debezium.decoding import MessageDecoder
 from relay.codecs.debezium.envelope import Body, Envelope, Origin, RowBody
 from relay.codecs.debezium.message_writing import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts, Shape
-from relay.codecs.debezium.schema import counts_micros, has_open_digits
+from relay.codecs.debezium.schema import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
 from relay.codecs.debezium.ticdc_columns import TicdcColumns
@@ -145,9 +145,9 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
 class Decoder(MessageDecoder[Envelope]):
     """Reads TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
-    def __init__(self, options: TicdcDebeziumOptions, answers: Answers) -> None:
-        rows = RowDecoder(NAME, TicdcColumns(), RowBody, answers.limits)
-        super().__init__(NAME, Envelope, rows, answers.limits)
+    def __init__(self, options: TicdcDebeziumOptions, answers: Answers, name: str = NAME) -> None:
+        rows = RowDecoder(name, TicdcColumns(), RowBody, answers.limits)
+        super().__init__(name, Envelope, rows, answers.limits)
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
 
@@ -291,7 +291,9 @@ _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 class Encoder:
     """Writes TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
 
-    def __init__(self, options: TicdcDebeziumOptions, answers: Answers) -> None:
+    def __init__(
+        self, options: TicdcDebeziumOptions, answers: Answers, avro: AvroForms | None = None
+    ) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
@@ -304,6 +306,7 @@ class Encoder:
             extension=options.enable_tidb_extension,
             has_before=options.output_old_value,
             replaces_nulls=options.replace_null_with_default,
+            avro=avro,
         )
         pool = CachePool(answers.limits.cache_bytes)
         self._messages = Messages(settings, pool)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium.schema import counts_micros, has_open_digits
+from relay.codecs.debezium.schema import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.values import bits, signed64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.debezium_temporal import (
@@ -119,10 +119,11 @@ class LabelWriter:
 class ValueWriter:
     """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied.
 
-    `too_fine` is not empty after a DATETIME that has more digits than its column counts.
+    `too_fine` is not empty after a DATETIME that has more digits than its column counts. `avro`: what is
+    written becomes Avro, where decimals and unsigned numbers are exact.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, avro: AvroForms | None = None) -> None:
         self.lost: list[Lossy] = []
         self.too_fine: list[bool] = []
         # By whether the column can be NULL: a date that is not in the calendar becomes NULL there, else 0.
@@ -152,6 +153,9 @@ class ValueWriter:
             digits: timestamp_writer(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)
         }
         self._decimal: Write = self._write_decimal
+        self._unsigned: Write = signed64
+        if avro is not None:
+            self._decimal, self._unsigned = numbers.decimal_text, _OF_AVRO[avro.has_bigint_text]
         self._labels = LabelWriter(self.lost)
         self.shortcuts = self._all_shortcuts()
 
@@ -166,7 +170,7 @@ class ValueWriter:
         if base == "date":
             return self._dates[nullable]
         if base == "bigint" and column_type.unsigned:
-            return signed64
+            return self._unsigned
         if base == "bit":
             return _bit(column_type.length)
         if base in {"enum", "set"}:
@@ -191,7 +195,8 @@ class ValueWriter:
         }
         found |= {(temporal.read_date, write): write for write in self._dates.values()}
         found[temporal.read_time, time_micros] = time_micros
-        found[numbers.read_decimal, self._decimal] = self._write_decimal_text
+        if self._decimal is not numbers.decimal_text:
+            found[numbers.read_decimal, self._decimal] = self._write_decimal_text
         return found
 
     def _dated(self, convert: Callable[[str], int | None], nullable: bool) -> Write:
@@ -229,6 +234,23 @@ class ValueWriter:
         """TiDB has no spatial types; what MySQL stores is written as a BLOB would be."""
         self.lost.append(_COLUMN_TYPE)
         return value
+
+
+def _unwrapped(value: int) -> int:
+    """An unsigned number, of which TiCDC's Avro takes no other than signed ones. Raises ValueError."""
+    if not 0 <= value < 1 << 63:
+        raise ValueError("a number that a long does not hold")
+    return value
+
+
+def _digits(value: int) -> str:
+    if not 0 <= value < 1 << 64:
+        raise ValueError("not an unsigned number of 64 bits")
+    return str(value)
+
+
+#: BIGINT UNSIGNED, by whether it is text.
+_OF_AVRO: Final[dict[bool, Write]] = {False: _unwrapped, True: _digits}
 
 
 def micro_digits(cell: Cell) -> str:

@@ -23,7 +23,6 @@ from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
 from relay.codecs.codec import Codec, Joining, Message, Payload, RowSignature, TracedMessage
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
-from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
 from relay.codecs.open_protocol.frames import (
     LENGTH_BYTES,
     NAME,
@@ -40,6 +39,7 @@ from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
 from relay.codecs.open_protocol.traced import traced_row
 from relay.codecs.wire import lookalikes
 from relay.codecs.wire.caches import CachePool
+from relay.codecs.wire.ddl_codes import code_of, kinds_of
 from relay.codecs.wire.large_messages import (
     RECORD_OVERHEAD,
     Compression,

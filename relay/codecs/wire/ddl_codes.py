@@ -1,4 +1,4 @@
-"""TiDB's DDL actions: the number that Open Protocol has for a statement, and what it stands for.
+"""TiDB's DDL actions: the number of a statement in Open Protocol and in TiCDC Avro, and what it stands for.
 
 A statement whose change has one number for all its forms has it in `_CODES`; others are told apart by
 their words (`_number_by_words`). Some numbers are of no statement: 31 (TiFlash reports a replica), 60

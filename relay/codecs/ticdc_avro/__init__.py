@@ -1,0 +1,1 @@
+"""TiCDC Avro: rows as Avro records whose schemas a registry has."""

@@ -1,0 +1,92 @@
+"""Messages of TiCDC Avro that have no schema: a byte that tells which, and what it says.
+
+    01 {"query", "type", "schema", "table", "commitTs"}    a statement; no key
+    02, commit ts in 8 bytes                               a watermark; no key
+    03, commit ts in 8 bytes                               a deleted row, whose key is the message's
+
+TiCDC sends them with avro-enable-watermark. No row begins so: frames begin with 00, or with 01 and a GUID,
+which is a hash and not the beginning of such a statement. Source: pingcap/ticdc pkg/sink/codec/avro
+(2026-08).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import msgspec
+
+from relay.codecs.ticdc_avro.columns import NAME
+from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.ticdc import TSO_END
+from relay.codecs.wire.ticdc_json import printed
+from relay.errors import Malformed
+from relay.records import ConsumerRecord
+
+DDL, WATERMARK, DELETE = b"\x01", b"\x02", b"\x03"
+_DDL_START: Final = DDL + b"{"
+_TSO: Final = struct.Struct(">Q")
+_TSO_BYTES: Final = 1 + _TSO.size
+
+
+class Statement(msgspec.Struct, rename={"commit_ts": "commitTs"}):
+    """A statement as its message has it."""
+
+    query: str
+    type: int
+    schema: str = ""
+    table: str = ""
+    commit_ts: int = 0
+
+
+_decode: Final = msgspec.json.Decoder(Statement).decode
+
+
+def kind_of(record: ConsumerRecord) -> bytes:
+    """Return which of these messages a record is; b"" if it is a row with a schema."""
+    value = record.value or b""
+    if value.startswith(_DDL_START) and record.key is None:
+        return DDL
+    if len(value) != _TSO_BYTES or (value[:1] == WATERMARK and record.key is not None):
+        return b""
+    return value[:1] if value[:1] in {WATERMARK, DELETE} else b""
+
+
+def commit_ts_in(value: bytes) -> int:
+    """Return the commit ts of a watermark, or of a deleted row."""
+    (commit_ts,) = _TSO.unpack_from(value, 1)
+    return int(commit_ts)
+
+
+def with_commit_ts(kind: bytes, commit_ts: int) -> bytes:
+    """Return the value of a watermark, or of a deleted row."""
+    return kind + _TSO.pack(commit_ts)
+
+
+def statement_in(value: bytes) -> Statement:
+    """Return the statement of a message. Raises Malformed."""
+    try:
+        found = _decode(value[1:])
+    except REFUSED as error:
+        raise Malformed(NAME, "value", "not a statement of TiCDC Avro") from error
+    if not 0 <= found.commit_ts < TSO_END:
+        raise Malformed(NAME, "value.commitTs", "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+    return found
+
+
+def statement_value(statement: Statement) -> bytes:
+    """Return the value of a statement's message. Raises what printing raises."""
+    text = printed(statement)
+    for character, escape in _ESCAPES:
+        text = text.replace(character, escape)
+    return DDL + text
+
+
+#: What Go's encoding/json escapes beside what `printed` does; outside of texts there is nothing of it.
+_ESCAPES: Final = (
+    (b"<", rb"\u003c"),
+    (b">", rb"\u003e"),
+    (b"&", rb"\u0026"),
+    ("\u2028".encode(), rb"\u2028"),
+    ("\u2029".encode(), rb"\u2029"),
+)

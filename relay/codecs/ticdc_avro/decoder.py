@@ -1,0 +1,251 @@
+"""The decoder of TiCDC Avro."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog, DdlMessage, learn
+from relay.codecs.losses import Lossy
+from relay.codecs.ticdc_avro.columns import NAME
+from relay.codecs.ticdc_avro.control import (
+    DDL,
+    WATERMARK,
+    commit_ts_in,
+    kind_of,
+    statement_in,
+)
+from relay.codecs.ticdc_avro.options import TicdcAvroOptions
+from relay.codecs.ticdc_avro.rows import (
+    BEFORE,
+    CHECKSUM,
+    CHECKSUM_TYPE,
+    COMMIT_TS,
+    CORRUPTED,
+    OP,
+    TIME,
+    Layout,
+    Layouts,
+)
+from relay.codecs.wire import lookalikes
+from relay.codecs.wire.avro import AvroSchema, Part, RegisteredSchemas, frame_of
+from relay.codecs.wire.checksums import CHECKSUM_VERSION
+from relay.codecs.wire.ddl_codes import kinds_of
+from relay.codecs.wire.local_times import LocalTimes, is_local_time
+from relay.codecs.wire.ticdc import CONNECTOR, is_restored
+from relay.errors import Malformed, UnsupportedMessage
+from relay.limits import check_values
+from relay.model import (
+    TSO_LOGICAL_BITS,
+    Event,
+    Images,
+    Op,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableId,
+    Watermark,
+)
+from relay.needs import Answers
+from relay.records import TIME_END_MS, ConsumerRecord
+
+_OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.INSERT}
+#: How a value with a schema begins.
+_FRAMES: Final = {b"\0", b"\1"}
+_NS_PER_MS: Final = 1_000_000
+_TSO_BITS: Final = (1 << 64) - 1
+
+Record = Mapping[str, Any]
+
+
+class _Read(NamedTuple):
+    """A key or a value with its schema; None where there is no such part, or none that tells columns."""
+
+    schema: AvroSchema
+    value: Record
+
+
+class Decoder:
+    """Reads TiCDC Avro of both architectures."""
+
+    def __init__(self, options: TicdcAvroOptions, answers: Answers) -> None:
+        self._limits = answers.limits
+        self._schemas = RegisteredSchemas(NAME, answers)
+        zone = options.zone()
+        self._layouts = Layouts(zone, answers.limits)
+        self._times = LocalTimes(zone) if options.timezone != "UTC" else None
+        self._verifies = options.has_checksums
+        self._refuses_corrupted = options.corruption_handle_level == "error"
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        kind = kind_of(record)
+        if kind == DDL:
+            return self._ddl(record, catalog, lossy)
+        if kind == WATERMARK:
+            source = _source_at(commit_ts_in(record.value or b""))
+            return [
+                Watermark(source, record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS)
+            ], catalog
+        commit_ts = commit_ts_in(record.value or b"") if kind else None
+        if record.key is None and (kind or record.value is None):
+            # Of a table without a primary key: nothing tells which row it was.
+            lossy.append(Lossy.DELETE)
+            return [], catalog
+        if kind or record.value is None:
+            return [self._deleted(record, commit_ts, catalog, lossy)], catalog
+        return [self._row(record, catalog, lossy)], catalog
+
+    # ------------------------------------------------------------ rows
+
+    def _deleted(
+        self, record: ConsumerRecord, commit_ts: int | None, catalog: Catalog, lossy: list[Lossy]
+    ) -> RowChange:
+        """A deleted row of which there is the key."""
+        key = self._part(record, "key")
+        if key is None:
+            raise Malformed(NAME, "key", "neither a key nor a value")
+        source = _source_at(commit_ts) if commit_ts is not None else self._source_without(record)
+        layout = self._layouts.find(key.schema, key.schema, catalog, source.at(record))
+        images = layout.images(key.value, None)
+        lossy.append(Lossy.COLUMNS_ABSENT)
+        self._count(layout, images, lossy)
+        return self._change(Op.DELETE, layout, images, source, record)
+
+    def _row(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> RowChange:
+        try:
+            found = self._part(record, "value")
+        except Malformed as error:
+            is_framed = (record.value or b"")[:1] in _FRAMES
+            raise (None if is_framed else lookalikes.refusal(NAME, record.value)) or error from None
+        if found is None:
+            raise Malformed(NAME, "value", "no value")
+        key, has_key = self._key(record)
+        row, added = found.value, self._layouts.added(found.schema, found.value)
+        word = added.get(OP)
+        op = _OPS.get(word or "") if word is None or isinstance(word, str) else None
+        if op is None:
+            raise UnsupportedMessage(NAME, f"value.{OP}", "not one of c, u, d")
+        source = self._source(added, record)
+        layout = self._layouts.find(
+            found.schema, None if key is None else key.schema, catalog, source.at(record), has_key=has_key
+        )
+        old = added.get(BEFORE)
+        old = old if isinstance(old, dict) else None
+        if op is Op.DELETE:
+            images = layout.images(row, None)
+        else:
+            images = layout.images(old if op is Op.UPDATE else None, row)
+            if op is Op.UPDATE and old is None:
+                lossy.append(Lossy.BEFORE_UNKNOWN)
+        if layout.reader.is_partial:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        self._count(layout, images, lossy)
+        self._check(added, layout, images, op, lossy)
+        return self._change(op, layout, images, source, record)
+
+    def _key(self, record: ConsumerRecord) -> tuple[_Read | None, bool]:
+        """The key, and whether it says which columns it has. Another converter may have written it."""
+        try:
+            return self._part(record, "key"), True
+        except (Malformed, UnsupportedMessage):
+            return None, False
+
+    def _part(self, record: ConsumerRecord, part: Part) -> _Read | None:
+        frame = frame_of(NAME, record, part)
+        if frame is None:
+            return None
+        schema = self._schemas.find(frame.id, part)
+        if schema.type.kind != "record":
+            raise UnsupportedMessage(NAME, part, "no record, so this is no message of this protocol")
+        return _Read(schema, schema.read(NAME, part, frame.body))
+
+    def _change(
+        self, op: Op, layout: Layout, images: Images, source: Source, record: ConsumerRecord
+    ) -> RowChange:
+        emitted_at_ns = record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS
+        return RowChange(op, layout.schema, images, source, emitted_at_ns)
+
+    def _source(self, row: Record, record: ConsumerRecord) -> Source:
+        commit_ts = row.get(COMMIT_TS)
+        if type(commit_ts) is not int or not commit_ts:
+            return self._source_without(record)
+        found = _source_at(commit_ts & _TSO_BITS)
+        time_ms = row.get(TIME)
+        if type(time_ms) is not int or not -TIME_END_MS <= time_ms < TIME_END_MS:
+            return found
+        return Source(CONNECTOR, time_ms * _NS_PER_MS, found.commit_ts)
+
+    def _source_without(self, record: ConsumerRecord) -> Source:
+        """The source of a row whose message has no time: that of its record."""
+        return Source(CONNECTOR, record.time_ms(0) * _NS_PER_MS)
+
+    def _count(self, layout: Layout, images: Images, lossy: list[Lossy]) -> None:
+        """Count what the definition of a row does not tell, and local times that are not one moment."""
+        if layout.reader.is_guessed:
+            lossy.append(Lossy.SCHEMA_GUESSED)
+        if self._times is None:
+            return
+        columns = [layout.schema.columns[place] for place in layout.reader.places]
+        times = [at for at, column in enumerate(columns) if is_local_time(column)]
+        rows = [row for row in (images.old, images.new) if row]  # type: ignore[attr-defined]
+        self._times.count([row[at] for row in rows for at in times], lossy)
+
+    def _check(self, added: Record, layout: Layout, images: Images, op: Op, lossy: list[Lossy]) -> None:
+        """Count or refuse a row that is corrupted, or whose checksum says so."""
+        path = f"value.{CORRUPTED}" if added.get(CORRUPTED) is True else ""
+        checksum = _checksum(added) if self._verifies and not path else None
+        if checksum is not None and not layout.is_sum(images, checksum, is_old=op is Op.DELETE):
+            path = f"value.{CHECKSUM}"
+        if path and self._refuses_corrupted:
+            raise Malformed(NAME, path, "the row is corrupted: its checksum is not that of its values")
+        if path:
+            lossy.append(Lossy.CHECKSUM)
+
+    # ------------------------------------------------------------ statements
+
+    def _ddl(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        value = record.value or b""
+        check_values(NAME, "value", value, self._limits)
+        told = statement_in(value)
+        source = _source_at(told.commit_ts)
+        message = DdlMessage(
+            told.query,
+            TableId(told.schema, told.table),
+            str(told.type),
+            source,
+            source.at(record),
+            record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
+            is_restored(told.query),
+        )
+        catalog, change = learn(catalog, message)
+        if not change.kinds:
+            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+            change = _with_kinds(change, told.type)
+        return [change], catalog
+
+
+_CHECKSUM_DIGITS: Final = 10
+
+
+def _checksum(added: Record) -> int | None:
+    """The checksum of a row; None without one, or of one that is computed in another way; -1 for nonsense."""
+    text, version = added.get(CHECKSUM), added.get(CHECKSUM_TYPE)
+    if not isinstance(text, str) or not text or (isinstance(version, int) and version > CHECKSUM_VERSION):
+        return None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _CHECKSUM_DIGITS else -1
+
+
+def _with_kinds(change: SchemaChange, code: int) -> SchemaChange:
+    """A statement that was not understood, with what its number says."""
+    return msgspec.structs.replace(change, kinds=kinds_of(code))
+
+
+def _source_at(commit_ts: int) -> Source:
+    return Source(CONNECTOR, (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, commit_ts)

@@ -1,0 +1,406 @@
+"""The encoder of TiCDC Avro."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import tzinfo
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none, without_key
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.ticdc_avro.columns import NAME, Modes, field_schema, loses_type, write_of
+from relay.codecs.ticdc_avro.control import (
+    DELETE,
+    WATERMARK,
+    Statement,
+    statement_value,
+    with_commit_ts,
+)
+from relay.codecs.ticdc_avro.names import sanitized, subject_topic
+from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
+from relay.codecs.ticdc_avro.rows import (
+    ADDED,
+    BEFORE,
+    CHECKSUM,
+    CHECKSUM_TYPE,
+    COMMIT_TS,
+    CORRUPTED,
+    OP,
+    TIME,
+)
+from relay.codecs.wire.avro import AvroSchema, Part, SchemaIds, compact, framed, is_full_name, subject_of
+from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
+from relay.codecs.wire.ddl_codes import code_of
+from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.ticdc import (
+    commit_ts_of,
+    per_table_statements,
+    split_chosen_keys,
+    split_updates,
+)
+from relay.errors import NotRepresentable
+from relay.model import Column, Event, Generated, Op, RowChange, SchemaChange, TableSchema, Watermark
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+
+_NS_PER_MS: Final = 1_000_000
+_WORDS: Final = {Op.INSERT: "c", Op.READ: "c", Op.UPDATE: "u", Op.DELETE: "d"}
+_MOST_TOPICS: Final = 10_000
+#: What a column takes in a plan, and a schema for each byte of its text.
+_PLAN_COLUMN_BYTES: Final = 600
+_SCHEMA_FACTOR: Final = 30
+_SCHEMA_BYTES: Final = 1_000
+#: Fields behind the columns, with their defaults.
+_OP_FIELD: Final = {"default": "", "name": OP, "type": "string"}
+_TIME_FIELDS: Final = (
+    {"default": 0, "name": COMMIT_TS, "type": "long"},
+    {"default": 0, "name": TIME, "type": "long"},
+)
+_CHECKSUM_FIELDS: Final = (
+    {"default": "", "name": CHECKSUM, "type": "string"},
+    {"default": False, "name": CORRUPTED, "type": "boolean"},
+    {"default": 0, "name": CHECKSUM_TYPE, "type": "int"},
+)
+
+Json = dict[str, Any]
+
+
+class _Plan(msgspec.Struct, frozen=True, eq=False):
+    """What the encoder needs of a table: its record's name and namespace, the columns as rows have them, by
+    name; the fields of those, of the columns that a rule chooses for the key or of the primary key, in order.
+
+    `absent`: columns that rows of other sources lack, and of which rows have NULL: virtual ones.
+    """
+
+    name: str
+    namespace: str
+    fields: Mapping[str, Json]
+    key: tuple[str, ...]
+    absent: tuple[str, ...]
+    losses: tuple[Lossy, ...]
+
+
+class _Target(Target[_Plan]):
+    """Rows of TiCDC Avro. `lost`: what the values of the last row have lost."""
+
+    has_virtual = True
+
+    def __init__(self, options: TicdcAvroOptions, zone: tzinfo, chosen: ChosenKey) -> None:
+        self._modes: Modes = options.modes
+        self._keyspace, self._zone, self._chosen = options.keyspace, zone, chosen
+        self.has_before = options.avro_include_before_value
+        self.lost: list[Lossy] = []
+        self._unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+        self._unlabelled = functools.partial(self.lost.append, Lossy.ENUM_INDEX)
+
+    def plan(self, schema: TableSchema) -> _Plan:
+        """Return the plan of a table version.
+
+        Raises NotRepresentable for a table without a name, and for one whose columns would have one name.
+        """
+        table = schema.id
+        if not table.database or not table.table:
+            what = "table" if table.database else "database"
+            raise NotRepresentable(NAME, "", f"a row without the name of its {what}, which schemas must have")
+        columns = self.columns_of(schema)
+        _check_names(schema, columns)
+        name, namespace = sanitized(table.table), f"{sanitized(self._keyspace)}.{sanitized(table.database)}"
+        if not is_full_name(f"{namespace}.{name}"):
+            raise NotRepresentable(NAME, "", "a table whose name Avro cannot have")
+        is_renamed = (name, sanitized(table.database)) != (table.table, table.database) or any(
+            column.name != own.name for column, own in zip(columns, schema.columns, strict=True)
+        )
+        lost = {
+            Lossy.COLUMN_TYPE: any(loses_type(column.type) for column in columns),
+            Lossy.NAMES: is_renamed,
+        }
+        key = self._chosen(table) or schema.primary_key or ()
+        return _Plan(
+            name,
+            namespace,
+            {column.name: field_schema(column, self._modes, table.database) for column in columns},
+            tuple(
+                [column.name for column, own in zip(columns, schema.columns, strict=True) if own.name in key]
+            ),
+            tuple([c.name for c in columns if c.generated is Generated.VIRTUAL and c.nullable is not False]),
+            tuple([what for what, is_lost in lost.items() if is_lost]),
+        )
+
+    def plan_bytes(self, plan: _Plan) -> int:
+        """Return about how much memory a plan takes."""
+        return _PLAN_COLUMN_BYTES * len(plan.fields)
+
+    def columns_of(self, schema: TableSchema) -> Sequence[Column]:
+        """Return a table's columns with their names in Avro. NULL is out of the primary key."""
+        key = schema.primary_key or ()
+        return [
+            msgspec.structs.replace(
+                column,
+                name=sanitized(column.name),
+                nullable=column.nullable is not False and column.name not in key,
+            )
+            for column in schema.columns
+        ]
+
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses: names, types that have none, and parameters."""
+        return (*plan.losses, Lossy.TYPE_PARAMETERS) if type_info.parameters else plan.losses
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written."""
+        return write_of(column, self._modes, self._zone, self._unmoved, self._unlabelled)
+
+
+def _check_names(schema: TableSchema, columns: Sequence[Column]) -> None:
+    """Refuse columns that would have one name, or that of a field which TiCDC adds."""
+    counted = Counter(column.name for column in columns)
+    for own, column in zip(schema.columns, columns, strict=True):
+        if counted[column.name] > 1:
+            raise NotRepresentable(NAME, own.name, f"another column is {column.name!r} in Avro, too")
+        if column.name in ADDED:
+            raise NotRepresentable(NAME, own.name, "the name of a field that TiCDC adds")
+
+
+class Encoder:
+    """Writes TiCDC Avro as TiCDC's new architecture does."""
+
+    def __init__(self, options: TicdcAvroOptions, answers: Answers, chosen: ChosenKey = chooses_none) -> None:
+        self._options, self._chosen = options, chosen
+        self._has_extension = options.enable_tidb_extension
+        self._has_before = options.avro_include_before_value
+        self._has_control = options.avro_enable_watermark
+        self._has_checksums = options.has_checksums
+        self._count_lost = source_losses(carries(options))
+        target = _Target(options, options.zone(), chosen)
+        self._lost = target.lost
+        pool = CachePool(answers.limits.cache_bytes)
+        self._rows = TypedWriters(NAME, target, pool)
+        self._schemas: ByteCache[tuple[object, ...], AvroSchema] = pool.cache()
+        self._ids = SchemaIds(answers, pool)
+        self._topics: dict[str, Encode] = {}
+
+    @property
+    def prepare(self) -> Any:  # noqa: ANN401 - see Encoder
+        """Split updates of keys, as TiCDC does, and of chosen columns."""
+        split = None if self._options.output_raw_change_event else split_updates
+        if self._chosen is chooses_none:
+            return split
+        return functools.partial(_prepared, split is not None, self._chosen)
+
+    def for_topic(self, topic: str) -> Encode:
+        """Return how events are encoded for a topic; see `TopicEncoder`."""
+        found = self._topics.get(topic)
+        if found is None:
+            if len(self._topics) >= _MOST_TOPICS:
+                self._topics.clear()
+            found = self._topics[topic] = functools.partial(self._encode, subject_topic(topic))
+        return found
+
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterable[Payload]:
+        """Give the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
+        return self._encode(subject_topic(caused_by.topic), events, caused_by, lossy)
+
+    def _encode(
+        self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        for event in events:
+            if isinstance(event, RowChange):
+                payload = self._row(topic, event, caused_by, lossy)
+                if payload is not None:
+                    yield payload
+            else:
+                yield from self._control(event, caused_by, lossy)
+
+    # ------------------------------------------------------------ rows
+
+    def _row(
+        self, topic: str, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Payload | None:
+        lost, op = self._lost, change.op
+        lost.clear()
+        plan, before, after, losses = self._rows.write(change)
+        lossy += losses
+        if op is Op.UPDATE and not self._has_before and change.before is not None:
+            lossy.append(Lossy.BEFORE_IMAGE)
+        if op is Op.READ and not change.source.snapshot:
+            lossy.append(Lossy.SNAPSHOT)
+        row = before if op is Op.DELETE else after
+        key = self._key(topic, change, plan, row)
+        if op is Op.DELETE and not self._has_before:
+            return self._deleted(plan, key, change, caused_by, lossy)
+        commit_ts = self._commit_ts(change, caused_by, lossy)
+        self._count_lost(change.source, lossy, change.transaction)
+        value = self._value(topic, change, plan, (before, row), commit_ts)
+        lossy += lost
+        return Payload(key, value)
+
+    def _commit_ts(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
+        """The commit ts of a row's message; 0 if it has none, and its time is that of its record."""
+        if self._has_extension:
+            return commit_ts_of(change.source, caused_by, lossy)
+        _count_time(change, caused_by, lossy)
+        return 0
+
+    def _deleted(
+        self,
+        plan: _Plan,
+        key: bytes | None,
+        change: RowChange,
+        caused_by: ConsumerRecord,
+        lossy: list[Lossy],
+    ) -> Payload | None:
+        """The message of a deleted row: its key; None if its table has none, so that nobody could find it."""
+        if key is None:
+            lossy.append(Lossy.DELETE)
+            return None
+        value = None
+        if self._has_control:
+            value = with_commit_ts(DELETE, commit_ts_of(change.source, caused_by, lossy))
+        else:
+            _count_time(change, caused_by, lossy)
+            if self._has_extension and change.source.commit_ts is not None:
+                lossy.append(Lossy.COMMIT_TS)
+        self._count_lost(change.source, lossy, change.transaction)
+        if len(plan.key) < len(plan.fields):
+            lossy.append(Lossy.DELETE_IMAGE)
+        return Payload(key, value)
+
+    def _key(self, topic: str, change: RowChange, plan: _Plan, row: Json) -> bytes | None:
+        chosen = self._chosen(change.table)
+        names = plan.key
+        if len(names) < len(chosen) or any(name not in row for name in names):
+            if chosen:
+                has = {column.name for column in change.schema.columns if sanitized(column.name) in row}
+                raise without_key(NAME, change.table, chosen, has)
+            raise NotRepresentable(NAME, "key", "a row that lacks a column of its primary key")
+        if not names:
+            return None
+        schema = self._schema(plan, names, "key", None)
+        return self._framed(topic, "key", plan, schema, {name: row[name] for name in names})
+
+    def _value(
+        self,
+        topic: str,
+        change: RowChange,
+        plan: _Plan,
+        rows: tuple[Json | None, Json],
+        commit_ts: int,
+    ) -> bytes:
+        old, row = rows
+        value = _whole(plan, row)
+        names = tuple([name for name in plan.fields if name in value])
+        old_names: tuple[str, ...] | None = None
+        if self._has_before:
+            found = None if old is None else _whole(plan, old)
+            old_names = names if found is None else tuple([name for name in plan.fields if name in found])
+            value[BEFORE] = None if found is None else (f"{plan.namespace}.{plan.name}_before", found)
+        value[OP] = _WORDS[change.op]
+        if self._has_extension:
+            value[COMMIT_TS] = commit_ts - (1 << 64) if commit_ts >= 1 << 63 else commit_ts
+            value[TIME] = change.source.event_time_ns // _NS_PER_MS
+        if self._has_checksums:
+            value |= _checksum(change)
+        return self._framed(topic, "value", plan, self._schema(plan, names, "value", old_names), value)
+
+    def _schema(
+        self, plan: _Plan, names: tuple[str, ...], part: Part, old_names: tuple[str, ...] | None
+    ) -> AvroSchema:
+        """The schema of a key or a row with these columns; `old_names`: those of its old row, if rows have
+        one.
+        """
+        cached = plan, names, part, old_names
+        found = self._schemas.get(cached)
+        if found is None:
+            fields = [plan.fields[name] for name in names]
+            if part == "value":
+                fields += self._added(plan, old_names)
+            found = _schema_of(plan, plan.name, fields)
+            self._schemas.keep(cached, found, _SCHEMA_BYTES + _SCHEMA_FACTOR * len(found.text))
+        return found
+
+    def _added(self, plan: _Plan, old_names: tuple[str, ...] | None) -> list[Json]:
+        """The fields behind the columns."""
+        found: list[Json] = []
+        if old_names is not None:
+            fields = [plan.fields[name] for name in old_names]
+            record = _record(plan, f"{plan.name}_before", fields)
+            found.append({"default": None, "name": BEFORE, "type": ["null", record]})
+        if self._has_extension or self._has_before:
+            found.append(_OP_FIELD)
+        if self._has_extension:
+            found += _TIME_FIELDS
+        if self._has_checksums:
+            found += _CHECKSUM_FIELDS
+        return found
+
+    def _framed(self, topic: str, part: Part, plan: _Plan, schema: AvroSchema, value: Json) -> bytes:
+        body = schema.write(NAME, part, value)
+        subject = subject_of("TopicNameStrategy", topic, part, f"{plan.namespace}.{plan.name}")
+        return framed(self._ids.find(subject, schema.text), body)
+
+    # ------------------------------------------------------------ control
+
+    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+        if isinstance(event, Watermark) and self._has_control:
+            yield Payload(None, with_commit_ts(WATERMARK, event.source.commit_ts or 0))
+        elif isinstance(event, SchemaChange) and self._has_control:
+            yield from self._ddl(event, caused_by, lossy)
+        else:
+            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+
+    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+        commit_ts, code = commit_ts_of(change.source, caused_by, lossy), code_of(change)
+        self._count_lost(change.source, lossy)
+        for table, query in per_table_statements(change):
+            statement = Statement(query, code, table.database, table.table, commit_ts)
+            try:
+                yield Payload(None, statement_value(statement))
+            except (OverflowError, UnicodeError, msgspec.MsgspecError) as error:
+                raise NotRepresentable(NAME, "value", "text that is no Unicode") from error
+
+
+def _prepared(is_split: bool, chosen: ChosenKey, events: list[Event]) -> list[Event]:
+    if is_split:
+        events = split_updates(events)
+    return split_chosen_keys(events, chosen)
+
+
+def _count_time(change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> None:
+    """Count that a message has no time, unless that of its record is the row's."""
+    if change.source.event_time_ns // _NS_PER_MS != caused_by.timestamp_ms:
+        lossy.append(Lossy.EVENT_TIME)
+
+
+def _whole(plan: _Plan, row: Json) -> Json:
+    """A row with NULL in the virtual columns that it lacks."""
+    if not plan.absent:
+        return dict(row)
+    return dict.fromkeys(plan.absent) | row
+
+
+def _checksum(change: RowChange) -> Json:
+    """The fields of a row's checksum; empty where it is not known."""
+    row = change.before if change.op is Op.DELETE else change.after
+    found = None if row is None else row_checksum(change.schema, row)
+    if found is None:
+        return {CHECKSUM: "", CORRUPTED: False, CHECKSUM_TYPE: 0}
+    return {CHECKSUM: str(found), CORRUPTED: False, CHECKSUM_TYPE: CHECKSUM_VERSION}
+
+
+def _record(plan: _Plan, name: str, fields: Sequence[Json]) -> Json:
+    return {"type": "record", "name": name, "namespace": plan.namespace, "fields": fields}
+
+
+def _schema_of(plan: _Plan, name: str, fields: Sequence[Json]) -> AvroSchema:
+    text = compact(_record(plan, name, fields))
+    try:
+        return AvroSchema(text)
+    except ValueError as error:
+        raise NotRepresentable(NAME, "", f"its schema {error}") from None

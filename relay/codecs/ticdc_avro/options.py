@@ -1,0 +1,104 @@
+"""The options of TiCDC Avro, and what messages say with them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from relay.codecs.codec import ZonedOptions
+from relay.codecs.losses import Before, Carries
+from relay.codecs.ticdc_avro.columns import Modes
+from relay.errors import Problem
+
+_TARGET: Final = {"side": "target"}
+
+
+class TicdcAvroOptions(ZonedOptions, frozen=True):
+    """Options of TiCDC's sink URI and changefeed."""
+
+    enable_tidb_extension: Annotated[
+        bool,
+        Meta(description="rows have their operation, commit ts and time: `_tidb_op`, `_tidb_commit_ts` …"),
+    ] = False
+    avro_enable_watermark: Annotated[
+        bool,
+        Meta(
+            description="statements, watermarks, and deletes with their commit ts, as messages without a "
+            "schema. Few readers know them; relay reads them always"
+        ),
+    ] = False
+    avro_include_before_value: Annotated[
+        bool, Meta(description="rows have their old row, `_ticdc_before`, and deletes the whole row")
+    ] = False
+    avro_decimal_handling_mode: Annotated[
+        Literal["precise", "string"], Meta(description="DECIMAL as Avro's decimal, or as text")
+    ] = "precise"
+    avro_bigint_unsigned_handling_mode: Annotated[
+        Literal["long", "string"],
+        Meta(description="BIGINT UNSIGNED as long, from 2^63 on negative, or as text"),
+    ] = "long"
+    integrity_check_level: Annotated[
+        Literal["none", "correctness"],
+        Meta(description="correctness: checksums of rows are verified, and written"),
+    ] = "none"
+    corruption_handle_level: Annotated[
+        Literal["warn", "error"],
+        Meta(
+            description="a row whose checksum is wrong, or that its producer calls corrupted, is counted, or "
+            "refused",
+        ),
+    ] = "warn"
+    keyspace: Annotated[
+        str, Meta(description="the first part of the namespaces of schemas: TiCDC's keyspace", extra=_TARGET)
+    ] = "default"
+    output_raw_change_event: Annotated[
+        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
+    ] = False
+
+    @property
+    def modes(self) -> Modes:
+        """How numbers are written."""
+        return Modes(
+            self.avro_decimal_handling_mode == "string", self.avro_bigint_unsigned_handling_mode == "string"
+        )
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether checksums of rows are verified and written."""
+        return self.integrity_check_level == "correctness"
+
+    def writing_problems(self) -> list[Problem]:
+        """Find what TiCDC refuses together."""
+        problems = super().writing_problems()
+        if self.avro_enable_watermark and not self.enable_tidb_extension:
+            problems.append(Problem("avro-enable-watermark", "needs enable-tidb-extension=true"))
+        if self.has_checksums and not self.enable_tidb_extension:
+            problems.append(Problem("integrity-check-level", "correctness needs enable-tidb-extension=true"))
+        if self.has_checksums and not (self.modes.has_decimal_text and self.modes.has_bigint_text):
+            message = (
+                "correctness needs avro-decimal-handling-mode=string and "
+                "avro-bigint-unsigned-handling-mode=string"
+            )
+            problems.append(Problem("integrity-check-level", message))
+        return problems
+
+    def without_effect(self) -> dict[str, str]:
+        """Find what is for sources."""
+        found = super().without_effect()
+        found["corruption-handle-level"] = "it is about rows that are read"
+        return found
+
+
+def carries(options: TicdcAvroOptions) -> Carries:
+    """Return what messages can say with these options."""
+    return Carries(
+        before=Before.FULL if options.avro_include_before_value else Before.NONE,
+        delete_image=options.avro_include_before_value,
+        primary_key=True,
+        type_parameters=False,
+        ddl=options.avro_enable_watermark,
+        watermark=options.avro_enable_watermark,
+        commit_ts=options.enable_tidb_extension,
+        gtid=False,
+    )

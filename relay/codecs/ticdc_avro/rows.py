@@ -1,0 +1,306 @@
+"""Rows of TiCDC Avro, read: the definition that a schema tells, or the catalogue's, and a row's cells.
+
+Contract: a `Layout` is made of the schemas of a message's key and value and of the catalogue's definition,
+and kept; a row then costs what taking its cells does. Columns that the definition has under other names,
+which Avro does not take, have those again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import tzinfo
+from operator import itemgetter
+from typing import Any, Final
+
+import msgspec
+
+from relay.avro_types import AvroField, AvroType
+from relay.catalog import Catalog
+from relay.codecs.ticdc_avro.columns import (
+    NAME,
+    Modes,
+    field_type,
+    form_of,
+    form_of_field,
+    is_known_field,
+    read_of,
+    told_default,
+)
+from relay.codecs.ticdc_avro.names import sanitized
+from relay.codecs.wire.avro import AvroSchema
+from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.checksums import row_checksum
+from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.errors import UnsupportedMessage
+from relay.limits import Limits, check_columns
+from relay.model import ABSENT, Column, ColumnType, Generated, Images, Position, TableId, TableSchema
+
+BEFORE, OP = "_ticdc_before", "_tidb_op"
+COMMIT_TS, TIME = "_tidb_commit_ts", "_tidb_commit_physical_time"
+CHECKSUM, CORRUPTED, CHECKSUM_TYPE = "_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version"
+#: What TiCDC adds to the columns.
+ADDED: Final = frozenset({BEFORE, OP, COMMIT_TS, TIME, CHECKSUM, CORRUPTED, CHECKSUM_TYPE})
+_CLASHING_BYTES: Final = 500
+_PARTS: Final = PartNames(deleted="value", old=f"value.{BEFORE}", new="value")
+#: What a layout takes beside its schemas, and for each column, with the functions of an encoder that write
+#: its rows.
+_LAYOUT_BYTES: Final = 12_000
+_COLUMN_BYTES: Final = 2_500
+_ALL_MODES: Final = (Modes(), Modes(has_decimal_text=True, has_bigint_text=True))
+
+Cells = tuple[Any, ...]
+
+
+class Layout:
+    """How rows of one schema become canonical. `is_key`: they have the columns of the key alone."""
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        fields: Sequence[tuple[AvroField, int]],
+        zone: tzinfo,
+        known: TableSchema | None,
+        *,
+        is_key: bool,
+    ) -> None:
+        self.schema, self.is_key = schema, is_key
+        in_order = sorted(fields, key=itemgetter(1))
+        places = [place for _, place in in_order]
+        reads = [read_of(schema.columns[place].type, field.type.present, zone) for field, place in in_order]
+        self.reader = TypedReader(NAME, schema, places, reads, _PARTS, known=known)
+        names = [field.name for field, _ in in_order]
+        self._cells: Callable[[Mapping[str, Any]], Cells] = _taken(names)
+        self._names = names
+        # In the order of the schema, which is that of TiDB's checksums.
+        at_place = {place: at for at, place in enumerate(places)}
+        self._order = [at_place[place] for _, place in fields]
+        columns = tuple([schema.columns[place] for _, place in fields])
+        self._checked = msgspec.structs.replace(schema, columns=columns)
+
+    def images(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Images:
+        """Return the images of rows as Avro has them."""
+        before, after = self._found(old), self._found(new)
+        if ABSENT in (before or ()) or ABSENT in (after or ()):
+            return PartialRows(self.reader, before, after)
+        return TypedRows(self.reader, before, after)
+
+    def _found(self, row: Mapping[str, Any] | None) -> Cells | None:
+        if row is None:
+            return None
+        try:
+            return self._cells(row)
+        except KeyError:
+            return tuple([row.get(name, ABSENT) for name in self._names])
+
+    def is_sum(self, images: Images, checksum: int, *, is_old: bool) -> bool:
+        """Whether this may be the checksum of a row."""
+        if self.reader.is_partial:
+            return True
+        row = images.cells_at(self.reader.places, is_old=is_old)
+        if row is None:
+            return True
+        found = row_checksum(self._checked, tuple([row[at] for at in self._order]))
+        return found is None or found == checksum
+
+
+def _taken(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Cells]:
+    """How the values of these fields are taken out of a record."""
+    take = itemgetter(*names)
+    if len(names) == 1:
+        return lambda row: (take(row),)
+    return take
+
+
+class Layouts:
+    """The layouts of a decoder, as a cache."""
+
+    def __init__(self, zone: tzinfo, limits: Limits) -> None:
+        self._zone, self._limits = zone, limits
+        pool = CachePool(limits.cache_bytes)
+        self._kept: ByteCache[tuple[AvroSchema, AvroSchema | None, bool, TableSchema | None], Layout]
+        self._kept = pool.cache()
+        self._clashing: ByteCache[AvroSchema, frozenset[str]] = pool.cache()
+        self._originals = _Originals()
+
+    def added(self, schema: AvroSchema, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what TiCDC adds to the columns of a row: other columns may be there, too, but none that has
+        the name of something added.
+        """
+        clashing = self._clashing.get(schema)
+        if clashing is None:
+            clashing = frozenset(field.name for field in columns_in(schema.type) if field.name in ADDED)
+            self._clashing.keep(schema, clashing, _CLASHING_BYTES)
+        return row if not clashing else {name: row[name] for name in row.keys() - clashing}
+
+    def find(
+        self,
+        rows: AvroSchema,
+        key: AvroSchema | None,
+        catalog: Catalog,
+        at: Position,
+        *,
+        has_key: bool = True,
+    ) -> Layout:
+        """Return the layout of rows of a schema, the key's own for rows that are keys.
+
+        `has_key`: whether what is known of the message's key counts: without a key its table has none.
+        Raises UnsupportedMessage for a schema that is none of TiCDC's.
+        """
+        known = self._known(rows.type, catalog, at)
+        found = self._kept.get((rows, key, has_key, known))
+        if found is None:
+            found = self._made(rows, key, known, has_key=has_key)
+            size = _LAYOUT_BYTES + len(found.schema.columns) * _COLUMN_BYTES
+            self._kept.keep((rows, key, has_key, known), found, size)
+        return found
+
+    def _known(self, record: AvroType, catalog: Catalog, at: Position) -> TableSchema | None:
+        """The catalogue's definition of a record's table, whose name may have been another."""
+        if not catalog.histories:
+            return None
+        return self._originals.table(_table_of(record), catalog, at)
+
+    def _made(
+        self, rows: AvroSchema, key: AvroSchema | None, known: TableSchema | None, *, has_key: bool
+    ) -> Layout:
+        fields = list(columns_in(rows.type))
+        if rows.type.kind != "record" or not fields:
+            reason = "no record with columns of TiCDC, so this is no message of this protocol"
+            raise UnsupportedMessage(NAME, "value", reason)
+        check_columns(NAME, "value", len(fields), self._limits)
+        _check_before(rows.type, fields)
+        is_key = rows is key
+        places = None if known is None else _places(fields, known)
+        if known is not None and places is not None:
+            # Rows have NULL for virtual columns, whatever their values are.
+            pairs = [
+                (field, at)
+                for field, at in zip(fields, places, strict=True)
+                if known.columns[at].generated is not Generated.VIRTUAL
+            ]
+            return Layout(known, pairs, self._zone, known, is_key=is_key)
+        table = _table_of(rows.type) if known is None else known.id
+        columns = tuple([_column(field, known) for field in fields])
+        primary_key: tuple[str, ...] | None = None
+        if has_key:
+            names = {field.name: column.name for field, column in zip(fields, columns, strict=True)}
+            primary_key = _primary_key(key, names)
+        schema = TableSchema(table, columns, primary_key, complete=False)
+        pairs = [(field, at) for at, field in enumerate(fields)]
+        return Layout(schema, pairs, self._zone, known, is_key=is_key)
+
+
+def columns_in(record: AvroType) -> Iterator[AvroField]:
+    """Find the fields of a record that are columns: they tell a type, and what TiCDC adds does not."""
+    return (field for field in record.fields if is_known_field(field))
+
+
+def _check_before(record: AvroType, fields: Sequence[AvroField]) -> None:
+    """Refuse a schema whose old rows have columns of other types than its rows."""
+    before = next((field.type.present for field in record.fields if field.name == BEFORE), None)
+    if before is None or before.kind != "record":
+        return
+    of_row = {field.name: field.type.present for field in fields}
+    for field in before.fields:
+        present, same = field.type.present, of_row.get(field.name)
+        if same is not None and (present.kind, present.attributes) != (same.kind, same.attributes):
+            raise UnsupportedMessage(NAME, f"value.{BEFORE}.{field.name}", "of another type than in the row")
+
+
+def _table_of(record: AvroType) -> TableId:
+    """The table of a record: its namespace is the keyspace and the database."""
+    namespace, _, name = record.name.rpartition(".")
+    return TableId(namespace.partition(".")[2] or namespace, name)
+
+
+def _primary_key(key: AvroSchema | None, names: Mapping[str, str]) -> tuple[str, ...]:
+    if key is None:
+        return ()
+    return tuple([names[field.name] for field in columns_in(key.type) if field.name in names])
+
+
+def _places(fields: Sequence[AvroField], known: TableSchema) -> list[int] | None:
+    """Where the columns of fields stand in a definition; None if it says something else of one."""
+    place_of = _by_name(known)
+    places = []
+    for field in fields:
+        place = place_of.get(field.name)
+        if place is None or not _agrees(known.columns[place], field):
+            return None
+        places.append(place)
+    return places
+
+
+def _by_name(known: TableSchema) -> dict[str, int]:
+    """Where the columns of a definition stand, by their names in Avro."""
+    return {sanitized(column.name): at for at, column in enumerate(known.columns)}
+
+
+def _agrees(column: Column, field: AvroField) -> bool:
+    """Whether a field is of the type that a definition says, as far as fields tell types."""
+    form = _form(field)
+    if form not in {form_of(column.type, modes) for modes in _ALL_MODES}:
+        return form == ("FLOAT", "double") and column.type.base == "float"
+    if form[0] not in {"ENUM", "SET", "DECIMAL", "BIT"} or form == ("DECIMAL", "string"):
+        return True
+    return _described(column, field)
+
+
+def _described(column: Column, field: AvroField) -> bool:
+    told, known = _type(field), column.type
+    if told.base == "decimal":
+        return (told.length, told.scale) == (known.length, known.scale or 0)
+    if told.base == "bit":
+        return told.length == (known.length or 1)
+    # Members are joined with commas, and may have some themselves.
+    return (
+        known.members is None
+        or told.members is None
+        or (",".join(told.members).replace("\\", "") == ",".join(known.members).replace("\\", ""))
+    )
+
+
+def _form(field: AvroField) -> tuple[str, str]:
+    try:
+        return form_of_field(field)
+    except ValueError as error:
+        raise UnsupportedMessage(NAME, f"value.{field.name}", str(error)) from None
+
+
+def _type(field: AvroField) -> ColumnType:
+    try:
+        return field_type(field)
+    except ValueError as error:
+        raise UnsupportedMessage(NAME, f"value.{field.name}", str(error)) from None
+
+
+def _column(field: AvroField, known: TableSchema | None) -> Column:
+    """The column of a field: the catalogue's, if that agrees."""
+    if known is not None:
+        place = _by_name(known).get(field.name)
+        if place is not None and _agrees(known.columns[place], field):
+            return known.columns[place]
+    type_ = _type(field)
+    return Column(field.name, type_, field.type.kind == "union", told_default(field, type_))
+
+
+class _Originals:
+    """Which tables of a catalogue have a name in Avro."""
+
+    def __init__(self) -> None:
+        self._catalog: Catalog | None = None
+        self._tables: dict[TableId, list[TableId]] = {}
+
+    def table(self, name: TableId, catalog: Catalog, at: Position) -> TableSchema | None:
+        """Return the definition of the table that is meant; None if it is unknown, or one of several."""
+        if catalog is not self._catalog:
+            self._catalog, self._tables = catalog, {}
+            for database, tables in catalog.histories.items():
+                for table in tables:
+                    id = TableId(sanitized(database), sanitized(table))
+                    self._tables.setdefault(id, []).append(TableId(database, table))
+        possible = [id for id in self._tables.get(name, ()) if catalog.table(id, at) is not None]
+        if len(possible) > 1:
+            of_topic = set(catalog.tables(at.topic, at))
+            possible = [id for id in possible if id in of_topic]
+        return catalog.table(possible[0], at) if len(possible) == 1 else None
