@@ -323,6 +323,9 @@ def learn(
     about = _subject_of(table, targets, statement)
     after = _left_by(identity, catalog, about, at) if about.table else None
     known_after = [_left_by(identity, catalog, id_, at) for id_ in targets]
+    renamed = tuple(pair for part in statement.statements for pair in _renamed_by(part, names))
+    old_names = dict.fromkeys([*(pair.old for pair in renamed), *([] if renamed else targets)])
+    known_before = [known.table(id_, at) for id_ in old_names]
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -331,9 +334,10 @@ def learn(
         source=message.source,
         emitted_at_ns=message.emitted_at_ns,
         targets=targets,
-        renamed=tuple(pair for part in statement.statements for pair in _renamed_by(part, names)),
+        renamed=renamed,
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
         definitions=tuple(schema for schema in known_after if schema is not None and not schema.is_view),
+        replaced=tuple(schema for schema in known_before if schema is not None and not schema.is_view),
         views=_views(statement, targets, known, catalog, at, identity),
         dropped=_dropped_tables(statement, targets, known, at),
     )

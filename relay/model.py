@@ -215,12 +215,15 @@ class Position(msgspec.Struct, frozen=True, gc=False):
         """Whether this position is strictly before the other.
 
         By commit ts where both have one; else arrival order inside one partition, event time between
-        partitions. Where both have a place in the log, what stands later there follows, too: old releases
-        of Debezium have times of whole seconds, and give DDL the time at which they read it.
+        partitions. Where both have a place in the log, what stands later there follows, too, inside of one
+        record (Canal's packets) and between partitions: old releases of Debezium have times of whole
+        seconds, and give DDL the time at which they read it.
         """
         if self.commit_ts is not None and other.commit_ts is not None:
             return self.commit_ts < other.commit_ts
         if self.partition == other.partition and self.topic == other.topic:
+            if self.offset == other.offset:
+                return is_later(other.log, self.log)
             return self.offset < other.offset
         return self.event_time_ns < other.event_time_ns or is_later(other.log, self.log)
 
@@ -271,7 +274,11 @@ class Source(msgspec.Struct, frozen=True, gc=False):
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return where the event stands that this record has told."""
-        return Position(self.commit_ts, self.event_time_ns, record.topic, record.partition, record.offset)
+        file, place = self.binlog_file, self.binlog_position
+        log = None if file is None or place is None else (len(file), file, place, False)
+        return Position(
+            self.commit_ts, self.event_time_ns, record.topic, record.partition, record.offset, log
+        )
 
     @property
     def tso(self) -> int:
@@ -466,10 +473,10 @@ class SchemaChange(msgspec.Struct, frozen=True):
     …`); empty when the statement was not understood, and then `wire_kind` is all that is known. `wire_kind`
     is the kind that the source protocol named, in its word. `targets` are all tables that the statement names
     as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
-    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known. `views`: those
-    that it creates or renames, or as they were before it dropped them; those whose columns' names are known.
-    `dropped`: tables that it drops, as they were, if that is known. `table_changes`: what the message itself
-    says of tables.
+    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known; `replaced`: those
+    that they had before it, under the old name of a rename. `views`: those that it creates or renames, or as
+    they were before it dropped them; those whose columns' names are known. `dropped`: tables that it drops,
+    as they were, if that is known. `table_changes`: what the message itself says of tables.
     """
 
     ddl: str
@@ -482,6 +489,7 @@ class SchemaChange(msgspec.Struct, frozen=True):
     renamed: tuple[RenamedTable, ...] = ()
     after: TableSchema | None = None
     definitions: tuple[TableSchema, ...] = ()
+    replaced: tuple[TableSchema, ...] = ()
     views: tuple[TableSchema, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
     dropped: tuple[TableSchema, ...] = ()

@@ -85,6 +85,8 @@ class _AllKnown(dict[int, Known]):
 
 #: What is known of a template that a record fits, and the key and value that the record becomes.
 Found = tuple[Known, bytes | None, bytes | None]
+#: The same, with its mark (`SOURCE_HEADER`).
+Marked = tuple[Known, bytes | None, bytes | None, bytes]
 
 
 class Line(NamedTuple):
@@ -123,8 +125,9 @@ class RouteTemplates:
         #: How many records have fitted no template.
         self.misses = 0
 
-    def find(self, record: ConsumerRecord, catalog: Catalog) -> Found | None:
-        """Return the target's key and value of a record that fits a template, and what is known of it.
+    def find(self, record: ConsumerRecord, catalog: Catalog, place: bytes) -> Marked | None:
+        """Return the target's key and value of a record that fits a template, what is known of it, and the
+        mark that begins with `place`.
 
         The caller counts `Known.uses` if it takes them.
         """
@@ -135,14 +138,14 @@ class RouteTemplates:
             topic = self._last = self._topics.get(record.topic)
             if topic is None:
                 return None
-        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms)
+        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms, place)
         if found is None:
             return None
-        number, key, value = found
+        number, key, value, mark = found
         known = topic.known[number]
         if known.after is not None and not known.after.allows(record):
             return None
-        return known, key, value
+        return known, key, value, mark
 
     def find_all(self, record: ConsumerRecord, parts: Sequence[Message], catalog: Catalog) -> list[Found]:
         """Return what `find` gives for each part of a record, up to the first that fits no template."""
@@ -155,10 +158,10 @@ class RouteTemplates:
         offset, time_ms = record.offset, record.timestamp_ms
         all_found: list[Found] = []
         for part_key, part_value in parts:
-            found = translate(part_key, part_value, offset, time_ms)
+            found = translate(part_key, part_value, offset, time_ms, b"")
             if found is None:
                 break
-            number, key, value = found
+            number, key, value, _ = found
             known = all_known[number]
             if known.has_tombstone or (known.after is not None and not known.after.allows(record)):
                 break
@@ -250,8 +253,8 @@ class RouteTemplates:
         except Exception:
             return None
         is_same = out.headers[: len(known.headers)] == known.headers and known.has_tombstone is has_tombstone
-        found = engine.translate(record.key, record.value, record.offset, record.timestamp_ms)
-        if is_same and found is not None and found[1:] == (out.key, out.value):
+        found = engine.translate(record.key, record.value, record.offset, record.timestamp_ms, b"")
+        if is_same and found is not None and found[1:3] == (out.key, out.value):
             added, fitting = divmod(found[0], LOSS)
             if fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses):
                 return number, known

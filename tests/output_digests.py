@@ -74,6 +74,20 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "provide.transaction.metadata": "true",
                 "replace.null.with.default": "false",
             },
+            "canal-protobuf": {"max-batch-size": "16", "timezone": "Asia/Shanghai"},
+            "maxwell-json": {
+                "output_ddl": "true",
+                "output_binlog_position": "true",
+                "output_gtid_position": "true",
+                "output_server_id": "true",
+                "output_thread_id": "true",
+                "output_schema_id": "true",
+                "output_push_timestamp": "true",
+                "output_row_query": "true",
+                "output_primary_keys": "true",
+                "output_primary_key_columns": "true",
+                "kafka_key_format": "array",
+            },
             "flat-json": {
                 "op-values": "numbers",
                 "deleted-values": "booleans",
@@ -121,6 +135,12 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "large-message-handle-compression": "snappy",
             },
             "debezium-json": {"profile": "kafka-connect", "zero-dates": "text"},
+            "canal-protobuf": {"canal.instance.filter.transaction.entry": "true", "enum": "label"},
+            "maxwell-json": {
+                "output_commit_info": "false",
+                "output_nulls": "false",
+                "output_null_zerodates": "true",
+            },
             "flat-json": {
                 "op-column": "",
                 "deleted-column": "",
@@ -180,8 +200,9 @@ def _protocol(origin: str, variant: str) -> str | None:
         ("ticdc", "open-protocol"): "ticdc-open-protocol",
         ("ticdc", "debezium"): "ticdc-debezium",
         ("mysql", "canal-json"): "canal-json",
+        ("mysql", "maxwell"): "maxwell-json",
     }
-    return None if "protobuf" in variant else known.get((origin, kind))
+    return "canal-protobuf" if "protobuf" in variant else known.get((origin, kind))
 
 
 def _source_options(job: Job) -> dict[str, str]:
@@ -189,6 +210,8 @@ def _source_options(job: Job) -> dict[str, str]:
     options = {}
     if "shanghai" in job.path.parent.name and job.source != "ticdc-debezium":
         options["timezone"] = "Asia/Shanghai"
+    if job.path.parent.name == "maxwell.alt" and job.source == "maxwell-json":
+        options |= {"output_nulls": "false", "output_naming_strategy": "underscore_to_camelcase"}
     storage = job.path.parent / "storage"
     if storage.is_dir() and job.source in {
         "ticdc-canal-json",

@@ -21,7 +21,9 @@ _PRODUCERS = {
     "ticdc/simple.json": "ticdc-simple-json",
     "ticdc/simple.avro": "ticdc-simple-avro",
     "mysql/canal-json": CANAL,
+    "mysql/canal-protobuf": "canal-protobuf",
     "mysql/debezium": "debezium-json",
+    "mysql/maxwell": "maxwell-json",
 }
 
 
@@ -41,6 +43,8 @@ def reading_options(file: str) -> dict[str, str]:
             "binary.handling.mode": "base64",
             "time.precision.mode": "isostring",
         }
+    if folder.name == "maxwell.alt":
+        return {"output_nulls": "false", "output_naming_strategy": "underscore_to_camelcase"}
     if (folder / "storage").is_dir():
         return {"claim-check-storage-uri": str(folder / "storage")}
     return {"large-message-handle-compression": setting} if setting in {"lz4", "snappy"} else {}

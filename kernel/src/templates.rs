@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
 use crate::fill::Slots;
-use crate::ops::{Bytes, SourceOp, Template};
+use crate::ops::{Bytes, Template};
 use crate::scan::Scan;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
@@ -32,25 +32,16 @@ impl Marker {
 
     /// What all messages of a template have at the marker; None if that is not certain.
     fn template_text(&self, template: &Template) -> Option<Bytes> {
-        let ops = if self.in_key { &template.key } else { &template.value };
-        let mut runs = constants(ops.as_deref().unwrap_or_default());
-        if self.start.needle().is_empty() {
-            runs.truncate(1);
-        }
-        runs.iter().find_map(|run| self.text(run)).map(Into::into)
+        let source = if self.in_key { &template.key } else { &template.value };
+        let source = source.as_ref()?;
+        let mut texts = source.steps.iter().map(|step| &step.text).chain([&source.end]);
+        let found = if self.start.needle().is_empty() {
+            self.text(texts.next()?)
+        } else {
+            texts.find_map(|text| self.text(text))
+        };
+        found.map(Into::into)
     }
-}
-
-/// Constants that stand next to each other, as one: those of the beginning first.
-fn constants(ops: &[SourceOp]) -> Vec<Vec<u8>> {
-    let mut runs = vec![Vec::new()];
-    for op in ops {
-        match (op, runs.last_mut()) {
-            (SourceOp::Constant(text), Some(run)) => run.extend_from_slice(text),
-            _ => runs.push(Vec::new()),
-        }
-    }
-    runs
 }
 
 struct Kept {
@@ -76,6 +67,7 @@ pub struct Templates {
     /// The target of the last record that was translated.
     pub key: Vec<u8>,
     pub value: Vec<u8>,
+    mark: Vec<u8>,
 }
 
 /// What was translated: the template's number with what lost values have added, and whether there are a key
@@ -89,8 +81,8 @@ pub struct Translated {
 impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, numbers) = (Vec::new(), Vec::new(), HashMap::default());
-        let (scan, key, value) = Default::default();
-        Self { marker, kept, free, numbers, scan, key, value }
+        let (scan, key, value, mark) = Default::default();
+        Self { marker, kept, free, numbers, scan, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
@@ -124,6 +116,15 @@ impl Templates {
         self.numbers.clear();
     }
 
+    /// The mark of what a record becomes: where its partition's offsets stand, its own, and that it is the first.
+    pub fn mark(&mut self, place: &[u8], offset: i64) -> &[u8] {
+        self.mark.clear();
+        self.mark.extend_from_slice(place);
+        self.mark.extend_from_slice(itoa::Buffer::new().format(offset).as_bytes());
+        self.mark.extend_from_slice(b"/0");
+        &self.mark
+    }
+
     /// Translate a record into `key` and `value`; None if it fits no template.
     pub fn translate(&mut self, record: &Record<'_>) -> Option<Translated> {
         let part = if self.marker.in_key { record.key } else { record.value };
@@ -154,9 +155,11 @@ fn fit(
     value: &mut Vec<u8>,
 ) -> Option<u64> {
     scan.places.clear();
-    for (ops, part, in_value) in [(&template.key, record.key, false), (&template.value, record.value, true)] {
-        match (ops, part) {
-            (Some(ops), Some(part)) => scan.part(ops, part, in_value)?,
+    for (source, part, in_value) in
+        [(&template.key, record.key, false), (&template.value, record.value, true)]
+    {
+        match (source, part) {
+            (Some(source), Some(part)) => scan.part(source, part, in_value)?,
             (None, None) => {}
             _ => return None,
         }
@@ -165,7 +168,10 @@ fn fit(
     for condition in &template.conditions {
         slots.holds(condition)?.then_some(())?;
     }
-    slots.print(template.target_key.as_deref().unwrap_or_default(), key)?;
-    slots.print(template.target_value.as_deref().unwrap_or_default(), value)?;
+    for (target, out) in [(&template.target_key, &mut *key), (&template.target_value, &mut *value)] {
+        if let Some(target) = target {
+            slots.print(target, out)?;
+        }
+    }
     (key.len() + value.len() <= template.most_bytes).then_some(slots.added.get())
 }

@@ -75,6 +75,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.EXTRAS: "members of the message that the target has no place for",
     Lossy.HEARTBEAT: "heartbeats",
     Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
+    Lossy.JSON_NULL: "the JSON document null, which reads as NULL",
     Lossy.KIND_LEFT_OUT: "events of kinds that are not chosen",
     Lossy.NO_TOPIC: "statements of databases and watermarks, while no table's topic is in use",
     Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",

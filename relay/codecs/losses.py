@@ -60,6 +60,7 @@ class Lossy(enum.StrEnum):
     TIME_RANGE = "time-range"
     YEAR_BELOW_100 = "year-below-100"
     ENUM_INDEX = "enum-index"
+    JSON_NULL = "json-null"
     NULL_REPLACED_BY_DEFAULT = "null-replaced-by-default"
     NULL_OR_DEFAULT = "null-or-default"
     EPOCH_OR_ZERO_DATE = "epoch-or-zero-date"

@@ -22,9 +22,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from relay.codecs.canal.canal_json import read_mistaken_text
 from relay.codecs.canal.ckafka_json import event_time_reader
 from relay.codecs.canal.ckafka_values import cell_reader
+from relay.codecs.canal.upstream import read_mistaken_text
 from relay.codecs.debezium import ticdc_columns
 from relay.codecs.debezium import value_writing as ticdc
 from relay.codecs.debezium.native import forms

@@ -137,7 +137,7 @@ class Interpreter:
         self._numbers.clear()
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
         part = key if self._marker.part == "key" else value
@@ -145,14 +145,14 @@ class Interpreter:
         if text is None:
             return None
         numbers = self._numbers.get(text, [])
-        for place, number in enumerate(numbers):
+        for rank, number in enumerate(numbers):
             slots = {OFFSET: offset, TIME_MS: time_ms}
             try:
                 added, target_key, target_value = _translated(self._kept[number], key, value, slots)
             except _Misfit:
                 continue
-            numbers.insert(0, numbers.pop(place))
-            return number + added, target_key, target_value
+            numbers.insert(0, numbers.pop(rank))
+            return number + added, target_key, target_value, b"%b%d/0" % (place, offset)
         return None
 
 

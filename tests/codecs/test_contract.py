@@ -94,7 +94,9 @@ class Wire:
         read = parse_options(self.codec, told | (reading or {}), "from", "source")
         self.is_of_producer = told == given
         self.without_dates = {"date", "datetime"} | (
-            {"timestamp"} if given.get("zero-dates") == "null" or protocol == "debezium-json" else set()
+            {"timestamp"}
+            if given.get("zero-dates") == "null" or protocol in {"debezium-json", "maxwell-json"}
+            else set()
         )
         #: Whether columns have their own names in rows.
         self.has_names = given.get("field.name.adjustment.mode", "none") == "none"
