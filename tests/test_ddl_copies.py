@@ -17,7 +17,7 @@ from relay.model import SchemaChange
 from relay.records import SOURCE_HEADER
 
 CKAFKA, DEBEZIUM, SIMPLE = "ckafka-json", "ticdc-debezium", "ticdc-simple-json"
-ONCE, EVERYWHERE = (TICDC, CANAL, CKAFKA), (OPEN, DEBEZIUM, SIMPLE)
+ONCE, EVERYWHERE = (TICDC, CANAL, CKAFKA), (OPEN, DEBEZIUM)
 SOURCE_PARTITIONS = 3
 TEXT = "ALTER TABLE `t` ADD COLUMN `more` INT"
 TABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY)"
