@@ -16,7 +16,7 @@ from relay.errors import NotRepresentable
 from relay.model import SchemaChange
 from relay.records import SOURCE_HEADER
 
-CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
+CKAFKA, DEBEZIUM, SIMPLE = "ckafka-json", "ticdc-debezium", "ticdc-simple-json"
 ONCE, EVERYWHERE = (TICDC, CANAL, CKAFKA), (OPEN, DEBEZIUM)
 SOURCE_PARTITIONS = 3
 TEXT = "ALTER TABLE `t` ADD COLUMN `more` INT"
@@ -155,3 +155,38 @@ def is_ddl(protocol: str, one: ConsumerRecord | ProducerRecord) -> bool:
         ConsumerRecord("t", 0, 0, one.timestamp_ms, one.key, one.value)
     )
     return any(isinstance(event, SchemaChange) for event in found)
+
+
+def definitions(source: str) -> list[ConsumerRecord]:
+    """A definition without a statement as producers of the protocol send it."""
+    if source == SIMPLE:
+        records = captured("ticdc/simple.json/09_dml")
+        found = next(one for one in records if b'"type":"BOOTSTRAP"' in (one.value or b""))
+        return [ConsumerRecord("t", at, 7, found.timestamp_ms, None, found.value) for at in range(3)]
+    found = next(
+        one
+        for one in captured("mysql/debezium.snapshot/10_ddl")
+        if b'"ddl":"CREATE TABLE' in (one.value or b"")
+    )
+    return [ConsumerRecord("t", 0, 7, found.timestamp_ms, found.key, found.value)]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "partitions", "expected"),
+    [
+        (SIMPLE, SIMPLE, None, [0, 1, 2]),
+        (SIMPLE, SIMPLE, 2, [0, 1]),
+        (SIMPLE, "debezium-json", None, [0]),
+        (SIMPLE, "debezium-json", 5, [0]),
+        ("debezium-json", SIMPLE, None, [0, 1, 2]),
+        ("debezium-json", SIMPLE, 2, [0, 1]),
+        ("debezium-json", "debezium-json", None, [0]),
+    ],
+)
+def test_a_definition_goes_where_statements_go(
+    source: str, target: str, partitions: int | None, expected: list[int]
+) -> None:
+    made = translator(source, target, partitions)
+    assert places(translated_records(made, definitions(source))) == expected
+    left_out = len(definitions(source)) - 1 if source == SIMPLE and (partitions or target != SIMPLE) else 0
+    assert made.lossy[Lossy.DDL_COPIES] == left_out
