@@ -11,6 +11,7 @@ could be (`Codec.parts`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -22,14 +23,15 @@ from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
-from relay.templates.engine import Engine
-from relay.templates.ops import OFFSET, TIME_MS, Below, Marker, Template
+from relay.templates.engine import MOST_TRIED, Engine
+from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Marker, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
 #: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
-#: times as many have come.
+#: times as many have come. Where templates drive each other out, the next ones are derived after so many
+#: times as many messages as those before.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
 
@@ -38,32 +40,62 @@ Count = Callable[[list[Event], list[Lossy], int], None]
 
 
 class Known:
-    """What is the same for all records that fit a template: the event without its values, what is lost of it,
-    the headers of its payload, and the DDL that it must follow. `uses`: how many records have fitted that are
-    not counted yet. `has_tombstone`: whether a record with the same key and no value follows.
+    """What is the same for all records that fit a template and lose the same: the event without its values,
+    what is lost of it, the headers of its payload, and the DDL that it must follow. `uses`: how many records
+    have fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
+    follows. `lost`: the words of what values add to the template's number.
     """
 
-    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "uses")
+    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "lost", "uses")
 
     def __init__(
-        self, event: Event, losses: list[Lossy], headers: tuple[Header, ...], after: AfterDdl | None
+        self,
+        event: Event,
+        losses: list[Lossy],
+        headers: tuple[Header, ...],
+        after: AfterDdl | None,
+        lost: Callable[[int], list[str]],
     ) -> None:
         self.events, self.losses, self.headers, self.after = [event], losses, headers, after
+        self.lost = lost
         self.has_tombstone = False
         self.uses = 0
+
+    def losing(self, added: int) -> Known:
+        """Return the same for records of which values have added this to the template's number."""
+        losses = [*self.losses, *map(Lossy, self.lost(added))]
+        known = Known(self.events[0], losses, self.headers, self.after, self.lost)
+        known.has_tombstone = self.has_tombstone
+        return known
+
+
+class _AllKnown(dict[int, Known]):
+    """What is known, by what an engine gives as a template's number."""
+
+    def __missing__(self, number: int) -> Known:
+        added, template = divmod(number, LOSS)
+        known = self[number] = self[template].losing(added * LOSS)
+        return known
+
+    def pop_all(self, template: int) -> list[Known]:
+        """Remove and return what is known of a template."""
+        return [self.pop(number) for number in list(self) if number % LOSS == template]
 
 
 #: What is known of a template that a record fits, and the key and value that the record becomes.
 Found = tuple[Known, bytes | None, bytes | None]
+#: The same, with its mark (`SOURCE_HEADER`).
+Marked = tuple[Known, bytes | None, bytes | None, bytes]
 
 
 class Line(NamedTuple):
-    """The parts of a route's straight line."""
+    """The parts of a route's straight line. `is_strict`: it refuses records of which something is lost."""
 
     decoder: TracingDecoder
     selection: Selection | None
     prepare: Prepare | None
     encode: Encode
+    is_strict: bool
 
 
 class Form(NamedTuple):
@@ -83,7 +115,7 @@ class RouteTemplates:
 
     def __init__(self, engine: type[Engine], marker: Marker, line: Line, form: Form, count: Count) -> None:
         self._engine, self._marker, self._form = engine, marker, form
-        self._decoder, self._selection, self._prepare, self._encode = line
+        self._decoder, self._selection, self._prepare, self._encode, self._is_strict = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
@@ -92,8 +124,9 @@ class RouteTemplates:
         #: How many records have fitted no template.
         self.misses = 0
 
-    def find(self, record: ConsumerRecord, catalog: Catalog) -> Found | None:
-        """Return the target's key and value of a record that fits a template, and what is known of it.
+    def find(self, record: ConsumerRecord, catalog: Catalog, place: bytes) -> Marked | None:
+        """Return the target's key and value of a record that fits a template, what is known of it, and the
+        mark that begins with `place`.
 
         The caller counts `Known.uses` if it takes them.
         """
@@ -104,14 +137,14 @@ class RouteTemplates:
             topic = self._last = self._topics.get(record.topic)
             if topic is None:
                 return None
-        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms)
+        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms, place)
         if found is None:
             return None
-        number, key, value = found
+        number, key, value, mark = found
         known = topic.known[number]
         if known.after is not None and not known.after.allows(record):
             return None
-        return known, key, value
+        return known, key, value, mark
 
     def find_all(self, record: ConsumerRecord, parts: Sequence[Message], catalog: Catalog) -> list[Found]:
         """Return what `find` gives for each part of a record, up to the first that fits no template."""
@@ -124,10 +157,10 @@ class RouteTemplates:
         offset, time_ms = record.offset, record.timestamp_ms
         all_found: list[Found] = []
         for part_key, part_value in parts:
-            found = translate(part_key, part_value, offset, time_ms)
+            found = translate(part_key, part_value, offset, time_ms, b"")
             if found is None:
                 break
-            number, key, value = found
+            number, key, value, _ = found
             known = all_known[number]
             if known.has_tombstone or (known.after is not None and not known.after.allows(record)):
                 break
@@ -198,8 +231,8 @@ class RouteTemplates:
         topic.note(marked, is_made=known is not None)
         if known is not None:
             number, made = known
-            if number in topic.known:
-                self._count_uses(topic.known[number])
+            for replaced in topic.known.pop_all(number):
+                self._count_uses(replaced)
             topic.known[number] = made
 
     def _added(
@@ -214,23 +247,24 @@ class RouteTemplates:
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
         try:
-            template, known = self._derived(record, change, losses)
+            template, known = self._derived(record, change)
             number = engine.add(template)
         except Exception:
             return None
         is_same = out.headers[: len(known.headers)] == known.headers and known.has_tombstone is has_tombstone
-        if not is_same or not _fits(engine, record, (number, out.key, out.value)):
-            engine.remove(number)
-            return None
-        return number, known
+        found = engine.translate(record.key, record.value, record.offset, record.timestamp_ms, b"")
+        if is_same and found is not None and found[1:3] == (out.key, out.value):
+            added, fitting = divmod(found[0], LOSS)
+            if fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses):
+                return number, known
+        engine.remove(number)
+        return None
 
-    def _derived(
-        self, record: ConsumerRecord, change: RowChange, losses: list[Lossy]
-    ) -> tuple[Template, Known]:
+    def _derived(self, record: ConsumerRecord, change: RowChange) -> tuple[Template, Known]:
         """Return the template of a record's shape, and what is known of it. Raises Untraceable, and what an
         encoder raises.
         """
-        trace = Trace()
+        trace = Trace(counts_losses=not self._is_strict)
         message = self._decoder.traced(record, change, self._catalog, trace)
         events: list[Event] = [message.change]
         if self._selection is not None:
@@ -244,11 +278,12 @@ class RouteTemplates:
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
         lost: list[Lossy] = []
+        self._decoder.decode(record, self._catalog, lost)
         payload, *others = self._encode(events, numbered, lost)
-        if payload.blobs or losses[len(losses) - len(lost) :] != lost:
+        if payload.blobs:
             raise Untraceable
         known = Known(
-            msgspec.structs.replace(change, images=_NO_ROWS), losses, payload.headers, message.after
+            msgspec.structs.replace(change, images=_NO_ROWS), lost, payload.headers, message.after, trace.lost
         )
         if others:
             known.has_tombstone = others == [Payload(payload.key, None)] and payload.key is not None
@@ -274,22 +309,26 @@ class _TopicTemplates:
 
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine, self.translate = name, engine, engine.translate
-        self.known: dict[int, Known] = {}
-        #: By the text at the marker: how many messages fitted no template, and which one is to be the next.
-        self._met: dict[bytes, tuple[int, int]] = {}
+        self.known = _AllKnown()
+        #: By the text at the marker: how many messages fitted no template, which one is to be the next, and
+        #: how many templates were made.
+        self._met: dict[bytes, tuple[int, int, int]] = {}
 
     def is_due(self, marked: bytes) -> bool:
         """Count a message that fitted no template; whether to derive one of it."""
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
-        met, due = self._met.get(marked, (0, _SIGHT))
-        self._met[marked] = met + 1, due
+        met, due, made = self._met.get(marked, (0, _SIGHT, 0))
+        self._met[marked] = met + 1, due, made
         return met + 1 >= due
 
     def note(self, marked: bytes, *, is_made: bool) -> None:
         """Note whether a template was made of a message."""
-        met, _ = self._met[marked]
-        self._met[marked] = met, met + 1 if is_made else met * _PATIENCE
+        met, _, made = self._met[marked]
+        if is_made:
+            self._met[marked] = met, met + _PATIENCE ** (made // MOST_TRIED), made + 1
+        else:
+            self._met[marked] = met, met * _PATIENCE, made
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
@@ -299,11 +338,6 @@ def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
     start = text.find(marker.start)
     end = text.find(marker.end, start + len(marker.start))
     return None if start < 0 or end < 0 else text[start:end]
-
-
-def _fits(engine: Engine, record: ConsumerRecord, expected: tuple[int, bytes | None, bytes | None]) -> bool:
-    found = engine.translate(record.key, record.value, record.offset, record.timestamp_ms)
-    return found == expected
 
 
 _NO_ROWS: Final = Rows(None, None)

@@ -24,9 +24,13 @@ _PRODUCERS = {
     "ticdc/open-protocol": OPEN,
     "ticdc/debezium-avro": "ticdc-debezium-avro",
     "ticdc/debezium": "ticdc-debezium",
+    "ticdc/simple.json": "ticdc-simple-json",
+    "ticdc/simple.avro": "ticdc-simple-avro",
     "mysql/canal-json": CANAL,
+    "mysql/canal-protobuf": "canal-protobuf",
     "mysql/debezium.avro": "debezium-avro",
     "mysql/debezium": "debezium-json",
+    "mysql/maxwell": "maxwell-json",
 }
 
 
@@ -46,6 +50,8 @@ def reading_options(file: str) -> dict[str, str]:
             "binary.handling.mode": "base64",
             "time.precision.mode": "isostring",
         }
+    if folder.name == "maxwell.alt":
+        return {"output_nulls": "false", "output_naming_strategy": "underscore_to_camelcase"}
     if folder.name == "debezium.avro":
         return {"field.name.adjustment.mode": "avro_unicode"}
     if (folder / "storage").is_dir():

@@ -76,6 +76,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.EXTRAS: "members of the message that the target has no place for",
     Lossy.HEARTBEAT: "heartbeats",
     Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
+    Lossy.JSON_NULL: "the JSON document null, which reads as NULL",
     Lossy.KIND_LEFT_OUT: "events of kinds that are not chosen",
     Lossy.NAMES: "names of databases, tables or columns that Avro does not take: it has others for them",
     Lossy.NO_TOPIC: "statements of databases and watermarks, while no table's topic is in use",
@@ -88,6 +89,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
     Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
+    Lossy.ZONE_GUESSED: "times in a zone without a name (`Local`): that of the option `timezone` is taken",
 }
 
 

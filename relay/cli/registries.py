@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 
 from relay.codecs import codec_named
-from relay.config.registries import registry_at
 from relay.errors import ConfigError, Problem
-from relay.registry import SchemaFile
 from relay.resolver import Registry, Resolver
 
 _FLAGS = {"source": "--from-registry", "target": "--to-registry"}
@@ -48,5 +46,9 @@ def resolver_with(given: dict[str, tuple[str, str | None]]) -> Resolver:
 
 def _registry(place: str, side: str) -> Registry:
     if "://" in place:
+        from relay.config.registries import registry_at
+
         return registry_at(place, side, _FLAGS[side], os.environ)
+    from relay.registry import SchemaFile
+
     return SchemaFile(Path(place), _FLAGS[side], is_new=side == "target")

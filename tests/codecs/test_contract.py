@@ -96,7 +96,9 @@ class Wire:
         read = parse_options(self.codec, told | (reading or {}), "from", "source")
         self.is_of_producer = told == given
         self.without_dates = {"date", "datetime"} | (
-            {"timestamp"} if given.get("zero-dates") == "null" or protocol in DEBEZIUM else set()
+            {"timestamp"}
+            if given.get("zero-dates") == "null" or protocol in DEBEZIUM | {"maxwell-json"}
+            else set()
         )
         #: Whether columns have their own names in rows.
         self.has_names = given.get("field.name.adjustment.mode", "none") == "none" and not (
@@ -107,6 +109,9 @@ class Wire:
         self._encoder = self.codec.encoder(written, self._answers)
         self._decoder = self.codec.open_decoder(read, self._answers) if self.codec.is_readable else None
         self._catalog, self._offset = Catalog(), 0
+        if self.codec.rows_need_definitions:
+            self.sent(CREATED)
+            self._offset = 0
 
     def write(self, *events: Event) -> tuple[list[ConsumerRecord], list[Lossy]]:
         """The messages of events, as records of a topic, and what was counted."""

@@ -37,7 +37,11 @@ DEFAULTS = {
     "ckafka-json": Op.UPDATE,
     "ticdc-debezium": Op.UPDATE,
     "debezium-json": Op.INSERT,
+    "ticdc-simple-json": Op.INSERT,
+    "ticdc-simple-avro": Op.INSERT,
     "debezium-avro": Op.INSERT,
+    "canal-protobuf": Op.INSERT,
+    "maxwell-json": Op.UPDATE,
 }
 
 
