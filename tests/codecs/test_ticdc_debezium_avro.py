@@ -12,6 +12,7 @@ from support import captured, captured_files, record, row_message
 from toy_protocol.registry import schema_by_id
 
 from relay import ConsumerRecord, NotRepresentable, Resolver, RowChange, Translator
+from relay.mysql.numbers import shortest_float32
 from relay.needs import SchemaById
 
 AVRO = "ticdc-debezium-avro"
@@ -91,3 +92,17 @@ def test_a_table_with_the_name_of_its_sources_record_is_refused() -> None:
     message = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"], table="Source")
     with pytest.raises(NotRepresentable, match="source"):
         Resolver().translate(translator, record(message))
+
+
+def test_a_float_has_its_shortest_digits() -> None:
+    translator, resolver = Translator(AVRO, AVRO), Resolver()
+    found = {
+        cell
+        for each in captured("ticdc/debezium-avro/02_numeric")
+        for event in resolver.inspect(translator, each)
+        if isinstance(event, RowChange) and event.table.table == "floats"
+        for column, cell in zip(event.schema.columns, event.after or (), strict=False)
+        if column.name == "f" and isinstance(cell, float)
+    }
+    assert found
+    assert found == {shortest_float32(cell) for cell in found}

@@ -53,7 +53,7 @@ from relay.errors import (
     UnsupportedMessage,
 )
 from relay.model import Event, RowChange
-from relay.mysql.numbers import decimal_text
+from relay.mysql.numbers import decimal_text, shortest_float32
 from relay.mysql.numbers import read_decimal as decimal_of
 from relay.needs import Answers
 from relay.records import ConsumerRecord
@@ -276,7 +276,12 @@ def _finite(number: float) -> float:
     return number
 
 
-_CONVERTS: Final[dict[str, Convert]] = {"bytes": base64_text, "float": _finite, "double": _finite}
+def _short(number: float) -> float:
+    """The shortest digits of a number of 32 bits."""
+    return shortest_float32(_finite(number))
+
+
+_CONVERTS: Final[dict[str, Convert]] = {"bytes": base64_text, "float": _short, "double": _finite}
 
 
 class Decoder:

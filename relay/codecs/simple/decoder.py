@@ -8,13 +8,13 @@ import msgspec
 
 from relay.catalog import Catalog, DdlMessage, define, learn, left_by
 from relay.codecs.losses import Lossy
-from relay.codecs.simple.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.simple.ddl_types import DDL_TYPES
 from relay.codecs.simple.definitions import TableEntry, definition, entry_text
 from relay.codecs.simple.message import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
 from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.rows import RowDecoder, definition_of_version
 from relay.codecs.wire import lookalikes
+from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.large_messages import (
     Compression,
     Decompression,

@@ -14,7 +14,6 @@ import msgspec
 
 from relay.codecs.codec import Payload
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
-from relay.codecs.simple.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.simple.ddl_types import ddl_type
 from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
 from relay.codecs.simple.definitions import TableEntry, read_entry, shown_table
@@ -22,6 +21,7 @@ from relay.codecs.simple.message import BOOTSTRAP, VERSION, WATERMARK, WORDS, Ch
 from relay.codecs.simple.options import SimpleOptions, carries
 from relay.codecs.simple.values import location_of
 from relay.codecs.wire.caches import CachePool
+from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, compressed
 from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.shaping import op_without_before
