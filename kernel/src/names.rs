@@ -6,6 +6,7 @@ use crate::scan::begins;
 
 /// Where members are that have a name; a table twice as large as it needs to be, so that most names have a
 /// place of their own there.
+#[derive(PartialEq)]
 pub struct Names {
     /// Where members with the same text up to the first colon begin and end; both 0 in empty places.
     places: Vec<(usize, usize)>,

@@ -6,6 +6,7 @@ use crate::token::{Escapes, Kinds};
 
 pub type Bytes = Box<[u8]>;
 
+#[derive(PartialEq)]
 pub enum SourceOp {
     Constant(Bytes),
     Take(Kinds),
@@ -14,9 +15,19 @@ pub enum SourceOp {
     Members(Vec<Member>, Bytes),
     Unordered(Unordered),
     Length(usize),
+    Repeated(Repeated),
+}
+
+/// Ops that come once for each row, what stands between two rounds of them, and how many slots they have.
+#[derive(PartialEq)]
+pub struct Repeated {
+    pub ops: Vec<SourceOp>,
+    pub between: Bytes,
+    pub width: usize,
 }
 
 /// A member that may be missing.
+#[derive(PartialEq)]
 pub struct Member {
     /// A comma, and what stands before the token.
     pub name: Bytes,
@@ -24,6 +35,7 @@ pub struct Member {
 }
 
 /// Members in any order; those with the same text up to the first colon stand together.
+#[derive(PartialEq)]
 pub struct Unordered {
     pub members: Vec<Bytes>,
     /// The member that mostly is the first one, and the one that mostly follows each.
@@ -118,13 +130,20 @@ pub enum Condition {
         tokens: Vec<Bytes>,
         is_one: bool,
     },
+    Differ(Vec<(Put, Put)>),
+}
+
+/// One message of the target.
+pub struct Target {
+    pub key: Option<Vec<TargetOp>>,
+    pub value: Option<Vec<TargetOp>>,
 }
 
 pub struct Template {
     pub key: Option<Vec<SourceOp>>,
     pub value: Option<Vec<SourceOp>>,
     pub conditions: Vec<Condition>,
-    pub target_key: Option<Vec<TargetOp>>,
-    pub target_value: Option<Vec<TargetOp>>,
+    /// What a row becomes; there is one at least.
+    pub targets: Vec<Target>,
     pub most_bytes: usize,
 }

@@ -7,8 +7,8 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
-    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, SourceOp, Step, TargetOp,
-    Template, Unordered,
+    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, Repeated, SourceOp, Step,
+    Target, TargetOp, Template, Unordered,
 };
 use crate::spans::{between, with_spans};
 use crate::token::{Kind, Kinds};
@@ -43,14 +43,14 @@ impl Template {
         let ops = [&key, &value].into_iter().flatten();
         let between: Vec<_> = ops.flat_map(|ops| between(ops)).collect();
         let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
-        Ok(Self {
-            key,
-            value,
-            conditions,
-            target_key: fields.target(3, slots)?.map(|ops| with_spans(ops, &between)),
-            target_value: fields.target(4, slots)?.map(|ops| with_spans(ops, &between)),
-            most_bytes: fields.get(5)?,
-        })
+        let target = |fields: &Fields<'_>, index: usize| -> PyResult<Target> {
+            let key = fields.target(index, slots)?.map(|ops| with_spans(ops, &between));
+            let value = fields.target(index + 1, slots)?.map(|ops| with_spans(ops, &between));
+            Ok(Target { key, value })
+        };
+        let mut targets = vec![target(&fields, 3)?];
+        targets.extend(fields.each(6, |more| target(&more, 0))?);
+        Ok(Self { key, value, conditions, targets, most_bytes: fields.get(5)? })
     }
 }
 
@@ -123,14 +123,26 @@ impl<'py> Fields<'py> {
             "members" => SourceOp::Members(self.each(0, |member| member.member())?, self.bytes(1)?),
             "unordered" => SourceOp::Unordered(unordered(self.texts(0)?)?),
             "length" => SourceOp::Length(self.width(0)?),
+            "repeated" => SourceOp::Repeated(self.repeated()?),
             _ => return Err(meaningless("no op of a source has this name")),
         };
         *slots += match &op {
             SourceOp::Take(_) => 1,
             SourceOp::Members(members, _) => members.len(),
+            SourceOp::Repeated(repeated) => repeated.width,
             _ => 0,
         };
         Ok(op)
+    }
+
+    fn repeated(&self) -> PyResult<Repeated> {
+        let (between, mut width) = (self.bytes(1)?, 0);
+        let ops = self.each(0, |op| op.source_op(&mut width))?;
+        let is_wrong = |op: &SourceOp| matches!(op, SourceOp::Length(_) | SourceOp::Repeated(_));
+        if between.is_empty() || ops.iter().any(is_wrong) {
+            return Err(meaningless("a round has no lengths and no rounds inside, and something between"));
+        }
+        Ok(Repeated { ops, between, width })
     }
 
     fn kinds(&self, index: usize) -> PyResult<Kinds> {
@@ -220,6 +232,11 @@ impl<'py> Fields<'py> {
         Ok(Change { name: self.bytes(0)?, old, new, same })
     }
 
+    fn pair(&self, slots: usize) -> PyResult<(Put, Put)> {
+        let put = |index: usize| Fields::of(&self.item(index)?)?.put(slots);
+        Ok((put(0)?, put(1)?))
+    }
+
     fn choice(&self, slots: usize) -> PyResult<Choice> {
         Ok(Choice {
             slots: self.slots(0, slots)?,
@@ -236,6 +253,7 @@ impl<'py> Fields<'py> {
             "below" => Condition::Within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
             "fits" => Condition::Fits(Fields::of(&self.item(0)?)?.put(slots)?),
+            "differ" => Condition::Differ(self.each(0, |pair| pair.pair(slots))?),
             "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
             "among" => Condition::Among {
                 slot: slot(self.get(0)?, slots)?,

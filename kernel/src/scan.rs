@@ -1,34 +1,61 @@
 //! The source: takes a message apart, as a template says. None means that the message does not fit.
 
 use crate::json;
-use crate::ops::{Member, SourceOp, Unordered};
+use crate::ops::{Member, Repeated, SourceOp, Unordered};
 use crate::token::{Kinds, Place, Places};
 
 /// What is found in a message, and room to work in; kept for the next message.
 #[derive(Default)]
 pub struct Scan {
-    /// By slot.
+    /// By slot; of the row at hand.
     pub places: Places,
+    /// Of the rounds behind the first one, round by round.
+    later: Places,
+    rounds: Vec<Rounds>,
     /// Which members of an object have come.
     met: Vec<bool>,
 }
 
+/// The later rounds of a `Repeated`.
+struct Rounds {
+    /// The first slot, and how many there are.
+    slot: usize,
+    width: usize,
+    /// Where its places begin among those of later rounds.
+    start: usize,
+    count: usize,
+}
+
 impl Scan {
+    /// Make room for the next message.
+    pub fn clear(&mut self) {
+        self.places.clear();
+        self.later.clear();
+        self.rounds.clear();
+    }
+
     /// Append a place for each slot of a part of the message. The whole part is taken.
     pub fn part(&mut self, ops: &[SourceOp], part: &[u8], in_value: bool) -> Option<()> {
         u32::try_from(part.len()).ok()?;
         let mut scanner = Scanner { scan: self, part, at: 0, in_value };
-        for op in ops {
-            match op {
-                SourceOp::Constant(text) => scanner.constant(text)?,
-                SourceOp::Take(kinds) => scanner.take(*kinds)?,
-                SourceOp::OneOf(texts) => texts.iter().find_map(|text| scanner.constant(text))?,
-                SourceOp::Members(each, end) => scanner.members(each, end)?,
-                SourceOp::Unordered(members) => scanner.unordered(members)?,
-                SourceOp::Length(width) => scanner.length(*width)?,
-            }
-        }
+        scanner.ops(ops)?;
         (scanner.at == part.len()).then_some(())
+    }
+
+    /// How many rows the message has; None if there are not as many of all rounds.
+    pub fn rows(&self) -> Option<usize> {
+        let Some((first, others)) = self.rounds.split_first() else { return Some(1) };
+        others.iter().all(|rounds| rounds.count == first.count).then_some(1 + first.count)
+    }
+
+    /// Go to a row behind the first one.
+    pub fn go_to(&mut self, row: usize) -> Option<()> {
+        for &Rounds { slot, width, start, .. } in &self.rounds {
+            let start = start + (row - 1) * width;
+            let places = self.later.get(start..start + width)?;
+            self.places.get_mut(slot..slot + width)?.copy_from_slice(places);
+        }
+        Some(())
     }
 }
 
@@ -41,6 +68,36 @@ struct Scanner<'a, 's> {
 }
 
 impl<'a> Scanner<'a, '_> {
+    #[inline]
+    fn ops(&mut self, ops: &[SourceOp]) -> Option<()> {
+        for op in ops {
+            match op {
+                SourceOp::Constant(text) => self.constant(text)?,
+                SourceOp::Take(kinds) => self.take(*kinds)?,
+                SourceOp::OneOf(texts) => texts.iter().find_map(|text| self.constant(text))?,
+                SourceOp::Members(each, end) => self.members(each, end)?,
+                SourceOp::Unordered(members) => self.unordered(members)?,
+                SourceOp::Length(width) => self.length(*width)?,
+                SourceOp::Repeated(repeated) => self.repeated(repeated)?,
+            }
+        }
+        Some(())
+    }
+
+    fn repeated(&mut self, repeated: &Repeated) -> Option<()> {
+        let slot = self.scan.places.len();
+        self.ops(&repeated.ops)?;
+        let (start, width, mut count) = (self.scan.later.len(), repeated.width, 0);
+        std::mem::swap(&mut self.scan.places, &mut self.scan.later);
+        while self.constant(&repeated.between).is_some() {
+            self.ops(&repeated.ops)?;
+            count += 1;
+        }
+        std::mem::swap(&mut self.scan.places, &mut self.scan.later);
+        self.scan.rounds.push(Rounds { slot, width, start, count });
+        Some(())
+    }
+
     #[inline]
     fn rest(&self) -> &'a [u8] {
         self.part.get(self.at..).unwrap_or_default()

@@ -13,6 +13,7 @@ pub fn between(ops: &[SourceOp]) -> Vec<Option<Bytes>> {
             }
             (SourceOp::Take(_), ..) => found.push(None),
             (SourceOp::Members(members, _), ..) => found.extend(members.iter().map(|_| None)),
+            (SourceOp::Repeated(repeated), ..) => found.extend(self::between(&repeated.ops)),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
 use crate::fill::Slots;
-use crate::ops::{Bytes, SourceOp, Template};
+use crate::ops::{Bytes, SourceOp, Target, Template};
 use crate::scan::Scan;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
@@ -27,6 +27,11 @@ impl Marker {
     fn text<'a>(&self, part: &'a [u8]) -> Option<&'a [u8]> {
         let rest = &part[self.start.find(part)? + self.start.needle().len()..];
         Some(&rest[..self.end.find(rest)?])
+    }
+
+    /// What a record has at the marker.
+    pub fn of<'a>(&self, record: &Record<'a>) -> Option<&'a [u8]> {
+        self.text(if self.in_key { record.key } else { record.value }?)
     }
 
     /// What all messages of a template have at the marker; None if that is not certain.
@@ -52,9 +57,11 @@ fn constants(ops: &[SourceOp]) -> Vec<Vec<u8>> {
     runs
 }
 
-struct Kept {
-    template: Template,
+pub struct Kept {
+    pub template: Template,
     text: Bytes,
+    /// Templates with the same source ops have the same.
+    pub shape: usize,
 }
 
 /// A record as it is given.
@@ -66,12 +73,13 @@ pub struct Record<'a> {
 }
 
 pub struct Templates {
-    marker: Marker,
-    kept: Vec<Option<Kept>>,
+    pub marker: Marker,
+    pub kept: Vec<Option<Kept>>,
     free: Vec<usize>,
     /// By the text at the marker, the one that fitted last at first.
-    numbers: HashMap<Bytes, Vec<usize>, RandomState>,
-    scan: Scan,
+    pub numbers: HashMap<Bytes, Vec<usize>, RandomState>,
+    shapes: usize,
+    pub scan: Scan,
     /// The target of the last record that was translated.
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -88,12 +96,13 @@ impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, numbers) = (Vec::new(), Vec::new(), HashMap::default());
         let (scan, key, value) = Default::default();
-        Self { marker, kept, free, numbers, scan, key, value }
+        Self { marker, kept, free, numbers, shapes: 0, scan, key, value }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
     pub fn add(&mut self, template: Template) -> Option<usize> {
         let text = self.marker.template_text(&template)?;
+        let shape = self.shape_of(&template, &text);
         let numbers = self.numbers.entry(text.clone()).or_default();
         let oldest = if numbers.len() == MOST_TRIED { numbers.pop() } else { None };
         let number = oldest.or_else(|| self.free.pop()).unwrap_or(self.kept.len());
@@ -101,8 +110,18 @@ impl Templates {
         if number == self.kept.len() {
             self.kept.push(None);
         }
-        self.kept[number] = Some(Kept { template, text });
+        self.kept[number] = Some(Kept { template, text, shape });
         Some(number)
+    }
+
+    fn shape_of(&mut self, template: &Template, text: &Bytes) -> usize {
+        let others = self.numbers.get(text).into_iter().flatten().filter_map(|&at| self.kept[at].as_ref());
+        let is_same = |other: &Template| other.key == template.key && other.value == template.value;
+        let same = others.filter(|kept| is_same(&kept.template)).map(|kept| kept.shape).next();
+        same.unwrap_or_else(|| {
+            self.shapes += 1;
+            self.shapes
+        })
     }
 
     pub fn remove(&mut self, number: usize) {
@@ -122,19 +141,17 @@ impl Templates {
         self.numbers.clear();
     }
 
-    /// Translate a record into `key` and `value`; None if it fits no template.
+    /// Translate a record of one row that becomes one message into `key` and `value`; None if it fits no
+    /// template of that kind.
     pub fn translate(&mut self, record: &Record<'_>) -> Option<Translated> {
-        let part = if self.marker.in_key { record.key } else { record.value };
-        let numbers = self.numbers.get_mut(self.marker.text(part?)?)?;
+        let numbers = self.numbers.get_mut(self.marker.of(record)?)?;
         for place in 0..numbers.len() {
             let number = numbers[place];
             let Some(Kept { template, .. }) = &self.kept[number] else { continue };
-            self.key.clear();
-            self.value.clear();
             if fit(template, record, &mut self.scan, &mut self.key, &mut self.value).is_some() {
                 numbers[..=place].rotate_right(1);
-                let (has_key, has_value) = (template.target_key.is_some(), template.target_value.is_some());
-                return Some(Translated { number, has_key, has_value });
+                let Target { key, value } = template.targets.first()?;
+                return Some(Translated { number, has_key: key.is_some(), has_value: value.is_some() });
             }
         }
         None
@@ -148,7 +165,16 @@ fn fit(
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
 ) -> Option<()> {
-    scan.places.clear();
+    let [target] = &*template.targets else { return None };
+    scan_rows(template, record, scan).filter(|&rows| rows == 1)?;
+    let slots = Slots { record, places: &scan.places };
+    holds(template, &slots)?;
+    print(target, template.most_bytes, &slots, key, value)
+}
+
+/// Find the tokens of a message, and how many rows it has. None if it does not fit.
+pub fn scan_rows(template: &Template, record: &Record<'_>, scan: &mut Scan) -> Option<usize> {
+    scan.clear();
     for (ops, part, in_value) in [(&template.key, record.key, false), (&template.value, record.value, true)] {
         match (ops, part) {
             (Some(ops), Some(part)) => scan.part(ops, part, in_value)?,
@@ -156,11 +182,25 @@ fn fit(
             _ => return None,
         }
     }
-    let slots = Slots { record, places: &scan.places };
-    for condition in &template.conditions {
-        slots.holds(condition)?.then_some(())?;
-    }
-    slots.print(template.target_key.as_deref().unwrap_or_default(), key)?;
-    slots.print(template.target_value.as_deref().unwrap_or_default(), value)?;
-    (key.len() + value.len() <= template.most_bytes).then_some(())
+    scan.rows()
+}
+
+/// Whether all conditions are true for a row; None if one is not.
+pub fn holds(template: &Template, slots: &Slots<'_>) -> Option<()> {
+    template.conditions.iter().try_for_each(|condition| slots.holds(condition)?.then_some(()))
+}
+
+/// Print a message of the target.
+pub fn print(
+    target: &Target,
+    most_bytes: usize,
+    slots: &Slots<'_>,
+    key: &mut Vec<u8>,
+    value: &mut Vec<u8>,
+) -> Option<()> {
+    key.clear();
+    value.clear();
+    slots.print(target.key.as_deref().unwrap_or_default(), key)?;
+    slots.print(target.value.as_deref().unwrap_or_default(), value)?;
+    (key.len() + value.len() <= most_bytes).then_some(())
 }

@@ -37,9 +37,9 @@ from fuzz.findings import BrokenError, Finding, write
 from fuzz.lane import Lane, sample_routes
 from fuzz.trial import ENGINE, Bench
 from relay import ConsumerRecord
-from relay.templates.engine import Engine, Translation
+from relay.templates.engine import Engine, Message, Run, Translation
 from relay.templates.interpreter import Interpreter
-from relay.templates.ops import Marker, Template
+from relay.templates.ops import Frames, Marker, Template
 from relay.templates.scanning import Token, parsed
 from relay.templates.tracing import Untraceable
 
@@ -201,10 +201,10 @@ class _Counting:
 
     tally: _Tally
 
-    def __init__(self, marker: Marker) -> None:
+    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
         if ENGINE is None:
             raise RuntimeError("there is no engine")
-        self._marker, self.kernel = marker, ENGINE(marker)
+        self._marker, self._frames, self.kernel = marker, frames, ENGINE(marker, frames)
         self._templates: dict[int, Template] = {}
         self._interpreters: dict[int, Interpreter] = {}
 
@@ -233,6 +233,29 @@ class _Counting:
                 self._compare(found, key, value, offset, time_ms)
         return found
 
+    def translate_rows(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+    ) -> list[Run] | int:
+        found = self.kernel.translate_rows(key, value, offset, time_ms, room, shared)
+        if isinstance(found, list):
+            tally = self.tally
+            tally.taken += 1
+            tally.last = self
+            if tally.taken % _INTERPRETED == 0:
+                self._compare_rows(found, key, value, offset, time_ms)
+        return found
+
+    def _compare_rows(
+        self, found: list[Run], key: bytes | None, value: bytes | None, offset: int, time_ms: int
+    ) -> None:
+        interpreter = Interpreter(self._marker, self._frames)
+        for number in {number for number, _ in found}:
+            interpreter.add(self._templates[number])
+        self.tally.interpreted += 1
+        given = interpreter.translate_rows(key, value, offset, time_ms, 1 << 60, 0)
+        if isinstance(given, int) or _messages(given) != _messages(found):
+            self.tally.wrong = f"kernel {_messages(found)!r:.400} / interpreter {given!r:.400}"
+
     def _compare(
         self, found: Translation, key: bytes | None, value: bytes | None, offset: int, time_ms: int
     ) -> None:
@@ -244,6 +267,10 @@ class _Counting:
         given = self._interpreters[number].translate(key, value, offset, time_ms)
         if given is None or given[1:] != found[1:]:
             self.tally.wrong = f"kernel {found[1:]!r:.400} / interpreter {given and given[1:]!r:.400}"
+
+
+def _messages(runs: list[Run]) -> list[Message]:
+    return [message for _, messages in runs for message in messages]
 
 
 def _counting(tally: _Tally) -> type[Engine]:
