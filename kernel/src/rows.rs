@@ -124,6 +124,7 @@ impl Templates {
         };
         let (before, room) = (messages.found.len(), messages.room);
         let (order, mut tried, mut most) = (numbers.clone(), Vec::new(), 0);
+        scan.is_of_one = false;
         for number in order {
             let Some(first) = &kept[number] else { continue };
             if tried.contains(&first.shape) {

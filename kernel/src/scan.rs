@@ -14,6 +14,8 @@ pub struct Scan {
     rounds: Vec<Rounds>,
     /// Which members of an object have come.
     met: Vec<bool>,
+    /// Whether a message of several rows does not fit.
+    pub is_of_one: bool,
 }
 
 /// The later rounds of a `Repeated`.
@@ -88,6 +90,9 @@ impl<'a> Scanner<'a, '_> {
         let slot = self.scan.places.len();
         self.ops(&repeated.ops)?;
         let (start, width, mut count) = (self.scan.later.len(), repeated.width, 0);
+        if self.scan.is_of_one && begins(self.rest(), &repeated.between) {
+            return None;
+        }
         std::mem::swap(&mut self.scan.places, &mut self.scan.later);
         while self.constant(&repeated.between).is_some() {
             self.ops(&repeated.ops)?;

@@ -166,7 +166,8 @@ fn fit(
     value: &mut Vec<u8>,
 ) -> Option<()> {
     let [target] = &*template.targets else { return None };
-    scan_rows(template, record, scan).filter(|&rows| rows == 1)?;
+    scan.is_of_one = true;
+    scan_rows(template, record, scan)?;
     let slots = Slots { record, places: &scan.places };
     holds(template, &slots)?;
     print(target, template.most_bytes, &slots, key, value)
