@@ -229,6 +229,12 @@ class Catalog(msgspec.Struct, frozen=True):
         history = self._history(id)
         return (history[0].at, history[0].schema) if history else (None, None)
 
+    def definitions(self, id: TableId) -> Iterator[TableSchema]:
+        """Give the definitions that a table has had, whatever their positions, the newest first."""
+        for version in self._history(id):
+            if version.schema is not None:
+                yield version.schema
+
     def dropped(self, id: TableId, at: Position) -> TableSchema | None:
         """What a table that is dropped at this position was before; None if it is not, or nobody knows."""
         history = self._history(id)
@@ -329,6 +335,7 @@ def learn(
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
         definitions=tuple(schema for schema in known_after if schema is not None and not schema.is_view),
         views=_views(statement, targets, known, catalog, at, identity),
+        dropped=_dropped_tables(statement, targets, known, at),
     )
     return catalog, event
 
@@ -468,6 +475,16 @@ def _views(
     else:
         found = [_left_by(identity, after, view, at) for view in targets]
     return tuple(view for view in found if view is not None and view.is_view and view.columns)
+
+
+def _dropped_tables(
+    statement: Ddl, targets: tuple[TableId, ...], before: Catalog, at: Position
+) -> tuple[TableSchema, ...]:
+    """The tables that a statement drops, as they were."""
+    if DdlKind.DROP_TABLE not in statement.kinds:
+        return ()
+    found = [before.table(table, at) for table in targets]
+    return tuple(schema for schema in found if schema is not None and not schema.is_view)
 
 
 def _apply_alter(writer: _Writer, table: TableName, changes: tuple[Change, ...], names: _Names) -> bool:

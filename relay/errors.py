@@ -101,6 +101,12 @@ class UnsupportedMessage(DecodeError):
     code = "decode.unsupported"
 
 
+class DefinitionMissing(DecodeError):
+    """A row refers to a definition of its table that has not been read."""
+
+    code = "decode.definition-missing"
+
+
 class LimitExceeded(DecodeError):
     """The record holds more than a limit allows. The message names the limit and what it is set to."""
 

@@ -133,7 +133,10 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     `primary_key` holds column names in key order: `()` when the table has none, None when the source does not
     say. `complete` is false where the definition was put together from rows alone, without the table's DDL:
     types may lack their parameters, and columns that rows do not carry are missing. `is_view`: a view, which
-    has no rows; its columns have names alone, and there are none where the names cannot be known.
+    has no rows; its columns have names alone, and there are none where the names cannot be known. `table_id`,
+    `version`: TiDB's id of the table, and the TSO by which it tells this version from others; None where the
+    source does not say. `key_order`: the names of unique keys and indexes as they were added; () where the
+    unique keys came first, or nobody knows.
     """
 
     id: TableId
@@ -146,6 +149,9 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     collation: str | None = None
     comment: str | None = None
     is_view: bool = False
+    table_id: int | None = None
+    version: int | None = None
+    key_order: tuple[str, ...] = ()
 
     def handle_key(self) -> tuple[str, ...]:
         """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot
@@ -172,6 +178,15 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         wanted = frozenset(names)
         found = [(column.name, at) for at, column in enumerate(self.columns) if column.name in wanted]
         return tuple([at for _, at in sorted(found)])
+
+    def ordered_keys(self) -> list[tuple[UniqueKey | Index, bool]]:
+        """Return unique keys and indexes in the order in which they were added; whether each is unique."""
+        keys: list[tuple[UniqueKey | Index, bool]] = [(key, True) for key in self.unique_keys]
+        keys += [(index, False) for index in self.indexes]
+        if self.key_order:
+            places = {name: at for at, name in enumerate(self.key_order)}
+            keys.sort(key=lambda key: places.get(key[0].name, len(places)))
+        return keys
 
     def key_columns(self) -> tuple[str, ...]:
         """The columns of the primary key and of all unique keys, each once."""
@@ -431,7 +446,8 @@ class TableChange(msgspec.Struct, frozen=True):
 
     `kind` and `name` are the wire's word for what happened and its identifier. `definition` is the table's
     after it, or a dropped view's; None where the message has none. `wire`: all of it as JSON, for targets
-    that have the same member in the same `dialect` (`ticdc`, or `debezium` for the native connectors).
+    that have the same member in the same `dialect` (`ticdc`, `debezium` for the native connectors, or
+    `ticdc-simple`).
     """
 
     kind: str
@@ -452,7 +468,8 @@ class SchemaChange(msgspec.Struct, frozen=True):
     as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
     it is unknown, dropped or a view. `definitions`: those of all `targets` that are known. `views`: those
     that it creates or renames, or as they were before it dropped them; those whose columns' names are known.
-    `table_changes`: what the message itself says of tables.
+    `dropped`: tables that it drops, as they were, if that is known. `table_changes`: what the message itself
+    says of tables.
     """
 
     ddl: str
@@ -467,6 +484,7 @@ class SchemaChange(msgspec.Struct, frozen=True):
     definitions: tuple[TableSchema, ...] = ()
     views: tuple[TableSchema, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
+    dropped: tuple[TableSchema, ...] = ()
 
 
 class Watermark(msgspec.Struct, frozen=True):

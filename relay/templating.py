@@ -11,6 +11,7 @@ becomes one; `RouteTemplates.find_rows` for those of any number of rows that bec
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -22,14 +23,15 @@ from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
-from relay.templates.engine import Engine, Message
-from relay.templates.ops import OFFSET, TIME_MS, Below, Frames, Marker, Target, Template
+from relay.templates.engine import MOST_TRIED, Engine, Message, Run
+from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Frames, Marker, Target, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
 #: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
-#: times as many have come.
+#: times as many have come. Where templates drive each other out, the next ones are derived after so many
+#: times as many messages as those before.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
 
@@ -39,36 +41,66 @@ Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Paylo
 
 
 class Known:
-    """What is the same for all rows that fit a template: the events without their values, what is lost of
-    them, the headers of the payload, and the DDL that it must follow. `uses`: how many rows have fitted that
-    are not counted yet. `has_tombstone`: whether a record with the same key and no value follows. `more`: the
-    headers of the payloads that a row becomes besides.
+    """What is the same for all rows that fit a template and lose the same: the events without their values,
+    what is lost of them, the headers of the payload, and the DDL that it must follow. `uses`: how many rows
+    have fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
+    follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
+    payloads that a row becomes besides.
     """
 
-    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "more", "uses")
+    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "lost", "more", "uses")
 
     def __init__(
-        self, events: list[Event], losses: list[Lossy], headers: tuple[Header, ...], after: AfterDdl | None
+        self,
+        events: list[Event],
+        losses: list[Lossy],
+        headers: tuple[Header, ...],
+        after: AfterDdl | None,
+        lost: Callable[[int], list[str]],
     ) -> None:
         self.events, self.losses, self.headers, self.after = events, losses, headers, after
+        self.lost = lost
         self.has_tombstone = False
         self.more: list[tuple[Header, ...]] = []
         self.uses = 0
 
+    def losing(self, added: int) -> Known:
+        """Return the same for records of which values have added this to the template's number."""
+        losses = [*self.losses, *map(Lossy, self.lost(added))]
+        known = Known(self.events, losses, self.headers, self.after, self.lost)
+        known.has_tombstone, known.more = self.has_tombstone, self.more
+        return known
+
+
+class _AllKnown(dict[int, Known]):
+    """What is known, by what an engine gives as a template's number."""
+
+    def __missing__(self, number: int) -> Known:
+        added, template = divmod(number, LOSS)
+        known = self[number] = self[template].losing(added * LOSS)
+        return known
+
+    def pop_all(self, template: int) -> list[Known]:
+        """Remove and return what is known of a template."""
+        return [self.pop(number) for number in list(self) if number % LOSS == template]
+
 
 #: What is known of a template that a record fits, and the key and value that the record becomes.
 Found = tuple[Known, bytes | None, bytes | None]
+#: The same, with its mark (`SOURCE_HEADER`).
+Marked = tuple[Known, bytes | None, bytes | None, bytes]
 #: What is known of a template that rows beside each other fit, and the messages that they become.
 FoundRows = tuple[Known, list[Message]]
 
 
 class Line(NamedTuple):
-    """The parts of a route's straight line."""
+    """The parts of a route's straight line. `is_strict`: it refuses records of which something is lost."""
 
     decoder: TracingDecoder
     selection: Selection | None
     prepare: Prepare | None
     encode: Encode
+    is_strict: bool
 
 
 class Form(NamedTuple):
@@ -96,7 +128,7 @@ class RouteTemplates:
         frames: Frames | None = None,
     ) -> None:
         self._engine, self._marker, self._form, self._frames = engine, marker, form, frames
-        self._decoder, self._selection, self._prepare, self._encode = line
+        self._decoder, self._selection, self._prepare, self._encode, self._is_strict = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
@@ -105,8 +137,9 @@ class RouteTemplates:
         #: How many records have fitted no template.
         self.misses = 0
 
-    def find(self, record: ConsumerRecord, catalog: Catalog) -> Found | None:
-        """Return the target's key and value of a record that fits a template, and what is known of it.
+    def find(self, record: ConsumerRecord, catalog: Catalog, place: bytes) -> Marked | None:
+        """Return the target's key and value of a record that fits a template, what is known of it, and the
+        mark that begins with `place`.
 
         The caller counts `Known.uses` if it takes them.
         """
@@ -117,14 +150,14 @@ class RouteTemplates:
             topic = self._last = self._topics.get(record.topic)
             if topic is None:
                 return None
-        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms)
+        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms, place)
         if found is None:
             return None
-        number, key, value = found
+        number, key, value, mark = found
         known = topic.known[number]
         if known.after is not None and not known.after.allows(record):
             return None
-        return known, key, value
+        return known, key, value, mark
 
     def find_rows(
         self, record: ConsumerRecord, catalog: Catalog, room: int, shared: int
@@ -178,13 +211,16 @@ class RouteTemplates:
         self, record: ConsumerRecord, event: Event, out: Sequence[ProducerRecord], losses: list[Lossy]
     ) -> None:
         """Learn from a record that fitted no template, was this event, and became these records."""
-        if isinstance(event, RowChange) and self.is_due(record):
-            self.derive(record, event, out, losses)
+        is_split = len(out) > 2 or (len(out) == 2 and out[1].value is not None)
+        if isinstance(event, RowChange) and self.is_due(record, is_split=is_split):
+            self.derive(record, event, out, losses, is_split=is_split)
 
-    def is_due(self, record: ConsumerRecord) -> bool:
-        """Count a record that fitted no template; whether to `derive` one of it."""
+    def is_due(self, record: ConsumerRecord, *, is_split: bool = False) -> bool:
+        """Count a record that fitted no template; whether to `derive` one of it. `is_split`: its row became
+        several messages. Those are counted by themselves: many have no template, which delays no others.
+        """
         marked = _marked(self._marker, record)
-        return marked is not None and self._topic(record.topic).is_due(marked)
+        return marked is not None and self._topic(record.topic).is_due((marked, is_split))
 
     def _topic(self, name: str) -> _TopicTemplates:
         topic = self._topics.get(name)
@@ -198,9 +234,11 @@ class RouteTemplates:
         change: RowChange | None,
         out: Sequence[ProducerRecord] | Sequence[Payload],
         losses: list[Lossy],
+        *,
+        is_split: bool = False,
     ) -> None:
         """Add the template of a record that was this row and became these messages; None: it was something
-        else, which has no template.
+        else, which has no template. `is_split`: as it was counted.
         """
         topic, marked = self._topic(record.topic), _marked(self._marker, record)
         if marked is None:
@@ -208,11 +246,11 @@ class RouteTemplates:
         known = None
         if change is not None and out and not any(message.blobs for message in out):
             known = self._added(topic.engine, record, change, out, losses)
-        topic.note(marked, is_made=known is not None)
+        topic.note((marked, is_split), is_made=known is not None)
         if known is not None:
             number, made = known
-            if number in topic.known:
-                self._count_uses(topic.known[number])
+            for replaced in topic.known.pop_all(number):
+                self._count_uses(replaced)
             topic.known[number] = made
 
     def _added(
@@ -225,22 +263,20 @@ class RouteTemplates:
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
         try:
-            template, known = self._derived(record, change, losses)
+            template, known = self._derived(record, change)
             number = engine.add(template)
         except Exception:
             return None
-        if not _has_headers(known, out) or not _fits(engine, record, number, known, out):
+        if not _has_headers(known, out) or not _fits(engine, record, number, known, out, losses):
             engine.remove(number)
             return None
         return number, known
 
-    def _derived(
-        self, record: ConsumerRecord, change: RowChange, losses: list[Lossy]
-    ) -> tuple[Template, Known]:
+    def _derived(self, record: ConsumerRecord, change: RowChange) -> tuple[Template, Known]:
         """Return the template of a record's shape, and what is known of it. Raises Untraceable, and what an
         encoder raises.
         """
-        trace = Trace()
+        trace = Trace(counts_losses=not self._is_strict)
         message = self._decoder.traced(record, change, self._catalog, trace)
         events: list[Event] = [message.change]
         if self._selection is not None:
@@ -254,12 +290,13 @@ class RouteTemplates:
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
         lost: list[Lossy] = []
+        self._decoder.decode(record, self._catalog, lost)
         payloads = list(self._encode(events, numbered, lost))
-        if any(payload.blobs for payload in payloads) or losses[len(losses) - len(lost) :] != lost:
+        if any(payload.blobs for payload in payloads):
             raise Untraceable
         first, *others = payloads
         written = [_without_values(event, change) for event in events]
-        known = Known(written, losses, first.headers, message.after)
+        known = Known(written, lost, first.headers, message.after, trace.lost)
         if others == [Payload(first.key, None)] and first.key is not None and len(events) == 1:
             known.has_tombstone = True
             others = []
@@ -289,22 +326,26 @@ class _TopicTemplates:
 
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine, self.translate = name, engine, engine.translate
-        self.known: dict[int, Known] = {}
-        #: By the text at the marker: how many messages fitted no template, and which one is to be the next.
-        self._met: dict[bytes, tuple[int, int]] = {}
+        self.known = _AllKnown()
+        #: By the text at the marker and whether rows are split: how many messages fitted no template, which
+        #: one is to be the next, and how many templates were made.
+        self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
 
-    def is_due(self, marked: bytes) -> bool:
+    def is_due(self, marked: tuple[bytes, bool]) -> bool:
         """Count a message that fitted no template; whether to derive one of it."""
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
-        met, due = self._met.get(marked, (0, _SIGHT))
-        self._met[marked] = met + 1, due
+        met, due, made = self._met.get(marked, (0, _SIGHT, 0))
+        self._met[marked] = met + 1, due, made
         return met + 1 >= due
 
-    def note(self, marked: bytes, *, is_made: bool) -> None:
+    def note(self, marked: tuple[bytes, bool], *, is_made: bool) -> None:
         """Note whether a template was made of a message."""
-        met, _ = self._met[marked]
-        self._met[marked] = met, met + 1 if is_made else met * _PATIENCE
+        met, _, made = self._met[marked]
+        if is_made:
+            self._met[marked] = met, met + _PATIENCE ** (made // MOST_TRIED), made + 1
+        else:
+            self._met[marked] = met, met * _PATIENCE, made
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
@@ -338,15 +379,29 @@ def _fits(
     number: int,
     known: Known,
     out: Sequence[ProducerRecord] | Sequence[Payload],
+    losses: list[Lossy],
 ) -> bool:
-    """Whether a record becomes these messages by a template; a tombstone is none of its own."""
-    of_record = record.key, record.value, record.offset, record.timestamp_ms
+    """Whether a record becomes these messages by a template, and loses this; a tombstone is no message."""
     messages = [(message.key, message.value) for message in out]
+    if known.has_tombstone:
+        *messages, tombstone = messages
+        if tombstone != (messages[0][0], None):
+            return False
+    found = _translated(engine, record, known)
+    if found is None or found[1] != messages:
+        return False
+    added, fitting = divmod(found[0], LOSS)
+    return fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses)
+
+
+def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | None:
+    """Return what an engine gives for a record of one row; None if that fits no template."""
+    of_record = record.key, record.value, record.offset, record.timestamp_ms
     if known.more:
-        return engine.translate_rows(*of_record, _NO_LIMIT, 0) == [(number, messages)]
-    return engine.translate(*of_record) == (number, *messages[0]) and (
-        not known.has_tombstone or messages[1:] == [(messages[0][0], None)]
-    )
+        runs = engine.translate_rows(*of_record, _NO_LIMIT, 0)
+        return None if isinstance(runs, int) or len(runs) != 1 else runs[0]
+    found = engine.translate(*of_record, b"")
+    return None if found is None else (found[0], [found[1:3]])
 
 
 #: More bytes than any record becomes.

@@ -222,7 +222,7 @@ class Translator:
             and self._gate is None
             and isinstance(decoder, TracingDecoder)
         ):
-            line = Line(decoder, self._selection, self._prepare, self._encode)
+            line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
             self._templates = RouteTemplates(engine, marker, line, form, self._count, route.source.frames)
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
@@ -248,16 +248,15 @@ class Translator:
         path = self._partition_route
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._partition_route = self._partition_route_of(record)
-        found = templates.find(record, self.catalog)
+        found = templates.find(record, self.catalog, path.header_prefix)
         if found is None:
             return self._by_rows(record, templates)
-        known, key, value = found
-        mark = SOURCE_HEADER, b"%b%d/0" % (path.header_prefix, record.offset)
+        known, key, value, mark = found
         ((topic, partition),) = path.places
-        headers: tuple[Header, ...] = (mark,)
+        headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
         if known.headers or record.headers:
             inherited = self._inherited(record.headers) if record.headers else ()
-            headers = (*known.headers, *inherited, mark)
+            headers = (*known.headers, *inherited, *headers)
         if self._moves is not None and self._moves(known.events):
             places = self._router.place_of_row(known.events[0], record, self._seen)
             if places is None:
@@ -268,16 +267,15 @@ class Translator:
         if not known.has_tombstone:
             known.uses += 1
             return [out]
-        return self._with_tombstone(record, out, known)
+        return self._with_tombstone(record, out, known, path.header_prefix)
 
     def _with_tombstone(
-        self, record: ConsumerRecord, out: ProducerRecord, known: Known
+        self, record: ConsumerRecord, out: ProducerRecord, known: Known, prefix: bytes
     ) -> list[ProducerRecord]:
         """Return a row's message, made by a template, with the tombstone behind it."""
-        prefix = self._partition_route_of(record).header_prefix
         mark = SOURCE_HEADER, b"%b%d/1" % (prefix, record.offset)
         headers = (*out.headers[len(known.headers) : -1], mark)
-        tombstone = msgspec.structs.replace(out, value=None, headers=headers)
+        tombstone = ProducerRecord(out.topic, out.partition, out.timestamp_ms, out.key, None, headers)
         try:
             self._room_after(Payload(out.key, None), [out], self._most_output)
         except LimitExceeded:

@@ -27,6 +27,13 @@ from relay.codecs import BUILT_IN
 
 #: Those that can be read.
 READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
+SIMPLE = {
+    "output-raw-change-event": "true",
+    "integrity-check-level": "correctness",
+    "send-bootstrap-in-msg-count": "20",
+    "timezone": "Asia/Shanghai",
+    "large-message-handle-compression": "lz4",
+}
 #: The targets' options by name of the set, and how many partitions the target has (None: the source's).
 OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
     "default": (None, {name: {} for name in BUILT_IN}),
@@ -81,6 +88,8 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "timestamp-format": "iso",
                 "timezone": "Asia/Shanghai",
             },
+            "ticdc-simple-json": SIMPLE,
+            "ticdc-simple-avro": SIMPLE,
         },
     ),
     "reduced": (
@@ -124,6 +133,15 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "zero-dates": "null",
                 "timezone": "-05:00",
             },
+            "ticdc-simple-json": {
+                "max-message-bytes": "2000",
+                "large-message-handle-option": "claim-check",
+                "claim-check-storage-uri": "/claim-checks",
+            },
+            "ticdc-simple-avro": {
+                "max-message-bytes": "2000",
+                "large-message-handle-option": "handle-key-only",
+            },
         },
     ),
 }
@@ -155,6 +173,8 @@ def jobs(folder: Path) -> Iterator[Job]:
 
 def _protocol(origin: str, variant: str) -> str | None:
     kind = variant.partition(".")[0]
+    if origin == "ticdc" and kind == "simple":
+        return "ticdc-simple-avro" if ".avro" in variant else "ticdc-simple-json"
     known = {
         ("ticdc", "canal-json"): "ticdc-canal-json",
         ("ticdc", "open-protocol"): "ticdc-open-protocol",
@@ -170,7 +190,11 @@ def _source_options(job: Job) -> dict[str, str]:
     if "shanghai" in job.path.parent.name and job.source != "ticdc-debezium":
         options["timezone"] = "Asia/Shanghai"
     storage = job.path.parent / "storage"
-    if storage.is_dir() and job.source in {"ticdc-canal-json", "ticdc-open-protocol"}:
+    if storage.is_dir() and job.source in {
+        "ticdc-canal-json",
+        "ticdc-open-protocol",
+        "ticdc-simple-json",
+    }:
         options["claim-check-storage-uri"] = str(storage)
     return options
 

@@ -18,6 +18,8 @@ _PRODUCERS = {
     "ticdc/canal-json": TICDC,
     "ticdc/open-protocol": OPEN,
     "ticdc/debezium": "ticdc-debezium",
+    "ticdc/simple.json": "ticdc-simple-json",
+    "ticdc/simple.avro": "ticdc-simple-avro",
     "mysql/canal-json": CANAL,
     "mysql/debezium": "debezium-json",
 }

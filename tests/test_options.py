@@ -55,6 +55,8 @@ ONE_SIDED = {
             "zero-dates": "null",
         }.items()
     },
+    "ticdc-simple-json": {},
+    "ticdc-simple-avro": {},
 }
 CASES = [
     (protocol, name, value, side)

@@ -6,9 +6,22 @@ use crate::token::{Escapes, Kinds};
 
 pub type Bytes = Box<[u8]>;
 
+/// What a part of the source is: steps, and what stands behind them.
+#[derive(PartialEq)]
+pub struct Source {
+    pub steps: Vec<SourceStep>,
+    pub end: Bytes,
+}
+
+/// An op, and the constant before it, which may be empty.
+#[derive(PartialEq)]
+pub struct SourceStep {
+    pub text: Bytes,
+    pub op: SourceOp,
+}
+
 #[derive(PartialEq)]
 pub enum SourceOp {
-    Constant(Bytes),
     Take(Kinds),
     OneOf(Vec<Bytes>),
     /// Any of these members, and what stands behind each of their tokens.
@@ -21,7 +34,7 @@ pub enum SourceOp {
 /// Ops that come once for each row, what stands between two rounds of them, and how many slots they have.
 #[derive(PartialEq)]
 pub struct Repeated {
-    pub ops: Vec<SourceOp>,
+    pub ops: Source,
     pub between: Bytes,
     pub width: usize,
 }
@@ -38,20 +51,33 @@ pub struct Member {
 #[derive(PartialEq)]
 pub struct Unordered {
     pub members: Vec<Bytes>,
-    /// The member that mostly is the first one, and the one that mostly follows each.
-    pub first: usize,
-    pub after: Vec<usize>,
     pub names: Names,
+    /// The members in the order in which they mostly are, with commas, twice, so that they are all there behind
+    /// each one of the first half; where each begins there, and how long they are together.
+    pub round: Bytes,
+    pub starts: Vec<usize>,
+    pub length: usize,
+}
+
+/// What a part of the target is: steps, and what stands behind them.
+pub struct Target {
+    pub steps: Vec<TargetStep>,
+    pub end: Bytes,
+}
+
+/// An op, and the constant before it, which may be empty.
+pub struct TargetStep {
+    pub text: Bytes,
+    pub op: TargetOp,
 }
 
 pub enum TargetOp {
-    Constant(Bytes),
     Put(Put),
     Span(Span),
     Number(Vec<Calculation>),
     Changed(Vec<Change>),
     Choice(Choice),
-    Sized(usize, Vec<TargetOp>),
+    Sized(usize, Target),
 }
 
 pub struct Put {
@@ -66,7 +92,7 @@ pub struct Span {
     /// A string with such escapes, or plainer ones, stays as it is.
     pub escapes: Escapes,
     /// The same, token by token.
-    pub ops: Vec<TargetOp>,
+    pub each: Target,
 }
 
 /// How a value is written.
@@ -76,6 +102,10 @@ pub struct How {
     pub write: Option<Write>,
     pub null: Option<Bytes>,
     pub long_escapes: bool,
+    /// What values that `write` does not take are written by, and what each adds to the template's number.
+    pub lossy: Option<Write>,
+    pub adds: u64,
+    pub null_adds: u64,
 }
 
 /// An integer's slot, and what is done with it.
@@ -134,16 +164,16 @@ pub enum Condition {
 }
 
 /// One message of the target.
-pub struct Target {
-    pub key: Option<Vec<TargetOp>>,
-    pub value: Option<Vec<TargetOp>>,
+pub struct TargetMessage {
+    pub key: Option<Target>,
+    pub value: Option<Target>,
 }
 
 pub struct Template {
-    pub key: Option<Vec<SourceOp>>,
-    pub value: Option<Vec<SourceOp>>,
+    pub key: Option<Source>,
+    pub value: Option<Source>,
     pub conditions: Vec<Condition>,
     /// What a row becomes; there is one at least.
-    pub targets: Vec<Target>,
+    pub targets: Vec<TargetMessage>,
     pub most_bytes: usize,
 }

@@ -7,8 +7,8 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
-    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, Repeated, SourceOp, Step,
-    Target, TargetOp, Template, Unordered,
+    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, Repeated, Source, SourceOp,
+    SourceStep, Step, Target, TargetMessage, TargetOp, TargetStep, Template, Unordered,
 };
 use crate::spans::{between, with_spans};
 use crate::token::{Kind, Kinds};
@@ -33,6 +33,19 @@ fn together(conditions: Vec<Condition>) -> Vec<Condition> {
     kept
 }
 
+/// A condition on a number, without the multiplication that it begins with: by less than 64 bits it comes to no
+/// more than 128, whatever the number is.
+fn within(mut number: Calculation, mut floor: i128, mut end: i128) -> Condition {
+    if let [Step::Multiply(factor @ 1..)] = number.steps[..] {
+        if i64::try_from(factor).is_ok() {
+            number.steps.clear();
+            floor = floor.div_euclid(factor);
+            end = end.checked_add(factor - 1).unwrap_or(i128::MAX).div_euclid(factor);
+        }
+    }
+    Condition::Within(number, floor, end)
+}
+
 impl Template {
     /// Read a template. ValueError for one that means nothing, or has a conversion that is not here.
     pub fn read(template: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -40,13 +53,12 @@ impl Template {
         let mut slots = 0;
         let key = fields.source(0, &mut slots)?;
         let value = fields.source(1, &mut slots)?;
-        let ops = [&key, &value].into_iter().flatten();
-        let between: Vec<_> = ops.flat_map(|ops| between(ops)).collect();
+        let between: Vec<_> = [&key, &value].into_iter().flatten().flat_map(between).collect();
         let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
-        let target = |fields: &Fields<'_>, index: usize| -> PyResult<Target> {
-            let key = fields.target(index, slots)?.map(|ops| with_spans(ops, &between));
-            let value = fields.target(index + 1, slots)?.map(|ops| with_spans(ops, &between));
-            Ok(Target { key, value })
+        let target = |fields: &Fields<'_>, index: usize| -> PyResult<TargetMessage> {
+            let key = fields.target(index, slots)?.map(|target| with_spans(target, &between));
+            let value = fields.target(index + 1, slots)?.map(|target| with_spans(target, &between));
+            Ok(TargetMessage { key, value })
         };
         let mut targets = vec![target(&fields, 3)?];
         targets.extend(fields.each(6, |more| target(&more, 0))?);
@@ -108,16 +120,40 @@ impl<'py> Fields<'py> {
 
 /// What ops of the source are.
 impl<'py> Fields<'py> {
-    fn source(&self, index: usize, slots: &mut usize) -> PyResult<Option<Vec<SourceOp>>> {
+    fn source(&self, index: usize, slots: &mut usize) -> PyResult<Option<Source>> {
         if self.item(index)?.is_none() {
             return Ok(None);
         }
-        self.each(index, |op| op.source_op(slots)).map(Some)
+        self.source_of(index, slots).map(Some)
+    }
+
+    fn source_of(&self, index: usize, slots: &mut usize) -> PyResult<Source> {
+        let (steps, end) = self.steps(index, |op| op.source_op(slots))?;
+        let steps = steps.into_iter().map(|(text, op)| SourceStep { text, op }).collect();
+        Ok(Source { steps, end })
+    }
+
+    /// Read ops, each with the constants before it, and the constants behind all.
+    fn steps<T>(
+        &self,
+        index: usize,
+        mut read: impl FnMut(&Fields<'py>) -> PyResult<T>,
+    ) -> PyResult<(Vec<(Bytes, T)>, Bytes)> {
+        let mut steps = Vec::new();
+        let mut text = Vec::new();
+        for op in Fields::of(&self.item(index)?)?.0.iter() {
+            let op = Fields::of(&op)?;
+            if op.tag()? == "constant" {
+                text.extend_from_slice(&op.bytes(0)?);
+            } else {
+                steps.push((std::mem::take(&mut text).into(), read(&op)?));
+            }
+        }
+        Ok((steps, text.into()))
     }
 
     fn source_op(&self, slots: &mut usize) -> PyResult<SourceOp> {
         let op = match self.tag()?.as_str() {
-            "constant" => SourceOp::Constant(self.bytes(0)?),
             "take" => SourceOp::Take(self.kinds(0)?),
             "one-of" => SourceOp::OneOf(self.texts(0)?),
             "members" => SourceOp::Members(self.each(0, |member| member.member())?, self.bytes(1)?),
@@ -137,9 +173,9 @@ impl<'py> Fields<'py> {
 
     fn repeated(&self) -> PyResult<Repeated> {
         let (between, mut width) = (self.bytes(1)?, 0);
-        let ops = self.each(0, |op| op.source_op(&mut width))?;
-        let is_wrong = |op: &SourceOp| matches!(op, SourceOp::Length(_) | SourceOp::Repeated(_));
-        if between.is_empty() || ops.iter().any(is_wrong) {
+        let ops = self.source_of(0, &mut width)?;
+        let is_wrong = |step: &SourceStep| matches!(step.op, SourceOp::Length(_) | SourceOp::Repeated(_));
+        if between.is_empty() || ops.steps.iter().any(is_wrong) {
             return Err(meaningless("a round has no lengths and no rounds inside, and something between"));
         }
         Ok(Repeated { ops, between, width })
@@ -168,13 +204,20 @@ fn unordered(given: Vec<Bytes>) -> PyResult<Unordered> {
     // Those that begin alike stand together then.
     let mut members = given.clone();
     members.sort_unstable();
-    let order: Vec<usize> = given.iter().filter_map(|member| members.binary_search(member).ok()).collect();
-    let mut after = vec![0; members.len()];
-    for (place, following) in order.iter().zip(order.iter().cycle().skip(1)) {
-        after[*place] = *following;
+    let mut starts = vec![0; members.len()];
+    let mut round = Vec::new();
+    for member in &given {
+        if let Ok(place) = members.binary_search(member) {
+            starts[place] = round.len();
+        }
+        round.extend_from_slice(member);
+        round.push(b',');
     }
-    let names = Names::new(&members).ok_or_else(|| meaningless("a member has no colon"))?;
-    Ok(Unordered { first: order.first().copied().unwrap_or_default(), members, after, names })
+    let length = round.len().saturating_sub(1);
+    round.extend_from_within(..);
+    let names = Names::new(&members)
+        .ok_or_else(|| meaningless("a member has no colon, or members are found too slowly"))?;
+    Ok(Unordered { members, names, round: round.into(), starts, length })
 }
 
 fn one_begins_another(texts: &[Bytes]) -> bool {
@@ -185,24 +228,33 @@ fn one_begins_another(texts: &[Bytes]) -> bool {
 
 /// What ops of the target are.
 impl<'py> Fields<'py> {
-    fn target(&self, index: usize, slots: usize) -> PyResult<Option<Vec<TargetOp>>> {
+    fn target(&self, index: usize, slots: usize) -> PyResult<Option<Target>> {
         if self.item(index)?.is_none() {
             return Ok(None);
         }
-        self.each(index, |op| op.target_op(slots)).map(Some)
+        self.target_of(index, |op| op.target_op(slots)).map(Some)
+    }
+
+    fn target_of(
+        &self,
+        index: usize,
+        read: impl FnMut(&Fields<'py>) -> PyResult<TargetOp>,
+    ) -> PyResult<Target> {
+        let (steps, end) = self.steps(index, read)?;
+        let steps = steps.into_iter().map(|(text, op)| TargetStep { text, op }).collect();
+        Ok(Target { steps, end })
     }
 
     fn target_op(&self, slots: usize) -> PyResult<TargetOp> {
         if self.tag()? != "sized" {
             return self.flat_op(slots);
         }
-        Ok(TargetOp::Sized(self.width(0)?, self.each(1, |op| op.flat_op(slots))?))
+        Ok(TargetOp::Sized(self.width(0)?, self.target_of(1, |op| op.flat_op(slots))?))
     }
 
     /// An op that has no others inside.
     fn flat_op(&self, slots: usize) -> PyResult<TargetOp> {
         Ok(match self.tag()?.as_str() {
-            "constant" => TargetOp::Constant(self.bytes(0)?),
             "put" => TargetOp::Put(self.put(slots)?),
             "number" => TargetOp::Number(self.number(slots)?),
             "changed" => TargetOp::Changed(self.each(0, |member| member.change(slots))?),
@@ -215,7 +267,9 @@ impl<'py> Fields<'py> {
         let read = self.conversion(1, Read::new)?;
         let write = self.conversion(2, Write::new)?;
         let null = self.optional(3, bytes)?;
-        let how = How { read, write, null, long_escapes: self.get(4)? };
+        let lossy = self.conversion(5, Write::new)?;
+        let (long_escapes, adds, null_adds) = (self.get(4)?, self.get(6)?, self.get(7)?);
+        let how = How { read, write, null, long_escapes, lossy, adds, null_adds };
         Ok(Put { slots: self.slots(0, slots)?, how })
     }
 
@@ -249,8 +303,8 @@ impl<'py> Fields<'py> {
 
     fn condition(&self, slots: usize) -> PyResult<Condition> {
         Ok(match self.tag()?.as_str() {
-            "above" => Condition::Within(self.calculation(0, 2, slots)?, self.get(1)?, i128::MAX),
-            "below" => Condition::Within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
+            "above" => within(self.calculation(0, 2, slots)?, self.get(1)?, i128::MAX),
+            "below" => within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
             "fits" => Condition::Fits(Fields::of(&self.item(0)?)?.put(slots)?),
             "differ" => Condition::Differ(self.each(0, |pair| pair.pair(slots))?),
@@ -274,7 +328,9 @@ impl<'py> Fields<'py> {
             -2 => Integer::TimeMs,
             number => Integer::Slot(slot(number, slots)?),
         };
-        Ok(Calculation { slot, steps: self.each(steps, |step| step.step())? })
+        let mut steps = self.each(steps, |step| step.step())?;
+        steps.retain(|step| *step != Step::Multiply(1));
+        Ok(Calculation { slot, steps })
     }
 
     fn step(&self) -> PyResult<Step> {

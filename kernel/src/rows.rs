@@ -1,6 +1,9 @@
 //! Records of any number of rows that become any number of messages.
 
+use std::cell::Cell;
+
 use crate::fill::Slots;
+use crate::ops::Template;
 use crate::scan::Scan;
 use crate::templates::{Kept, Record, Templates, holds, print, scan_rows};
 
@@ -43,9 +46,9 @@ pub enum Fitted {
     Some(usize),
 }
 
-/// What rows become: each message with the number of its template.
+/// What rows become: each message with the number of its template and what the row's lost values have added.
 pub struct Messages<T, F> {
-    pub found: Vec<(usize, T)>,
+    pub found: Vec<(u64, T)>,
     make: F,
     /// How many bytes more there may be, and what a message has beside key and value.
     room: i64,
@@ -60,22 +63,29 @@ impl<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T> Messages<T, F> {
     /// Add what a row becomes by a template; all of it or, if it does not fit, nothing.
     fn add(&mut self, number: usize, kept: &Kept, slots: &Slots<'_>, texts: &mut Texts<'_>) -> Option<()> {
         let (before, room) = (self.found.len(), self.room);
-        let Texts { key, value } = texts;
-        let added = holds(&kept.template, slots).and_then(|()| {
-            kept.template.targets.iter().try_for_each(|target| {
-                print(target, kept.template.most_bytes, slots, key, value)?;
-                let key_text = target.key.is_some().then_some(key.as_slice());
-                let value_text = target.value.is_some().then_some(value.as_slice());
-                self.found.push((number, (self.make)(key_text, value_text)));
-                self.room -= self.shared + (key.len() + value.len()) as i64;
-                Some(())
-            })
-        });
-        if added.is_none() {
+        let added = self.add_messages(&kept.template, slots, texts);
+        let Some(number) = added.and_then(|added| (number as u64).checked_add(added)) else {
             self.found.truncate(before);
             self.room = room;
+            return None;
+        };
+        self.found[before..].iter_mut().for_each(|(its_number, _)| *its_number = number);
+        Some(())
+    }
+
+    /// Add the messages of a row, without their number, and give what its lost values add to that.
+    fn add_messages(&mut self, template: &Template, slots: &Slots<'_>, texts: &mut Texts<'_>) -> Option<u64> {
+        let Texts { key, value } = texts;
+        slots.added.set(0);
+        holds(template, slots)?;
+        for target in &template.targets {
+            print(target, template.most_bytes, slots, key, value)?;
+            let key_text = target.key.is_some().then_some(key.as_slice());
+            let value_text = target.value.is_some().then_some(value.as_slice());
+            self.found.push((0, (self.make)(key_text, value_text)));
+            self.room -= self.shared + (key.len() + value.len()) as i64;
         }
-        added
+        Some(slots.added.get())
     }
 }
 
@@ -164,7 +174,7 @@ fn add_rows<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T>(
         if row > 0 && scan.go_to(row).is_none() {
             return row;
         }
-        let slots = Slots { record, places: &scan.places };
+        let slots = Slots { record, places: &scan.places, added: Cell::new(0) };
         let fits = |&number: &usize| {
             let kept = kept[number].as_ref().filter(|kept| kept.shape == shape);
             kept.is_some_and(|kept| messages.add(number, kept, &slots, texts).is_some())

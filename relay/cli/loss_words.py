@@ -64,6 +64,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
     Lossy.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
     Lossy.BOOTSTRAP: "a table's definition without a statement that made it",
+    Lossy.CHECKSUM: "a row whose checksum is not that of its values, or which its producer calls corrupted",
     Lossy.COLUMNS_ABSENT: "the row lacks columns that its table has",
     Lossy.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
     Lossy.DDL_COPIES: "a statement's copies in other partitions, where the target has it once",
@@ -85,6 +86,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
     Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
+    Lossy.ZONE_GUESSED: "times in a zone without a name (`Local`): that of the option `timezone` is taken",
 }
 
 

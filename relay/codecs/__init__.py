@@ -15,6 +15,7 @@ from relay.codecs.debezium import ticdc as ticdc_debezium
 from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
+from relay.codecs.simple import simple_avro, simple_json
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.codecs.wire.shaped import encoder_of
 from relay.errors import ConfigError, Problem
@@ -31,6 +32,8 @@ BUILT_IN: Final = {
         ticdc_open_protocol.CODEC,
         ticdc_debezium.CODEC,
         debezium_json.CODEC,
+        simple_json.CODEC,
+        simple_avro.CODEC,
         flat_json.CODEC,
     )
 }

@@ -275,6 +275,8 @@ class Codec(msgspec.Struct, frozen=True):
     `decoder` is None for a protocol that is only written; `codec_named` refuses it as a source. `decodes` is
     the most that its decoder can find in a message (`NOTHING` without one), `encodes` what its encoder writes
     with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
+    `rows_need_definitions`: a row cannot be read before the definition of its table, which has a message of
+    its own.
     `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
     options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
     `marker`: by which bytes templates of its messages are found, if its decoder offers them
@@ -301,6 +303,7 @@ class Codec(msgspec.Struct, frozen=True):
     decoder: Callable[[Any, Answers], Decoder] | None
     encoder: Callable[[Any, Answers], Encoder]
     ddl_everywhere: bool = False
+    rows_need_definitions: bool = False
     ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None

@@ -64,6 +64,8 @@ class Lossy(enum.StrEnum):
     NULL_OR_DEFAULT = "null-or-default"
     EPOCH_OR_ZERO_DATE = "epoch-or-zero-date"
     REPEATED_HOUR = "repeated-hour"
+    ZONE_GUESSED = "zone-guessed"
+    CHECKSUM = "checksum"
     PRIMARY_KEY = "primary-key"
     EVENT_TIME_PRECISION = "event-time-precision"
     BINLOG_POSITION = "binlog-position"
@@ -98,6 +100,7 @@ INFORMATIONAL: Final = frozenset(
         Lossy.NULL_OR_DEFAULT,
         Lossy.EPOCH_OR_ZERO_DATE,
         Lossy.REPEATED_HOUR,
+        Lossy.ZONE_GUESSED,
         Lossy.DDL_COPIES,
         Lossy.TABLE_DEFINITION,
         Lossy.RECORD_TIME,

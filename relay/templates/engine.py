@@ -8,11 +8,13 @@ from relay.templates.ops import Frames, Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
-#: What an engine gives: the number of the template that fitted, the target's key and value.
-Translation = tuple[int, bytes | None, bytes | None]
+#: What an engine gives: the number of the template that fitted with what lost values have added to it
+#: (`relay.templates.ops.Put`), the target's key and value, and its mark.
+Translation = tuple[int, bytes | None, bytes | None, bytes]
 #: Key and value of one message of the target.
 Message = tuple[bytes | None, bytes | None]
-#: Rows beside each other that fit one template: its number, and the messages that they become.
+#: Rows beside each other that fit one template and lose the same: its number with what each row's lost values
+#: have added, and the messages that they become.
 Run = tuple[int, list[Message]]
 
 
@@ -40,12 +42,14 @@ class Engine(Protocol):
         """Forget all templates."""
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record of one row that becomes one message; None if it fits no
         template of that kind.
 
-        `offset` and `time_ms` are the record's own, within 64 bits. Raises nothing, whatever the message is.
+        `offset` and `time_ms` are the record's own, within 64 bits. The mark says where the message comes
+        from: `place`, the offset in digits, and `/0` (`relay.records.SOURCE_HEADER`). Raises nothing,
+        whatever the message is.
         """
 
     def translate_rows(

@@ -137,7 +137,8 @@ class Interpreter:
         _check(template)
         puts = list(_puts(template))
         reads = {put.read: _function(READS, put.read) for put in puts if put.read is not None}
-        writes = {put.write: _function(WRITES, put.write) for put in puts if put.write is not None}
+        wanted = [write for put in puts for write in (put.write, put.lossy) if write is not None]
+        writes = {write: _function(WRITES, write) for write in wanted}
         number = self._free_number(text)
         self._kept[number] = _Kept(template, text, reads, writes)
         self._numbers.setdefault(text, []).insert(0, number)
@@ -168,22 +169,22 @@ class Interpreter:
         self._numbers.clear()
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
         record = _Record(key, value, {OFFSET: offset, TIME_MS: time_ms})
         numbers = self._numbers_of(record)
-        for place, number in enumerate(numbers):
+        for rank, number in enumerate(numbers):
             kept = self._kept[number]
             try:
                 rows = _rows(kept, record)
                 if len(rows) > 1 or len(kept.targets) > 1:
                     continue
-                ((target_key, target_value),) = _filled(kept, rows[0], record)
+                added, ((target_key, target_value),) = _filled(kept, rows[0], record)
             except _Misfit:
                 continue
-            numbers.insert(0, numbers.pop(place))
-            return number, target_key, target_value
+            numbers.insert(0, numbers.pop(rank))
+            return number + added, target_key, target_value, b"%b%d/0" % (place, offset)
         return None
 
     def translate_rows(
@@ -244,11 +245,12 @@ class Interpreter:
                 if kept.source != source:
                     continue
                 try:
-                    found.append((number, _filled(kept, row, record)))
+                    added, messages = _filled(kept, row, record)
                 except _Misfit:
                     continue
+                found.append((number + added, messages))
                 numbers.insert(0, numbers.pop(place))
-                room = room.after(found[-1][1])
+                room = room.after(messages)
                 break
             else:
                 break
@@ -302,8 +304,10 @@ def _rows(kept: _Kept, record: _Record) -> list[_Tokens]:
     return scanned.rows()
 
 
-def _filled(kept: _Kept, row: _Tokens, record: _Record) -> list[Message]:
-    """Return the messages that a row becomes. Raises _Misfit."""
+def _filled(kept: _Kept, row: _Tokens, record: _Record) -> tuple[int, list[Message]]:
+    """Return what a row's lost values add to the template's number, and the messages that it becomes. Raises
+    _Misfit.
+    """
     fill = _Fill(kept, row, record.numbers)
     if not all(fill.holds(condition) for condition in kept.template.conditions):
         raise _Misfit
@@ -313,7 +317,7 @@ def _filled(kept: _Kept, row: _Tokens, record: _Record) -> list[Message]:
         if _size(message) > kept.template.most_bytes:
             raise _Misfit
         found.append(message)
-    return found
+    return fill.added, found
 
 
 def _framed(frames: Frames, key: bytes | None, value: bytes | None) -> Iterator[tuple[bytes, bytes]]:
@@ -463,12 +467,13 @@ class _Scan:
 
 
 class _Fill:
-    """Prints one message's target."""
+    """Prints one message's target. `added`: what values of which something is lost have added."""
 
     def __init__(self, kept: _Kept, tokens: list[_Token | None], numbers: Mapping[int, int]) -> None:
         self._kept = kept
         self._tokens = tokens
         self._numbers = numbers
+        self.added = 0
 
     def holds(self, condition: Condition) -> bool:
         """Whether a condition is true."""
@@ -482,7 +487,7 @@ class _Fill:
                 return token is None or (against is not None and token.text == against.text)
             case Fits(put):
                 found = [token for slot in put.slots if (token := self._tokens[slot]) is not None]
-                return not found or found[0].kind == "null" or bool(self._put(put))
+                return not found or bool(self._put(put if put.null else put._replace(null=b"null")))
             case Filled(slot):
                 token = self._tokens[slot]
                 return token is not None and token.text not in (b"null", b'""')
@@ -532,21 +537,32 @@ class _Fill:
         if token.kind == "null":
             if put.null is None:
                 raise _Misfit
+            self.added += put.null_adds
             return put.null
         if put.read is None and put.write is None and token.kind != "string":
             return token.text
-        text = self._converted(put, token.text)
+        text = self._written(put, token.text)
         if put.long_escapes:
             return _ESCAPE.sub(lambda match: _LONG_ESCAPES.get(match[1], match[0]), text)
         return text
 
-    def _converted(self, put: Put, token: bytes) -> bytes:
+    def _written(self, put: Put, token: bytes) -> bytes:
         try:
-            value = token_value(token, put.read)
-            if put.read is not None:
-                value = self._kept.reads[put.read](value)
-            if put.write is not None:
-                value = self._kept.writes[put.write](value)
+            return self._converted(put.read, put.write, token)
+        except _Misfit:
+            if put.lossy is None:
+                raise
+        text = self._converted(put.read, put.lossy, token)
+        self.added += put.adds
+        return text
+
+    def _converted(self, read: Conversion | None, write: Conversion | None, token: bytes) -> bytes:
+        try:
+            value = token_value(token, read)
+            if read is not None:
+                value = self._kept.reads[read](value)
+            if write is not None:
+                value = self._kept.writes[write](value)
             return _print(value)
         except Exception as error:
             raise _Misfit from error

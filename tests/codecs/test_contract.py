@@ -103,6 +103,9 @@ class Wire:
         self._encoder = self.codec.encoder(written, self._answers)
         self._decoder = self.codec.open_decoder(read, self._answers) if self.codec.is_readable else None
         self._catalog, self._offset = Catalog(), 0
+        if self.codec.rows_need_definitions:
+            self.sent(CREATED)
+            self._offset = 0
 
     def write(self, *events: Event) -> tuple[list[ConsumerRecord], list[Lossy]]:
         """The messages of events, as records of a topic, and what was counted."""

@@ -37,6 +37,8 @@ DEFAULTS = {
     "ckafka-json": Op.UPDATE,
     "ticdc-debezium": Op.UPDATE,
     "debezium-json": Op.INSERT,
+    "ticdc-simple-json": Op.INSERT,
+    "ticdc-simple-avro": Op.INSERT,
 }
 
 

@@ -24,7 +24,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -39,7 +39,7 @@ from fuzz.trial import ENGINE, Bench
 from relay import ConsumerRecord
 from relay.templates.engine import Engine, Message, Run, Translation
 from relay.templates.interpreter import Interpreter
-from relay.templates.ops import Frames, Marker, Template
+from relay.templates.ops import LOSS, Frames, Marker, Template
 from relay.templates.scanning import Token, parsed
 from relay.templates.tracing import Untraceable
 
@@ -222,15 +222,15 @@ class _Counting:
         self.kernel.clear()
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
-        found = self.kernel.translate(key, value, offset, time_ms)
+        found = self.kernel.translate(key, value, offset, time_ms, place)
         if found is not None:
             tally = self.tally
             tally.taken += 1
             tally.last = self
             if tally.taken % _INTERPRETED == 0:
-                self._compare(found, key, value, offset, time_ms)
+                self._compare(found, key, value, offset, time_ms, place)
         return found
 
     def translate_rows(
@@ -249,28 +249,47 @@ class _Counting:
         self, found: list[Run], key: bytes | None, value: bytes | None, offset: int, time_ms: int
     ) -> None:
         interpreter = Interpreter(self._marker, self._frames)
-        for number in {number for number, _ in found}:
-            interpreter.add(self._templates[number])
+        numbers = {interpreter.add(self._templates[at]): at for at in {number % LOSS for number, _ in found}}
         self.tally.interpreted += 1
         given = interpreter.translate_rows(key, value, offset, time_ms, 1 << 60, 0)
-        if isinstance(given, int) or _messages(given) != _messages(found):
-            self.tally.wrong = f"kernel {_messages(found)!r:.400} / interpreter {given!r:.400}"
+        if isinstance(given, int) or not _are_same(_messages(found, {}), _messages(given, numbers)):
+            self.tally.wrong = f"kernel {found!r:.400} / interpreter {given!r:.400}"
 
     def _compare(
-        self, found: Translation, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self,
+        found: Translation,
+        key: bytes | None,
+        value: bytes | None,
+        offset: int,
+        time_ms: int,
+        place: bytes,
     ) -> None:
-        number = found[0]
+        lost, number = divmod(found[0], LOSS)
         if number not in self._interpreters:
             interpreter = self._interpreters[number] = Interpreter(self._marker)
             interpreter.add(self._templates[number])
         self.tally.interpreted += 1
-        given = self._interpreters[number].translate(key, value, offset, time_ms)
-        if given is None or given[1:] != found[1:]:
-            self.tally.wrong = f"kernel {found[1:]!r:.400} / interpreter {given and given[1:]!r:.400}"
+        given = self._interpreters[number].translate(key, value, offset, time_ms, place)
+        expected = lost * LOSS, *found[1:]
+        if given != expected:  # the only template of its interpreter has the number 0
+            self.tally.wrong = f"kernel {expected!r:.400} / interpreter {given!r:.400}"
 
 
-def _messages(runs: list[Run]) -> list[Message]:
-    return [message for _, messages in runs for message in messages]
+def _messages(runs: list[Run], numbers: Mapping[int, int]) -> list[tuple[int, int, Message]]:
+    """Return the messages, each with its template, by the numbers of another engine, and what was added."""
+    found = []
+    for number, messages in runs:
+        added, template = divmod(number, LOSS)
+        found += [(numbers.get(template, template), added, message) for message in messages]
+    return found
+
+
+def _are_same(ones: list[tuple[int, int, Message]], others: list[tuple[int, int, Message]]) -> bool:
+    """Whether messages are the same; what was added, too, where they have the same template."""
+    return len(ones) == len(others) and all(
+        message == other and (template != its_template or added == its_added)
+        for (template, added, message), (its_template, its_added, other) in zip(ones, others, strict=True)
+    )
 
 
 def _counting(tally: _Tally) -> type[Engine]:
@@ -408,16 +427,16 @@ class _Run:
             return str(error)
         engine = self._tally.last
         given = engine and engine.kernel.translate(
-            record.key, record.value, record.offset, record.timestamp_ms
+            record.key, record.value, record.offset, record.timestamp_ms, b""
         )
-        one, other = repr(straight), repr(given and given[1:])
+        one, other = repr(straight), repr(given and given[1:3])
         return f"straight line: {one:.1500} / template: {other:.1500}"
 
 
 def _takes(engine: _Counting, record: ConsumerRecord) -> bool:
     """Whether the kernel takes a record, or panics."""
     try:
-        found = engine.kernel.translate(record.key, record.value, record.offset, record.timestamp_ms)
+        found = engine.kernel.translate(record.key, record.value, record.offset, record.timestamp_ms, b"")
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:

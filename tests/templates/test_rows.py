@@ -7,9 +7,12 @@ from engine_support import ANYWHERE, ENGINES, NO_LIMIT, template
 
 from relay.templates.engine import Engine, Run
 from relay.templates.ops import (
+    LOSS,
     Above,
+    Below,
     Constant,
     Differ,
+    Fits,
     Frames,
     Length,
     Marker,
@@ -48,9 +51,14 @@ def test_rounds(make: type[Engine]) -> None:
     engine.add(template(SOURCE, TARGET))
     three = b'{"a":[1,2,3],"t":"x","b":[4,null,6]}'
     assert rows(engine, three) == [(0, [(None, b'1"x"4'), (None, b'2"x"null'), (None, b'3"x"6')])]
-    assert engine.translate(None, three, 7, 8) is None
+    assert engine.translate(None, three, 7, 8, b"t/3/") is None
     assert rows(engine, b'{"a":[1],"t":"x","b":[4]}') == [(0, [(None, b'1"x"4')])]
-    assert engine.translate(None, b'{"a":[1],"t":"x","b":[4]}', 7, 8) == (0, None, b'1"x"4')
+    assert engine.translate(None, b'{"a":[1],"t":"x","b":[4]}', 7, 8, b"t/3/") == (
+        0,
+        None,
+        b'1"x"4',
+        b"t/3/7/0",
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,11 +96,49 @@ def test_a_row_that_becomes_several_messages(make: type[Engine]) -> None:
     engine = make(ANYWHERE)
     more = (Target((Number(0),), None), Target(None, ()))
     engine.add(Template(None, SOURCE, (), (Put((2,), null=None),), TARGET, NO_LIMIT, more))
-    assert engine.translate(None, b'{"a":[1],"t":"x","b":[4]}', 7, 8) is None
+    assert engine.translate(None, b'{"a":[1],"t":"x","b":[4]}', 7, 8, b"t/3/") is None
     assert rows(engine, b'{"a":[1,2],"t":"x","b":[4,5]}') == [
         (0, [(b"4", b'1"x"4'), (b"1", None), (None, b""), (b"5", b'2"x"5'), (b"2", None), (None, b"")])
     ]
     assert rows(engine, b'{"a":[1,2],"t":"x","b":[4,null]}') == 1
+
+
+def test_what_rows_lose_is_added_to_their_number(make: type[Engine]) -> None:
+    engine = make(ANYWHERE)
+    plain = engine.add(template(SOURCE, (Constant(b"plain"),), [Above(0, 10)]))
+    losing = Put((2,), null_adds=LOSS)
+    number = engine.add(template(SOURCE, (Put((0,)), losing), [Below(0, 10)]))
+    assert rows(engine, b'{"a":[1,2,3,99,4],"t":"x","b":[null,null,6,null,5]}') == [
+        (number + LOSS, [(None, b"1null"), (None, b"2null")]),
+        (number, [(None, b"36")]),
+        (plain, [(None, b"plain")]),
+        (number, [(None, b"45")]),
+    ]
+
+
+def test_what_the_messages_of_a_row_lose_adds_up(make: type[Engine]) -> None:
+    engine = make(ANYWHERE)
+    losing = Put((2,), null_adds=LOSS)
+    more = (Target((losing,), None), Target(None, (losing._replace(null_adds=5 * LOSS),)))
+    engine.add(Template(None, SOURCE, (Fits(losing),), (losing,), None, NO_LIMIT, more))
+    null, four = (
+        [(b"null", None), (b"null", None), (None, b"null")],
+        [(b"4", None), (b"4", None), (None, b"4")],
+    )
+    assert rows(engine, b'{"a":[1,2,3,4],"t":"x","b":[null,null,4,null]}') == [
+        (8 * LOSS, null * 2),
+        (0, four),
+        (8 * LOSS, null),
+    ]
+
+
+def test_what_does_not_fit_adds_nothing(make: type[Engine]) -> None:
+    engine = make(ANYWHERE)
+    losing = Put((2,), null_adds=LOSS)
+    number = engine.add(template(SOURCE, (losing,)))
+    engine.add(template(SOURCE, (losing,), [Fits(losing), Above(0, 10)]))
+    engine.add(Template(None, SOURCE, (), (losing,), None, 3, ()))
+    assert rows(engine, b'{"a":[1],"t":"x","b":[null]}') == [(number + LOSS, [(None, b"null")])]
 
 
 def test_room(make: type[Engine]) -> None:

@@ -151,7 +151,7 @@ def _images(images: TextRows, trace: Trace, slots: Mapping[Path, int]) -> _Trace
     old = None
     if images.op is UPDATE and images.old is not None:
         old = _traced_cells(reader, trace, slots, _OLD)
-    return _TracedText(reader, images.op, cells, old, 0, images)
+    return _TracedText(reader, images.op, cells, old, 0, images.surely_keeps_keys(), images)
 
 
 def _traced_cells(reader: TextReader, trace: Trace, slots: Mapping[Path, int], row: Path) -> TracedCells:
@@ -193,8 +193,11 @@ class _TracedTextReader(TextReader):
 
 
 class _TracedText(TextRows, frozen=True, eq=False, gc=False):
-    """A change's images as traced text. `actual`: those of the message at hand; None of one half of them."""
+    """A change's images as traced text. `keeps_keys`: as `TracedRows`; `actual`: the images of the message at
+    hand, None of one half of them.
+    """
 
+    keeps_keys: bool
     actual: TextRows | None = None
 
     @property
@@ -203,13 +206,13 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
         raise Untraceable
 
     def surely_keeps_keys(self) -> bool:
-        """Note that `old` lacks the key columns or has the text of the new row, if that is so at hand."""
+        """Note that `old` lacks the key columns or has the text of the new row, if the one at hand does. Else
+        the columns that an encoder asks for must tell.
+        """
         old, cells = self.old, self.cells
-        if self.actual is not None and not self.actual.surely_keeps_keys():
-            return False
-        if old is not None:
+        if self.keeps_keys and old is not None:
             keep_same((old[name], cells[name]) for name in self.reader.key_columns if name in old)
-        return True
+        return self.keeps_keys
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> TracedKey | None:
         """Return what stands for cells, which knows those of the message at hand."""
@@ -226,8 +229,8 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
         """Return the old row and the new row as images of their own."""
         if self.old is None:
             raise Untraceable
-        old = _TracedText(self.reader, DELETE, self.cells | self.old, None, self.index)
-        return old, _TracedText(self.reader, INSERT, self.cells, None, self.index)
+        old = _TracedText(self.reader, DELETE, self.cells | self.old, None, self.index, keeps_keys=True)
+        return old, _TracedText(self.reader, INSERT, self.cells, None, self.index, keeps_keys=True)
 
     def typed(self, *, has_before: bool) -> TypedRows:
         """Return the same cells with a typed reader."""
@@ -239,6 +242,6 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
             return [row[name] for name in names]
 
         if self.op is DELETE:
-            return TracedRows(typed, ordered(cells), None)
+            return TracedRows(typed, ordered(cells), None, keeps_keys=True)
         before = ordered(cells | old) if has_before and old is not None else None
-        return TracedRows(typed, before, ordered(cells))
+        return TracedRows(typed, before, ordered(cells), self.keeps_keys)

@@ -29,7 +29,7 @@ class _Format(NamedTuple):
     protocols: tuple[str, ...] = ()
 
 
-_SIMPLE: Final = _Format("TiCDC Simple")
+_SIMPLE: Final = _Format("TiCDC Simple", ("ticdc-simple-json",))
 _DEBEZIUM: Final = _Format("Debezium", ("ticdc-debezium", "debezium-json"))
 _HISTORY: Final = _Format("the schema history of a Debezium connector")
 _FLAT: Final = _Format("rows that Debezium's ExtractNewRecordState has flattened")

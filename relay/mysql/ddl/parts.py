@@ -80,6 +80,7 @@ class _Members:
         self._definitions = {schema.id: schema for schema in change.definitions}
         self._views = {schema.id: schema for schema in change.views}
         self._told = {told.table: told for told in change.table_changes}
+        self._dropped = {schema.id: schema for schema in change.dropped}
 
     def part(
         self,
@@ -100,4 +101,5 @@ class _Members:
             definitions=tuple([definitions[table] for table in named if table in definitions]),
             views=tuple([self._views[table] for table in named if table in self._views]),
             table_changes=tuple([self._told[table] for table in named if table in self._told]),
+            dropped=tuple([self._dropped[table] for table in named if table in self._dropped]),
         )
