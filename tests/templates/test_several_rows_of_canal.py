@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from engine_support import ENGINES
 from support import CANAL, TICDC
 from templates_support import Both
 
 from relay import ConsumerRecord
+from relay.codecs.losses import Lossy
 from relay.limits import Limits
+from relay.templates.engine import Engine
 
 Row = dict[str, str | None]
 ROW: Row = {"id": "1", "name": "a"}
@@ -147,3 +150,29 @@ def test_messages_of_another_form(value: bytes) -> None:
 def test_limits(limits: Limits) -> None:
     both = warm(Both(CANAL, target=TICDC, limits=limits))
     assert not any(both.fits(record(INSERTS)) for _ in range(3))
+
+
+DAYS: Row = {"id": "1", "name": "2024-01-01"}
+ZERO = DAYS | {"id": "2", "name": "0000-00-00"}
+DATES: dict[str, Any] = {"mysqlType": {"id": "int", "name": "date"}, "sqlType": {"id": 4, "name": 91}}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_which_something_is_lost(engine: type[Engine]) -> None:
+    both = Both(CANAL, target="ticdc-debezium", engine=engine)
+    for _ in range(3):
+        both.fits(record(message(DAYS, **DATES)))
+    assert both.fits(record(message(ZERO, DAYS, ZERO, ZERO, DAYS, **DATES)))
+    assert both.templated.lossy[Lossy.ZERO_DATE] == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_split_updates_of_which_something_is_lost(engine: type[Engine]) -> None:
+    """What the old row loses counts as well as what the new one does."""
+    both = Both(CANAL, target="ticdc-debezium", engine=engine)
+    moved = [{"id": "3", "name": "2024-01-02"}]
+    for _ in range(3):
+        both.fits(record(message(DAYS, old=moved, **DATES)))
+    days = [moved[0], {"id": "4", "name": "0000-00-00"}]
+    assert both.fits(record(message(ZERO, ZERO, old=days, **DATES)))
+    assert both.templated.lossy[Lossy.ZERO_DATE] == 3
