@@ -5,8 +5,8 @@ is the same for all of them (`Known`). `RouteTemplates.learn` is told of records
 and makes a template once a shape was met twice. Templates are a cache: nothing depends on them but time. They
 belong to one value of the catalogue, and are dropped with it.
 
-A template is of a message of one row. A record of several is found as the messages of one row that it
-could be (`Codec.parts`).
+A template is derived from a message of one row. `RouteTemplates.find` is for such messages, of which each
+becomes one; `RouteTemplates.find_rows` for those of any number of rows that become any number.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import AfterDdl, Encode, Message, Payload, TracingDecoder
+from relay.codecs.codec import AfterDdl, Encode, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
-from relay.templates.engine import MOST_TRIED, Engine
-from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Marker, Template
+from relay.templates.engine import MOST_TRIED, Engine, Message, Run
+from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Frames, Marker, Target, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
@@ -40,32 +40,34 @@ Count = Callable[[list[Event], list[Lossy], int], None]
 
 
 class Known:
-    """What is the same for all records that fit a template and lose the same: the event without its values,
-    what is lost of it, the headers of its payload, and the DDL that it must follow. `uses`: how many records
+    """What is the same for all rows that fit a template and lose the same: the events without their values,
+    what is lost of them, the headers of the payload, and the DDL that it must follow. `uses`: how many rows
     have fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
-    follows. `lost`: the words of what values add to the template's number.
+    follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
+    payloads that a row becomes besides.
     """
 
-    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "lost", "uses")
+    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "lost", "more", "uses")
 
     def __init__(
         self,
-        event: Event,
+        events: list[Event],
         losses: list[Lossy],
         headers: tuple[Header, ...],
         after: AfterDdl | None,
         lost: Callable[[int], list[str]],
     ) -> None:
-        self.events, self.losses, self.headers, self.after = [event], losses, headers, after
+        self.events, self.losses, self.headers, self.after = events, losses, headers, after
         self.lost = lost
         self.has_tombstone = False
+        self.more: list[tuple[Header, ...]] = []
         self.uses = 0
 
     def losing(self, added: int) -> Known:
         """Return the same for records of which values have added this to the template's number."""
         losses = [*self.losses, *map(Lossy, self.lost(added))]
-        known = Known(self.events[0], losses, self.headers, self.after, self.lost)
-        known.has_tombstone = self.has_tombstone
+        known = Known(self.events, losses, self.headers, self.after, self.lost)
+        known.has_tombstone, known.more = self.has_tombstone, self.more
         return known
 
 
@@ -86,6 +88,8 @@ class _AllKnown(dict[int, Known]):
 Found = tuple[Known, bytes | None, bytes | None]
 #: The same, with its mark (`SOURCE_HEADER`).
 Marked = tuple[Known, bytes | None, bytes | None, bytes]
+#: What is known of a template that rows beside each other fit, and the messages that they become.
+FoundRows = tuple[Known, list[Message]]
 
 
 class Line(NamedTuple):
@@ -113,8 +117,16 @@ class RouteTemplates:
     `form` is the target's. `count`: what counts events and losses of so many records.
     """
 
-    def __init__(self, engine: type[Engine], marker: Marker, line: Line, form: Form, count: Count) -> None:
-        self._engine, self._marker, self._form = engine, marker, form
+    def __init__(
+        self,
+        engine: type[Engine],
+        marker: Marker,
+        line: Line,
+        form: Form,
+        count: Count,
+        frames: Frames | None = None,
+    ) -> None:
+        self._engine, self._marker, self._form, self._frames = engine, marker, form, frames
         self._decoder, self._selection, self._prepare, self._encode, self._is_strict = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
@@ -146,26 +158,29 @@ class RouteTemplates:
             return None
         return known, key, value, mark
 
-    def find_all(self, record: ConsumerRecord, parts: Sequence[Message], catalog: Catalog) -> list[Found]:
-        """Return what `find` gives for each part of a record, up to the first that fits no template."""
+    def find_rows(
+        self, record: ConsumerRecord, catalog: Catalog, room: int, shared: int
+    ) -> list[FoundRows] | int:
+        """Return what the rows of a record become, if all fit templates; else how many do before the first
+        that fits none. `room`, `shared`: see `Engine.translate_rows`.
+        """
         if catalog is not self._catalog:
             self._drop(catalog)
         topic = self._topics.get(record.topic)
         if topic is None:
-            return []
-        translate, all_known = topic.translate, topic.known
-        offset, time_ms = record.offset, record.timestamp_ms
-        all_found: list[Found] = []
-        for part_key, part_value in parts:
-            found = translate(part_key, part_value, offset, time_ms, b"")
-            if found is None:
-                break
-            number, key, value, _ = found
-            known = all_known[number]
+            return 0
+        runs = topic.engine.translate_rows(
+            record.key, record.value, record.offset, record.timestamp_ms, room, shared
+        )
+        if isinstance(runs, int):
+            return runs
+        found: list[FoundRows] = []
+        for number, messages in runs:
+            known = topic.known[number]
             if known.has_tombstone or (known.after is not None and not known.after.allows(record)):
-                break
-            all_found.append((known, key, value))
-        return all_found
+                return sum(len(its) // (1 + len(one.more)) for one, its in found)
+            found.append((known, messages))
+        return found
 
     def settle(self) -> None:
         """Count the records that have fitted templates."""
@@ -195,40 +210,42 @@ class RouteTemplates:
         self, record: ConsumerRecord, event: Event, out: Sequence[ProducerRecord], losses: list[Lossy]
     ) -> None:
         """Learn from a record that fitted no template, was this event, and became these records."""
-        if isinstance(event, RowChange) and self.is_due(record):
-            is_one = len(out) == 1 or out[1].value is None
-            self.derive(record, event, out[0] if is_one else None, losses, has_tombstone=len(out) > 1)
+        is_split = len(out) > 2 or (len(out) == 2 and out[1].value is not None)
+        if isinstance(event, RowChange) and self.is_due(record, is_split=is_split):
+            self.derive(record, event, out, losses, is_split=is_split)
 
-    def is_due(self, record: ConsumerRecord) -> bool:
-        """Count a record that fitted no template; whether to `derive` one of it."""
+    def is_due(self, record: ConsumerRecord, *, is_split: bool = False) -> bool:
+        """Count a record that fitted no template; whether to `derive` one of it. `is_split`: its row became
+        several messages. Those are counted by themselves: many have no template, which delays no others.
+        """
         marked = _marked(self._marker, record)
-        return marked is not None and self._topic(record.topic).is_due(marked)
+        return marked is not None and self._topic(record.topic).is_due((marked, is_split))
 
     def _topic(self, name: str) -> _TopicTemplates:
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = _TopicTemplates(name, self._engine(self._marker))
+            topic = self._topics[name] = _TopicTemplates(name, self._engine(self._marker, self._frames))
         return topic
 
     def derive(
         self,
         record: ConsumerRecord,
         change: RowChange | None,
-        out: ProducerRecord | Payload | None,
+        out: Sequence[ProducerRecord] | Sequence[Payload],
         losses: list[Lossy],
         *,
-        has_tombstone: bool = False,
+        is_split: bool = False,
     ) -> None:
-        """Add the template of a record that was this row and became this message, perhaps with a tombstone
-        behind it; None: it was something else, which has no template.
+        """Add the template of a record that was this row and became these messages; None: it was something
+        else, which has no template. `is_split`: as it was counted.
         """
         topic, marked = self._topic(record.topic), _marked(self._marker, record)
         if marked is None:
             return
         known = None
-        if change is not None and out is not None and not out.blobs:
-            known = self._added(topic.engine, record, change, out, losses, has_tombstone=has_tombstone)
-        topic.note(marked, is_made=known is not None)
+        if change is not None and out and not any(message.blobs for message in out):
+            known = self._added(topic.engine, record, change, out, losses)
+        topic.note((marked, is_split), is_made=known is not None)
         if known is not None:
             number, made = known
             for replaced in topic.known.pop_all(number):
@@ -240,10 +257,8 @@ class RouteTemplates:
         engine: Engine,
         record: ConsumerRecord,
         change: RowChange,
-        out: ProducerRecord | Payload,
+        out: Sequence[ProducerRecord] | Sequence[Payload],
         losses: list[Lossy],
-        *,
-        has_tombstone: bool,
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
         try:
@@ -251,14 +266,10 @@ class RouteTemplates:
             number = engine.add(template)
         except Exception:
             return None
-        is_same = out.headers[: len(known.headers)] == known.headers and known.has_tombstone is has_tombstone
-        found = engine.translate(record.key, record.value, record.offset, record.timestamp_ms, b"")
-        if is_same and found is not None and found[1:3] == (out.key, out.value):
-            added, fitting = divmod(found[0], LOSS)
-            if fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses):
-                return number, known
-        engine.remove(number)
-        return None
+        if not _has_headers(known, out) or not _fits(engine, record, number, known, out, losses):
+            engine.remove(number)
+            return None
+        return number, known
 
     def _derived(self, record: ConsumerRecord, change: RowChange) -> tuple[Template, Known]:
         """Return the template of a record's shape, and what is known of it. Raises Untraceable, and what an
@@ -279,20 +290,18 @@ class RouteTemplates:
         )
         lost: list[Lossy] = []
         self._decoder.decode(record, self._catalog, lost)
-        payload, *others = self._encode(events, numbered, lost)
-        if payload.blobs:
+        payloads = list(self._encode(events, numbered, lost))
+        if any(payload.blobs for payload in payloads):
             raise Untraceable
-        known = Known(
-            msgspec.structs.replace(change, images=_NO_ROWS), lost, payload.headers, message.after, trace.lost
-        )
-        if others:
-            known.has_tombstone = others == [Payload(payload.key, None)] and payload.key is not None
-            if not known.has_tombstone:
-                raise Untraceable
-        lengths_at = self._form.lengths_at or (None, None)
-        parts = zip((payload.key, payload.value), lengths_at, strict=True)
-        key, value = [None if text is None else trace.target_ops(text, at) for text, at in parts]
-        trace.check_marks(text for _, text in payload.headers)
+        first, *others = payloads
+        written = [_without_values(event, change) for event in events]
+        known = Known(written, lost, first.headers, message.after, trace.lost)
+        if others == [Payload(first.key, None)] and first.key is not None and len(events) == 1:
+            known.has_tombstone = True
+            others = []
+        known.more = [payload.headers for payload in others]
+        (key, value), *more = [self._target(payload, trace) for payload in (first, *others)]
+        trace.check_marks(text for payload in payloads for _, text in payload.headers)
         template = Template(
             message.key,
             message.value,
@@ -300,8 +309,15 @@ class RouteTemplates:
             key,
             value,
             self._form.most_bytes,
+            tuple(more),
         )
         return template, known
+
+    def _target(self, payload: Payload, trace: Trace) -> Target:
+        """Return the ops of a traced payload. Raises Untraceable."""
+        lengths_at = self._form.lengths_at or (None, None)
+        parts = zip((payload.key, payload.value), lengths_at, strict=True)
+        return Target(*[None if text is None else trace.target_ops(text, at) for text, at in parts])
 
 
 class _TopicTemplates:
@@ -310,11 +326,11 @@ class _TopicTemplates:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine, self.translate = name, engine, engine.translate
         self.known = _AllKnown()
-        #: By the text at the marker: how many messages fitted no template, which one is to be the next, and
-        #: how many templates were made.
-        self._met: dict[bytes, tuple[int, int, int]] = {}
+        #: By the text at the marker and whether rows are split: how many messages fitted no template, which
+        #: one is to be the next, and how many templates were made.
+        self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
 
-    def is_due(self, marked: bytes) -> bool:
+    def is_due(self, marked: tuple[bytes, bool]) -> bool:
         """Count a message that fitted no template; whether to derive one of it."""
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
@@ -322,7 +338,7 @@ class _TopicTemplates:
         self._met[marked] = met + 1, due, made
         return met + 1 >= due
 
-    def note(self, marked: bytes, *, is_made: bool) -> None:
+    def note(self, marked: tuple[bytes, bool], *, is_made: bool) -> None:
         """Note whether a template was made of a message."""
         met, _, made = self._met[marked]
         if is_made:
@@ -338,6 +354,57 @@ def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
     start = text.find(marker.start)
     end = text.find(marker.end, start + len(marker.start))
     return None if start < 0 or end < 0 else text[start:end]
+
+
+def _without_values(event: Event, change: RowChange) -> Event:
+    """Return an event that a traced change became, without its values. Raises Untraceable for others."""
+    if not isinstance(event, RowChange):
+        raise Untraceable
+    return msgspec.structs.replace(change, op=event.op, images=_NO_ROWS)
+
+
+def _has_headers(known: Known, out: Sequence[ProducerRecord] | Sequence[Payload]) -> bool:
+    """Whether messages have the headers of the payloads before all others."""
+    headers = [known.headers, *known.more, *[()] * known.has_tombstone]
+    given = [message.headers for message in out]
+    return len(headers) == len(given) and all(
+        found[: len(its)] == its for found, its in zip(given, headers, strict=True)
+    )
+
+
+def _fits(
+    engine: Engine,
+    record: ConsumerRecord,
+    number: int,
+    known: Known,
+    out: Sequence[ProducerRecord] | Sequence[Payload],
+    losses: list[Lossy],
+) -> bool:
+    """Whether a record becomes these messages by a template, and loses this; a tombstone is no message."""
+    messages = [(message.key, message.value) for message in out]
+    if known.has_tombstone:
+        *messages, tombstone = messages
+        if tombstone != (messages[0][0], None):
+            return False
+    found = _translated(engine, record, known)
+    if found is None or found[1] != messages:
+        return False
+    added, fitting = divmod(found[0], LOSS)
+    return fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses)
+
+
+def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | None:
+    """Return what an engine gives for a record of one row; None if that fits no template."""
+    of_record = record.key, record.value, record.offset, record.timestamp_ms
+    if known.more:
+        runs = engine.translate_rows(*of_record, _NO_LIMIT, 0)
+        return None if isinstance(runs, int) or len(runs) != 1 else runs[0]
+    found = engine.translate(*of_record, b"")
+    return None if found is None else (found[0], [found[1:3]])
+
+
+#: More bytes than any record becomes.
+_NO_LIMIT: Final = 1 << 60
 
 
 _NO_ROWS: Final = Rows(None, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -21,7 +22,6 @@ from relay.codecs.codec import (
     Codec,
     Encode,
     Joining,
-    Message,
     Options,
     Payload,
     TopicEncoder,
@@ -58,8 +58,8 @@ from relay.routing import (
     routing_problems,
 )
 from relay.selection import Selection, kind_of
-from relay.templates.engine import Engine
-from relay.templating import Form, Found, Known, Line, RouteTemplates
+from relay.templates.engine import Engine, Message
+from relay.templating import Form, FoundRows, Known, Line, RouteTemplates
 
 Answer = TypeVar("Answer")
 
@@ -228,10 +228,10 @@ class Translator:
         ):
             line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
-            self._templates = RouteTemplates(engine, marker, line, form, self._count)
-        #: The messages of one row that a record of several could be.
-        self._has_like_parts = route.source.has_like_parts
-        self._parts = route.source.parts if route.target.writes_rows_alone(route.target_options) else no_parts
+            self._templates = RouteTemplates(engine, marker, line, form, self._count, route.source.frames)
+        self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
+        #: The messages of one row of which a record of several could be made.
+        self._parts = route.source.parts if self._writes_rows_alone else no_parts
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()
@@ -254,11 +254,7 @@ class Translator:
             path = self._partition_route = self._partition_route_of(record)
         found = templates.find(record, self.catalog, path.header_prefix)
         if found is None:
-            parts = self._parts(record)
-            if parts:
-                return self._in_parts(record, parts, templates)
-            templates.misses += 1
-            return self._straight(record, templates)
+            return self._by_rows(record, templates)
         known, key, value, mark = found
         ((topic, partition),) = path.places
         headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
@@ -302,7 +298,8 @@ class Translator:
         decode, prepare, moves = self._decode, self._prepare, self._moves
         encode: Encode = self._encode
         try:
-            events, catalog = decode(record, self.catalog, lossy)
+            decoded, catalog = decode(record, self.catalog, lossy)
+            events = decoded
             if len(events) > self._most_rows:
                 check_rows(self.route.source.name, "", len(events), self._answers.limits)
             if self._selection is not None:
@@ -359,97 +356,125 @@ class Translator:
         self.catalog = catalog
         if spread is not None:
             self._gate, self._seen = spread.gate, spread.seen
-        if templates is not None and len(events) == 1 and 1 <= len(out) <= 2 and not left_out:
-            templates.learn(record, events[0], out, lossy)
+        if templates is not None and len(decoded) == 1 and out and not left_out:
+            templates.learn(record, decoded[0], out, lossy)
         return out
 
-    def _in_parts(
-        self, record: ConsumerRecord, parts: Sequence[Message], templates: RouteTemplates
-    ) -> list[ProducerRecord]:
-        """Translate a record of several rows: each by its template, or all in the straight line. Then the
-        first one without a template is learnt.
+    def _by_rows(self, record: ConsumerRecord, templates: RouteTemplates) -> list[ProducerRecord]:
+        """Translate a record that is no message of one row with a template: by the templates of its rows, or
+        in the straight line. Then what has no template is learnt.
         """
-        # A longer text may have too many values.
+        fitted = 0
+        # A longer text may have too many values; without a time that counts, rows may have the first one's.
         is_short = len(record.value or b"") <= uncounted_bytes(self._answers.limits)
-        if len(parts) > self._most_rows or not is_short:
-            return self._straight(record)
+        if self._writes_rows_alone and is_short and record.timestamp_ms >= 0:
+            shared = _RECORD_BYTES + (len(record.headers) + 1) * _HEADER_BYTES
+            found = templates.find_rows(record, self.catalog, self._most_output, shared)
+            if not isinstance(found, int):
+                out = self._placed(record, found)
+                if out is not None:
+                    return out
+                templates.misses += 1
+                return self._straight(record)
+            fitted = found
+        templates.misses += 1
+        parts = self._parts(record)
+        if not parts:
+            return self._straight(record, templates)
         catalog = self.catalog
-        found = templates.find_all(record, parts, catalog)
-        if len(found) == len(parts) and (not self._has_like_parts or _are_alike(found)):
-            out = self._placed(record, found)
-            if out is not None:
-                return out
         straight = self._straight(record)
-        if len(found) < len(parts) and self.catalog is catalog:
-            key, value = parts[len(found)]
-            part = msgspec.structs.replace(record, key=key, value=value)
-            if templates.is_due(part):
-                self._teach(part, templates)
+        if is_short and fitted < len(parts) <= self._most_rows and self.catalog is catalog:
+            key, value = parts[fitted]
+            self._teach(msgspec.structs.replace(record, key=key, value=value), templates)
         return straight
 
-    def _placed(self, record: ConsumerRecord, found: Sequence[Found]) -> list[ProducerRecord] | None:
+    def _placed(self, record: ConsumerRecord, found: Sequence[FoundRows]) -> list[ProducerRecord] | None:
         """Return the records of rows that fit templates; None if where they go is to be asked, or if they may
         be too much.
         """
-        path = self._partition_route or self._partition_route_of(record)
-        places: Sequence[tuple[str, int]] | None = None
-        if self._moves is not None and self._moves([known.events[0] for known, _, _ in found]):
-            places = self._places_of_rows(record, found)
-            if places is None:
-                return None
-        ((topic, partition),) = path.places
-        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
-        inherited = self._inherited(record.headers) if record.headers else ()
         numbers = None if self._is_one_topic else Counter[str]()
         out: list[ProducerRecord] = []
-        size = most_headers = 0
-        for index, (known, key, value) in enumerate(found):
-            number = index
-            if places is not None:
-                topic, partition = places[index]
+        rows = 0
+        for known, messages in found:
+            rows += len(messages) // (1 + len(known.more))
+            if numbers is None and self._moves is None and not record.headers and not known.headers:
+                self._add_rows(out, record, messages)
+            elif not self._add_messages(out, record, known, messages, numbers):
+                return None
+        has_headers = any(known.headers for known, _ in found)
+        if rows > self._most_rows or (has_headers and _is_too_much(out, self._most_output)):
+            return None
+        for known, messages in found:
+            known.uses += len(messages) // (1 + len(known.more))
+        return out
+
+    def _add_rows(
+        self, out: list[ProducerRecord], record: ConsumerRecord, messages: Sequence[Message]
+    ) -> None:
+        """Add the records of messages that stay in their partition, with no headers but the source's mark."""
+        path = self._partition_route or self._partition_route_of(record)
+        ((topic, partition),) = path.places
+        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
+        out += [
+            ProducerRecord(topic, partition, time_ms, key, value, ((SOURCE_HEADER, prefix + number),))
+            for (key, value), number in zip(messages, _digits(len(out), len(messages)), strict=True)
+        ]
+
+    def _add_messages(
+        self,
+        out: list[ProducerRecord],
+        record: ConsumerRecord,
+        known: Known,
+        messages: Sequence[Message],
+        numbers: Counter[str] | None,
+    ) -> bool:
+        """Add the records of messages, which are counted by topic in `numbers`, if there; False if where they
+        go is to be asked.
+        """
+        path = self._partition_route or self._partition_route_of(record)
+        places: Places | None = path.places
+        if self._moves is not None and self._moves(known.events):
+            places = self._router.place_of_row(known.events[0], record, self._seen)
+        if places is None:
+            return False
+        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
+        inherited = self._inherited(record.headers) if record.headers else ()
+        own_headers = cycle((known.headers, *known.more))
+        for (key, value), own in zip(messages, own_headers, strict=False):
+            ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+            number = len(out)
             if numbers is not None:
                 number = numbers[topic]
                 numbers[topic] += 1
-            headers: tuple[Header, ...] = ((SOURCE_HEADER, b"%b%d" % (prefix, number)),)
-            if inherited or known.headers:
-                headers = (*known.headers, *inherited, *headers)
-            size += len(key or b"") + len(value or b"")
-            most_headers = max(most_headers, len(headers))
+            headers = (*own, *inherited, (SOURCE_HEADER, b"%b%d" % (prefix, number)))
             out.append(ProducerRecord(topic, partition, time_ms, key, value, headers))
-        if size + len(out) * (_RECORD_BYTES + most_headers * _HEADER_BYTES) > self._most_output:
-            return None
-        for known, _, _ in found:
-            known.uses += 1
-        return out
-
-    def _places_of_rows(
-        self, record: ConsumerRecord, found: Sequence[Found]
-    ) -> Sequence[tuple[str, int]] | None:
-        """Return where each row goes; None if that is to be asked."""
-        chosen: list[tuple[str, int]] = []
-        for known, key, _ in found:
-            places = self._router.place_of_row(known.events[0], record, self._seen)
-            if places is None:
-                return None
-            chosen += places.of(key) if type(places) is ByKey else places
-        return chosen
+        return True
 
     def _teach(self, part: ConsumerRecord, templates: RouteTemplates) -> None:
-        """Let the templates learn from a part of a record that has gone the straight line."""
+        """Let the templates learn from a part of a record that has gone the straight line, if it fits none
+        of them.
+        """
+        if not isinstance(templates.find_rows(part, self.catalog, self._most_output, 0), int):
+            return
+        if not templates.is_due(part):
+            return
         lossy: list[Lossy] = []
+        payloads: list[Payload] = []
+        decoded: list[Event] = []
         try:
-            events, _ = self._decode(part, self.catalog, lossy)
+            decoded, _ = self._decode(part, self.catalog, lossy)
+            events = decoded
             if self._selection is not None:
                 events, _ = self._selection.filter(events)
             if self._prepare is not None:
                 events = self._prepare(events)
             payloads = list(self._encode(events, part, lossy))
         except (Need, DecodeError, EncodeError, MemoryError):
-            payloads = []
-        if len(payloads) == 1 and len(events) == 1 and isinstance(events[0], RowChange):
-            templates.derive(part, events[0], payloads[0], lossy)
+            pass
+        if len(decoded) == 1 and isinstance(decoded[0], RowChange):
+            templates.derive(part, decoded[0], payloads, lossy)
         else:
-            templates.derive(part, None, None, lossy)
+            templates.derive(part, None, [], lossy)
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
@@ -678,9 +703,21 @@ def _by_topic(groups: Sequence[Group]) -> list[Group]:
     return found
 
 
-def _are_alike(found: Sequence[Found]) -> bool:
-    """Whether all rows fit one template."""
-    return all(known is found[0][0] for known, _, _ in found)
+def _is_too_much(out: Sequence[ProducerRecord], most_bytes: int) -> bool:
+    """Whether records may become more bytes than they may together."""
+    headers = max([len(record.headers) for record in out], default=0)
+    return sum(map(_size, out)) + len(out) * (_RECORD_BYTES + headers * _HEADER_BYTES) > most_bytes
+
+
+def _digits(first: int, count: int) -> Sequence[bytes]:
+    """Return so many numbers from one on in digits."""
+    if first + count <= len(_NUMBERS):
+        return _NUMBERS[first : first + count]
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+#: In digits, from 0 on.
+_NUMBERS: Final = [b"%d" % number for number in range(1000)]
 
 
 def _no_row_keys(target: Codec) -> Problem:

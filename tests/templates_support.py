@@ -7,6 +7,7 @@ from typing import Any
 from support import CANAL
 
 from relay import CodecError, ConsumerRecord, Translator
+from relay.templates.engine import Engine
 from relay.templates.interpreter import Interpreter
 
 Options = dict[str, str]
@@ -23,10 +24,15 @@ class Both:
     """A translator with an engine, and one without."""
 
     def __init__(
-        self, source: str, options: Options | None = None, target: str = CANAL, **settings: Any
+        self,
+        source: str,
+        options: Options | None = None,
+        target: str = CANAL,
+        engine: type[Engine] = Interpreter,
+        **settings: Any,
     ) -> None:
         self.plain, self.templated = (
-            Translator(source, target, options, engine=engine, **settings) for engine in (None, Interpreter)
+            Translator(source, target, options, engine=each, **settings) for each in (None, engine)
         )
 
     def fits(self, record: ConsumerRecord) -> bool:

@@ -59,6 +59,14 @@ impl<'a> Slots<'a> {
                 None => !is_one,
                 Some(token) => is_among(&token, tokens)? == *is_one,
             },
+            Condition::Differ(pairs) => {
+                // All are printed, whatever the first of them are.
+                let mut differ = false;
+                for (one, other) in pairs {
+                    differ |= self.differ(one, other)?;
+                }
+                differ
+            }
         })
     }
 
@@ -191,6 +199,17 @@ impl<'a> Slots<'a> {
             comma |= changed;
         }
         Some(())
+    }
+
+    fn differ(&self, one: &Put, other: &Put) -> Option<bool> {
+        let (token, against) = (self.first(&one.slots)?, self.first(&other.slots)?);
+        if one.how == other.how && token.text == against.text {
+            return Some(false);
+        }
+        let (mut text, mut other_text) = (Vec::new(), Vec::new());
+        self.print_token(&token, &one.how, &mut text)?;
+        self.print_token(&against, &other.how, &mut other_text)?;
+        Some(text != other_text)
     }
 
     fn chosen<'c>(&self, choice: &'c Choice) -> Option<&'c [u8]> {

@@ -8,6 +8,7 @@ mod json;
 mod names;
 mod ops;
 mod reading;
+mod rows;
 mod scan;
 mod spans;
 mod templates;
@@ -15,36 +16,44 @@ mod token;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyList};
 
 use crate::ops::Template;
+use crate::rows::{Fitted, Frames, Messages};
 use crate::templates::{Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
 ///
 /// The templates are in a box because Python allocates objects at multiples of 16 bytes, and searchers for
 /// markers hold vector registers, which need more.
 #[pyclass(module = "relay_cdc_kernel")]
-struct Kernel(Box<Templates>);
+struct Kernel(Box<Templates>, Option<Frames>);
 
 const _: () = assert!(align_of::<Kernel>() <= 16, "Python aligns objects at 16 bytes");
 
 type Translation<'py> = (u64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
+type Message<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 
 #[pymethods]
 impl Kernel {
     #[new]
-    fn new(marker: (String, Vec<u8>, Vec<u8>)) -> PyResult<Self> {
+    #[pyo3(signature = (marker, frames=None))]
+    fn new(marker: (String, Vec<u8>, Vec<u8>), frames: Option<(Vec<u8>, usize)>) -> PyResult<Self> {
         let (part, start, end) = marker;
         let in_key = match part.as_str() {
             "key" => true,
             "value" => false,
             _ => return Err(PyValueError::new_err("a marker is in the key or in the value")),
         };
-        Ok(Self(Box::new(Templates::new(Marker::new(in_key, &start, &end)))))
+        let frames = match frames {
+            Some((head, width)) if (1..=8).contains(&width) => Some(Frames { head, width }),
+            Some(_) => return Err(PyValueError::new_err("a number has 1 to 8 bytes")),
+            None => None,
+        };
+        Ok(Self(Box::new(Templates::new(Marker::new(in_key, &start, &end))), frames))
     }
 
     fn add(&mut self, template: &Bound<'_, PyAny>) -> PyResult<usize> {
@@ -76,6 +85,32 @@ impl Kernel {
         let key = has_key.then(|| PyBytes::new(py, &self.0.key));
         let value = has_value.then(|| PyBytes::new(py, &self.0.value));
         Some((number, key, value, PyBytes::new(py, self.0.mark(place, offset))))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn translate_rows<'py>(
+        &mut self,
+        py: Python<'py>,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        offset: i64,
+        time_ms: i64,
+        room: i64,
+        shared: i64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let bytes = |part: Option<&[u8]>| part.map(|part| PyBytes::new(py, part));
+        let make = |key: Option<&[u8]>, value: Option<&[u8]>| -> Message<'py> { (bytes(key), bytes(value)) };
+        let mut messages = Messages::new(make, room, shared);
+        let record = Record { key, value, offset, time_ms };
+        match self.0.translate_rows(&record, self.1.as_ref(), &mut messages) {
+            Fitted::All => {}
+            Fitted::Some(rows) => return Ok(rows.into_pyobject(py)?.into_any()),
+        }
+        let runs = messages.found.chunk_by(|(one, _), (other, _)| one == other);
+        let runs = runs.map(|run| -> PyResult<_> {
+            Ok((run[0].0, PyList::new(py, run.iter().map(|(_, message)| message))?))
+        });
+        Ok(PyList::new(py, runs.collect::<PyResult<Vec<_>>>()?)?.into_any())
     }
 }
 

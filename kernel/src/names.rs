@@ -13,6 +13,7 @@ const FEW: usize = 64;
 
 /// Where members are that have a name; a table twice as large as it needs to be, so that most names have a
 /// place of their own there.
+#[derive(PartialEq)]
 pub struct Names {
     seed: u64,
     /// Where members with the same text up to the first colon begin and end; both 0 in empty places.

@@ -7,17 +7,20 @@ use crate::token::{Escapes, Kinds};
 pub type Bytes = Box<[u8]>;
 
 /// What a part of the source is: steps, and what stands behind them.
+#[derive(PartialEq)]
 pub struct Source {
     pub steps: Vec<SourceStep>,
     pub end: Bytes,
 }
 
 /// An op, and the constant before it, which may be empty.
+#[derive(PartialEq)]
 pub struct SourceStep {
     pub text: Bytes,
     pub op: SourceOp,
 }
 
+#[derive(PartialEq)]
 pub enum SourceOp {
     Take(Kinds),
     OneOf(Vec<Bytes>),
@@ -25,9 +28,19 @@ pub enum SourceOp {
     Members(Vec<Member>, Bytes),
     Unordered(Unordered),
     Length(usize),
+    Repeated(Repeated),
+}
+
+/// Ops that come once for each row, what stands between two rounds of them, and how many slots they have.
+#[derive(PartialEq)]
+pub struct Repeated {
+    pub ops: Source,
+    pub between: Bytes,
+    pub width: usize,
 }
 
 /// A member that may be missing.
+#[derive(PartialEq)]
 pub struct Member {
     /// A comma, and what stands before the token.
     pub name: Bytes,
@@ -35,6 +48,7 @@ pub struct Member {
 }
 
 /// Members in any order; those with the same text up to the first colon stand together.
+#[derive(PartialEq)]
 pub struct Unordered {
     pub members: Vec<Bytes>,
     pub names: Names,
@@ -146,13 +160,20 @@ pub enum Condition {
         tokens: Vec<Bytes>,
         is_one: bool,
     },
+    Differ(Vec<(Put, Put)>),
+}
+
+/// One message of the target.
+pub struct TargetMessage {
+    pub key: Option<Target>,
+    pub value: Option<Target>,
 }
 
 pub struct Template {
     pub key: Option<Source>,
     pub value: Option<Source>,
     pub conditions: Vec<Condition>,
-    pub target_key: Option<Target>,
-    pub target_value: Option<Target>,
+    /// What a row becomes; there is one at least.
+    pub targets: Vec<TargetMessage>,
     pub most_bytes: usize,
 }

@@ -7,8 +7,8 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
-    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, Source, SourceOp, SourceStep,
-    Step, Target, TargetOp, TargetStep, Template, Unordered,
+    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, Repeated, Source, SourceOp,
+    SourceStep, Step, Target, TargetMessage, TargetOp, TargetStep, Template, Unordered,
 };
 use crate::spans::{between, with_spans};
 use crate::token::{Kind, Kinds};
@@ -55,14 +55,14 @@ impl Template {
         let value = fields.source(1, &mut slots)?;
         let between: Vec<_> = [&key, &value].into_iter().flatten().flat_map(between).collect();
         let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
-        Ok(Self {
-            key,
-            value,
-            conditions,
-            target_key: fields.target(3, slots)?.map(|target| with_spans(target, &between)),
-            target_value: fields.target(4, slots)?.map(|target| with_spans(target, &between)),
-            most_bytes: fields.get(5)?,
-        })
+        let target = |fields: &Fields<'_>, index: usize| -> PyResult<TargetMessage> {
+            let key = fields.target(index, slots)?.map(|target| with_spans(target, &between));
+            let value = fields.target(index + 1, slots)?.map(|target| with_spans(target, &between));
+            Ok(TargetMessage { key, value })
+        };
+        let mut targets = vec![target(&fields, 3)?];
+        targets.extend(fields.each(6, |more| target(&more, 0))?);
+        Ok(Self { key, value, conditions, targets, most_bytes: fields.get(5)? })
     }
 }
 
@@ -124,9 +124,13 @@ impl<'py> Fields<'py> {
         if self.item(index)?.is_none() {
             return Ok(None);
         }
+        self.source_of(index, slots).map(Some)
+    }
+
+    fn source_of(&self, index: usize, slots: &mut usize) -> PyResult<Source> {
         let (steps, end) = self.steps(index, |op| op.source_op(slots))?;
         let steps = steps.into_iter().map(|(text, op)| SourceStep { text, op }).collect();
-        Ok(Some(Source { steps, end }))
+        Ok(Source { steps, end })
     }
 
     /// Read ops, each with the constants before it, and the constants behind all.
@@ -155,14 +159,26 @@ impl<'py> Fields<'py> {
             "members" => SourceOp::Members(self.each(0, |member| member.member())?, self.bytes(1)?),
             "unordered" => SourceOp::Unordered(unordered(self.texts(0)?)?),
             "length" => SourceOp::Length(self.width(0)?),
+            "repeated" => SourceOp::Repeated(self.repeated()?),
             _ => return Err(meaningless("no op of a source has this name")),
         };
         *slots += match &op {
             SourceOp::Take(_) => 1,
             SourceOp::Members(members, _) => members.len(),
+            SourceOp::Repeated(repeated) => repeated.width,
             _ => 0,
         };
         Ok(op)
+    }
+
+    fn repeated(&self) -> PyResult<Repeated> {
+        let (between, mut width) = (self.bytes(1)?, 0);
+        let ops = self.source_of(0, &mut width)?;
+        let is_wrong = |step: &SourceStep| matches!(step.op, SourceOp::Length(_) | SourceOp::Repeated(_));
+        if between.is_empty() || ops.steps.iter().any(is_wrong) {
+            return Err(meaningless("a round has no lengths and no rounds inside, and something between"));
+        }
+        Ok(Repeated { ops, between, width })
     }
 
     fn kinds(&self, index: usize) -> PyResult<Kinds> {
@@ -270,6 +286,11 @@ impl<'py> Fields<'py> {
         Ok(Change { name: self.bytes(0)?, old, new, same })
     }
 
+    fn pair(&self, slots: usize) -> PyResult<(Put, Put)> {
+        let put = |index: usize| Fields::of(&self.item(index)?)?.put(slots);
+        Ok((put(0)?, put(1)?))
+    }
+
     fn choice(&self, slots: usize) -> PyResult<Choice> {
         Ok(Choice {
             slots: self.slots(0, slots)?,
@@ -286,6 +307,7 @@ impl<'py> Fields<'py> {
             "below" => within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
             "fits" => Condition::Fits(Fields::of(&self.item(0)?)?.put(slots)?),
+            "differ" => Condition::Differ(self.each(0, |pair| pair.pair(slots))?),
             "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
             "among" => Condition::Among {
                 slot: slot(self.get(0)?, slots)?,

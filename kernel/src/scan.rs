@@ -1,34 +1,63 @@
 //! The source: takes a message apart, as a template says. None means that the message does not fit.
 
 use crate::json;
-use crate::ops::{Member, Source, SourceOp, Unordered};
+use crate::ops::{Member, Repeated, Source, SourceOp, Unordered};
 use crate::token::{Kinds, Place, Places};
 
 /// What is found in a message, and room to work in; kept for the next message.
 #[derive(Default)]
 pub struct Scan {
-    /// By slot.
+    /// By slot; of the row at hand.
     pub places: Places,
+    /// Of the rounds behind the first one, round by round.
+    later: Places,
+    rounds: Vec<Rounds>,
     /// Which members of an object have come.
     met: Vec<bool>,
+    /// Whether a message of several rows does not fit.
+    pub is_of_one: bool,
+}
+
+/// The later rounds of a `Repeated`.
+struct Rounds {
+    /// The first slot, and how many there are.
+    slot: usize,
+    width: usize,
+    /// Where its places begin among those of later rounds.
+    start: usize,
+    count: usize,
 }
 
 impl Scan {
+    /// Make room for the next message.
+    pub fn clear(&mut self) {
+        self.places.clear();
+        self.later.clear();
+        self.rounds.clear();
+    }
+
     /// Append a place for each slot of a part of the message. The whole part is taken.
     pub fn part(&mut self, source: &Source, part: &[u8], in_value: bool) -> Option<()> {
         u32::try_from(part.len()).ok()?;
         let mut scanner = Scanner { scan: self, length: part.len(), rest: part, in_value };
-        for step in &source.steps {
-            scanner.constant(&step.text)?;
-            match &step.op {
-                SourceOp::Take(kinds) => scanner.take(*kinds)?,
-                SourceOp::OneOf(texts) => texts.iter().find_map(|text| scanner.constant(text))?,
-                SourceOp::Members(each, end) => scanner.members(each, end)?,
-                SourceOp::Unordered(members) => scanner.unordered(members)?,
-                SourceOp::Length(width) => scanner.length(*width)?,
-            }
+        scanner.source(source)?;
+        scanner.rest.is_empty().then_some(())
+    }
+
+    /// How many rows the message has; None if there are not as many of all rounds.
+    pub fn rows(&self) -> Option<usize> {
+        let Some((first, others)) = self.rounds.split_first() else { return Some(1) };
+        others.iter().all(|rounds| rounds.count == first.count).then_some(1 + first.count)
+    }
+
+    /// Go to a row behind the first one.
+    pub fn go_to(&mut self, row: usize) -> Option<()> {
+        for &Rounds { slot, width, start, .. } in &self.rounds {
+            let start = start + (row - 1) * width;
+            let places = self.later.get(start..start + width)?;
+            self.places.get_mut(slot..slot + width)?.copy_from_slice(places);
         }
-        (scanner.rest == &*source.end).then_some(())
+        Some(())
     }
 }
 
@@ -42,6 +71,39 @@ struct Scanner<'a, 's> {
 }
 
 impl<'a> Scanner<'a, '_> {
+    #[inline]
+    fn source(&mut self, source: &Source) -> Option<()> {
+        for step in &source.steps {
+            self.constant(&step.text)?;
+            match &step.op {
+                SourceOp::Take(kinds) => self.take(*kinds)?,
+                SourceOp::OneOf(texts) => texts.iter().find_map(|text| self.constant(text))?,
+                SourceOp::Members(each, end) => self.members(each, end)?,
+                SourceOp::Unordered(members) => self.unordered(members)?,
+                SourceOp::Length(width) => self.length(*width)?,
+                SourceOp::Repeated(repeated) => self.repeated(repeated)?,
+            }
+        }
+        self.constant(&source.end)
+    }
+
+    fn repeated(&mut self, repeated: &Repeated) -> Option<()> {
+        let slot = self.scan.places.len();
+        self.source(&repeated.ops)?;
+        let (start, width, mut count) = (self.scan.later.len(), repeated.width, 0);
+        if self.scan.is_of_one && behind(self.rest, &repeated.between).is_some() {
+            return None;
+        }
+        std::mem::swap(&mut self.scan.places, &mut self.scan.later);
+        while self.constant(&repeated.between).is_some() {
+            self.source(&repeated.ops)?;
+            count += 1;
+        }
+        std::mem::swap(&mut self.scan.places, &mut self.scan.later);
+        self.scan.rounds.push(Rounds { slot, width, start, count });
+        Some(())
+    }
+
     #[inline]
     fn constant(&mut self, text: &[u8]) -> Option<()> {
         self.rest = behind(self.rest, text)?;

@@ -13,6 +13,7 @@ pub fn between(source: &Source) -> Vec<Option<Bytes>> {
             }
             (SourceOp::Take(_), _) => found.push(None),
             (SourceOp::Members(members, _), _) => found.extend(members.iter().map(|_| None)),
+            (SourceOp::Repeated(repeated), _) => found.extend(self::between(&repeated.ops)),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
 use crate::fill::Slots;
-use crate::ops::{Bytes, Template};
+use crate::ops::{Bytes, TargetMessage, Template};
 use crate::scan::Scan;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
@@ -30,6 +30,11 @@ impl Marker {
         Some(&rest[..self.end.find(rest)?])
     }
 
+    /// What a record has at the marker.
+    pub fn of<'a>(&self, record: &Record<'a>) -> Option<&'a [u8]> {
+        self.text(if self.in_key { record.key } else { record.value }?)
+    }
+
     /// What all messages of a template have at the marker; None if that is not certain.
     fn template_text(&self, template: &Template) -> Option<Bytes> {
         let source = if self.in_key { &template.key } else { &template.value };
@@ -44,9 +49,11 @@ impl Marker {
     }
 }
 
-struct Kept {
-    template: Template,
+pub struct Kept {
+    pub template: Template,
     text: Bytes,
+    /// Templates with the same source ops have the same.
+    pub shape: usize,
 }
 
 /// A record as it is given.
@@ -58,12 +65,13 @@ pub struct Record<'a> {
 }
 
 pub struct Templates {
-    marker: Marker,
-    kept: Vec<Option<Kept>>,
+    pub marker: Marker,
+    pub kept: Vec<Option<Kept>>,
     free: Vec<usize>,
     /// By the text at the marker, the one that fitted last at first.
-    numbers: HashMap<Bytes, Vec<usize>, RandomState>,
-    scan: Scan,
+    pub numbers: HashMap<Bytes, Vec<usize>, RandomState>,
+    shapes: usize,
+    pub scan: Scan,
     /// The target of the last record that was translated.
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -82,12 +90,13 @@ impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, numbers) = (Vec::new(), Vec::new(), HashMap::default());
         let (scan, key, value, mark) = Default::default();
-        Self { marker, kept, free, numbers, scan, key, value, mark }
+        Self { marker, kept, free, numbers, shapes: 0, scan, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
     pub fn add(&mut self, template: Template) -> Option<usize> {
         let text = self.marker.template_text(&template)?;
+        let shape = self.shape_of(&template, &text);
         let numbers = self.numbers.entry(text.clone()).or_default();
         let oldest = if numbers.len() == MOST_TRIED { numbers.pop() } else { None };
         let number = oldest.or_else(|| self.free.pop()).unwrap_or(self.kept.len());
@@ -95,8 +104,18 @@ impl Templates {
         if number == self.kept.len() {
             self.kept.push(None);
         }
-        self.kept[number] = Some(Kept { template, text });
+        self.kept[number] = Some(Kept { template, text, shape });
         Some(number)
+    }
+
+    fn shape_of(&mut self, template: &Template, text: &Bytes) -> usize {
+        let others = self.numbers.get(text).into_iter().flatten().filter_map(|&at| self.kept[at].as_ref());
+        let is_same = |other: &Template| other.key == template.key && other.value == template.value;
+        let same = others.filter(|kept| is_same(&kept.template)).map(|kept| kept.shape).next();
+        same.unwrap_or_else(|| {
+            self.shapes += 1;
+            self.shapes
+        })
     }
 
     pub fn remove(&mut self, number: usize) {
@@ -125,21 +144,19 @@ impl Templates {
         &self.mark
     }
 
-    /// Translate a record into `key` and `value`; None if it fits no template.
+    /// Translate a record of one row that becomes one message into `key` and `value`; None if it fits no
+    /// template of that kind.
     pub fn translate(&mut self, record: &Record<'_>) -> Option<Translated> {
-        let part = if self.marker.in_key { record.key } else { record.value };
-        let numbers = self.numbers.get_mut(self.marker.text(part?)?)?;
+        let numbers = self.numbers.get_mut(self.marker.of(record)?)?;
         for place in 0..numbers.len() {
             let number = numbers[place];
             let Some(Kept { template, .. }) = &self.kept[number] else { continue };
-            self.key.clear();
-            self.value.clear();
             let fitting = fit(template, record, &mut self.scan, &mut self.key, &mut self.value);
             if let Some(added) = fitting {
                 numbers[..=place].rotate_right(1);
                 let number = (number as u64).checked_add(added)?;
-                let (has_key, has_value) = (template.target_key.is_some(), template.target_value.is_some());
-                return Some(Translated { number, has_key, has_value });
+                let TargetMessage { key, value } = template.targets.first()?;
+                return Some(Translated { number, has_key: key.is_some(), has_value: value.is_some() });
             }
         }
         None
@@ -154,7 +171,18 @@ fn fit(
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
 ) -> Option<u64> {
-    scan.places.clear();
+    let [target] = &*template.targets else { return None };
+    scan.is_of_one = true;
+    scan_rows(template, record, scan)?;
+    let slots = Slots { record, places: &scan.places, added: Cell::new(0) };
+    holds(template, &slots)?;
+    print(target, template.most_bytes, &slots, key, value)?;
+    Some(slots.added.get())
+}
+
+/// Find the tokens of a message, and how many rows it has. None if it does not fit.
+pub fn scan_rows(template: &Template, record: &Record<'_>, scan: &mut Scan) -> Option<usize> {
+    scan.clear();
     for (source, part, in_value) in
         [(&template.key, record.key, false), (&template.value, record.value, true)]
     {
@@ -164,14 +192,27 @@ fn fit(
             _ => return None,
         }
     }
-    let slots = Slots { record, places: &scan.places, added: Cell::new(0) };
-    for condition in &template.conditions {
-        slots.holds(condition)?.then_some(())?;
-    }
-    for (target, out) in [(&template.target_key, &mut *key), (&template.target_value, &mut *value)] {
+    scan.rows()
+}
+
+/// Whether all conditions are true for a row; None if one is not.
+pub fn holds(template: &Template, slots: &Slots<'_>) -> Option<()> {
+    template.conditions.iter().try_for_each(|condition| slots.holds(condition)?.then_some(()))
+}
+
+/// Print a message of the target.
+pub fn print(
+    target: &TargetMessage,
+    most_bytes: usize,
+    slots: &Slots<'_>,
+    key: &mut Vec<u8>,
+    value: &mut Vec<u8>,
+) -> Option<()> {
+    for (target, out) in [(&target.key, &mut *key), (&target.value, &mut *value)] {
+        out.clear();
         if let Some(target) = target {
             slots.print(target, out)?;
         }
     }
-    (key.len() + value.len() <= template.most_bytes).then_some(slots.added.get())
+    (key.len() + value.len() <= most_bytes).then_some(())
 }

@@ -25,7 +25,7 @@ impl Kind {
 }
 
 /// A set of kinds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Kinds(u8);
 
 impl Kinds {

@@ -25,7 +25,7 @@ from relay.model import Event, Position, RowChange, TableId
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord, Header
 from relay.shown import printable, quoted, shown_name
-from relay.templates.ops import Marker, SourceOp
+from relay.templates.ops import Frames, Marker, SourceOp
 from relay.templates.tracing import Trace
 
 #: Gives the columns of which the keys of a table's rows are to be made, in their order; () for its own.
@@ -298,9 +298,10 @@ class Codec(msgspec.Struct, frozen=True):
     `marker`: by which bytes templates of its messages are found, if its decoder offers them
     (`TracingDecoder`). `lengths_at`: where key and value of a message of one row have the number of bytes
     behind it, in 8 bytes; None if they are no frames.
-    `parts`: the messages of one event each that together mean what a message of several means, in order; none
-    for any other message. `has_like_parts`: they mean it only if all are of one shape. `writes_rows_alone`:
-    whether each row of a message becomes what it would become alone, with given options.
+    `parts`: messages of one event each, in order, of which a message of several could be made; none for any
+    other message. `frames`: how messages stand together in a record, if they may; they mean the same as alone
+    where the record has a time of Kafka that counts. `writes_rows_alone`: whether each row of a message
+    becomes what it would become alone, with given options.
     `row_signature`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
     messages of neighbouring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
@@ -324,7 +325,7 @@ class Codec(msgspec.Struct, frozen=True):
     row_signature: RowSignature | None = None
     marker: Marker | None = None
     parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
-    has_like_parts: bool = False
+    frames: Frames | None = None
     writes_rows_alone: Callable[[Any], bool] = depends_on_others
     lengths_at: tuple[int, int] | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from relay.templates.ops import Marker, Template
+from relay.templates.ops import Frames, Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
 #: What an engine gives: the number of the template that fitted with what lost values have added to it
 #: (`relay.templates.ops.Put`), the target's key and value, and its mark.
 Translation = tuple[int, bytes | None, bytes | None, bytes]
+#: Key and value of one message of the target.
+Message = tuple[bytes | None, bytes | None]
+#: Rows beside each other that fit one template and lose the same: its number with what each row's lost values
+#: have added, and the messages that they become.
+Run = tuple[int, list[Message]]
 
 
 class Engine(Protocol):
     """Keeps templates, and translates the messages that fit one."""
 
-    def __init__(self, marker: Marker) -> None:
-        """Make an engine without templates; all of them are found by this marker."""
+    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+        """Make an engine without templates; all of them are found by this marker. `frames`: how messages
+        stand together in a record, if they may.
+        """
 
     def add(self, template: Template) -> int:
         """Keep a template, and return its number.
@@ -37,9 +44,23 @@ class Engine(Protocol):
     def translate(
         self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
-        """Translate the key and value of a record; None if they fit no template.
+        """Translate the key and value of a record of one row that becomes one message; None if it fits no
+        template of that kind.
 
         `offset` and `time_ms` are the record's own, within 64 bits. The mark says where the message comes
         from: `place`, the offset in digits, and `/0` (`relay.records.SOURCE_HEADER`). Raises nothing,
         whatever the message is.
+        """
+
+    def translate_rows(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+    ) -> list[Run] | int:
+        """Translate a record of any number of rows that become any number of messages, in order.
+
+        Each row is what a record with that row alone would be. Rows of one message (`Repeated`) fit
+        templates with the same source ops, of which the one that fitted last is tried first; in a record of
+        frames each frame is a message. If not all rows fit: how many do before the first that does not, of
+        the source of which most do; 0 for what has no rows.
+        `room`: how many bytes the target's messages may have together, each with `shared` beside key and
+        value; with more, the record does not fit.
         """

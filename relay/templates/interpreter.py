@@ -6,6 +6,7 @@ give the same bytes.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple, cast, get_args
 import msgspec
 
 from relay.templates.conversions import READS, WRITES, token_value
-from relay.templates.engine import MOST_TRIED, Translation
+from relay.templates.engine import MOST_TRIED, Message, Run, Translation
 from relay.templates.ops import (
     MOST_REWRITTEN,
     OFFSET,
@@ -27,8 +28,10 @@ from relay.templates.ops import (
     Condition,
     Constant,
     Conversion,
+    Differ,
     Filled,
     Fits,
+    Frames,
     Kind,
     Kinds,
     Length,
@@ -38,11 +41,13 @@ from relay.templates.ops import (
     OneOf,
     Operator,
     Put,
+    Repeated,
     Same,
     Sized,
     SourceOp,
     Steps,
     Take,
+    Target,
     TargetOp,
     Template,
     Unordered,
@@ -72,12 +77,20 @@ class _Misfit(Exception):
     """The message does not fit."""
 
 
+class _TooMuch(Exception):
+    """The record becomes more bytes than it may."""
+
+
 class _Token(NamedTuple):
     """A JSON token, and what it means."""
 
     kind: Kind
     text: bytes
     value: object
+
+
+#: By slot; None where a member is missing.
+_Tokens = list[_Token | None]
 
 
 class _Kept(NamedTuple):
@@ -88,12 +101,31 @@ class _Kept(NamedTuple):
     reads: Mapping[Conversion, Function]
     writes: Mapping[Conversion, Function]
 
+    @property
+    def source(self) -> tuple[object, object]:
+        """The ops of the source."""
+        return self.template.key, self.template.value
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The messages that a row becomes."""
+        return Target(self.template.target_key, self.template.target_value), *self.template.more
+
+
+class _Record(NamedTuple):
+    """A record, or one of the messages that it has in frames."""
+
+    key: bytes | None
+    value: bytes | None
+    numbers: Mapping[int, int]
+
 
 class Interpreter:
     """Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`)."""
 
-    def __init__(self, marker: Marker) -> None:
+    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
         self._marker = marker
+        self._frames = frames
         self._kept: dict[int, _Kept] = {}
         self._free: list[int] = []
         #: By the text at the marker, the one that fitted last at first.
@@ -140,57 +172,226 @@ class Interpreter:
         self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
-        part = key if self._marker.part == "key" else value
-        text = None if part is None else _marked(self._marker, part)
-        if text is None:
-            return None
-        numbers = self._numbers.get(text, [])
+        record = _Record(key, value, {OFFSET: offset, TIME_MS: time_ms})
+        numbers = self._numbers_of(record)
         for rank, number in enumerate(numbers):
-            slots = {OFFSET: offset, TIME_MS: time_ms}
+            kept = self._kept[number]
             try:
-                added, target_key, target_value = _translated(self._kept[number], key, value, slots)
+                rows = _rows(kept, record)
+                if len(rows) > 1 or len(kept.targets) > 1:
+                    continue
+                added, ((target_key, target_value),) = _filled(kept, rows[0], record)
             except _Misfit:
                 continue
             numbers.insert(0, numbers.pop(rank))
             return number + added, target_key, target_value, b"%b%d/0" % (place, offset)
         return None
 
+    def translate_rows(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+    ) -> list[Run] | int:
+        """Translate a record of any number of rows that become any number of messages; see `Engine`."""
+        numbers = {OFFSET: offset, TIME_MS: time_ms}
+        if self._frames is None:
+            records = [_Record(key, value, numbers)]
+        else:
+            records = [_Record(*parts, numbers) for parts in _framed(self._frames, key, value)]
+        runs = _Runs(_Room(room, shared))
+        for before, record in enumerate(records):
+            try:
+                fitted = self._add_rows(record, runs)
+            except _TooMuch:
+                return 0
+            if fitted is not None:
+                return before + fitted
+        return runs.found or 0
 
-def _translated(
-    kept: _Kept, key: bytes | None, value: bytes | None, slots: dict[int, int]
-) -> tuple[int, bytes | None, bytes | None]:
-    """Return what is added to the template's number, the target's key and value."""
-    template = kept.template
-    tokens: list[_Token | None] = []
-    for ops, part in ((template.key, key), (template.value, value)):
+    def _numbers_of(self, record: _Record) -> list[int]:
+        """Return the templates that a record may fit."""
+        part = record.key if self._marker.part == "key" else record.value
+        text = None if part is None else _marked(self._marker, part)
+        return [] if text is None else self._numbers.get(text, [])
+
+    def _add_rows(self, record: _Record, runs: _Runs) -> int | None:
+        """Add the rows of a message; if not all of them fit, return how many do, and add none. Raises
+        _TooMuch.
+        """
+        most, tried = 0, list[object]()
+        numbers = self._numbers_of(record)
+        for number in list(numbers):
+            kept = self._kept[number]
+            if kept.source in tried:
+                continue
+            tried.append(kept.source)
+            try:
+                rows = _rows(kept, record)
+            except _Misfit:
+                continue
+            found = self._filled_rows(rows, record, numbers, kept.source, runs.room)
+            if len(found) == len(rows):
+                runs.add(found)
+                return None
+            most = max(most, len(found))
+        return most
+
+    def _filled_rows(
+        self, rows: list[_Tokens], record: _Record, numbers: list[int], source: object, room: _Room
+    ) -> list[Run]:
+        """Return what rows become, up to the first that fits no template of this source. Raises _TooMuch."""
+        found: list[Run] = []
+        for row in rows:
+            for place, number in enumerate(numbers):
+                kept = self._kept[number]
+                if kept.source != source:
+                    continue
+                try:
+                    added, messages = _filled(kept, row, record)
+                except _Misfit:
+                    continue
+                found.append((number + added, messages))
+                numbers.insert(0, numbers.pop(place))
+                room = room.after(messages)
+                break
+            else:
+                break
+        return found
+
+
+class _Room(NamedTuple):
+    """How many bytes more a record may become, and what each message has beside key and value."""
+
+    left: int
+    shared: int
+
+    def after(self, messages: Iterable[Message]) -> _Room:
+        """Return what is left behind messages. Raises _TooMuch if it is less than nothing."""
+        left = self.left - sum(self.shared + _size(message) for message in messages)
+        if left < 0:
+            raise _TooMuch
+        return self._replace(left=left)
+
+
+class _Runs:
+    """The rows of a record that fit; see `Engine.translate_rows`."""
+
+    def __init__(self, room: _Room) -> None:
+        self.found: list[Run] = []
+        self.room = room
+
+    def add(self, rows: Iterable[Run]) -> None:
+        """Add rows: the template of each, and its messages."""
+        for number, messages in rows:
+            self.room = self.room.after(messages)
+            if not self.found or self.found[-1][0] != number:
+                self.found.append((number, []))
+            self.found[-1][1].extend(messages)
+
+
+def _size(message: Message) -> int:
+    key, value = message
+    return len(key or b"") + len(value or b"")
+
+
+def _rows(kept: _Kept, record: _Record) -> list[_Tokens]:
+    """Return the tokens of each row of a message. Raises _Misfit."""
+    scanned = _Scanned()
+    for ops, part in ((kept.template.key, record.key), (kept.template.value, record.value)):
         if ops is None or part is None:
             if ops is not None or part is not None:
                 raise _Misfit
         else:
-            _Scan(part, tokens).take(ops)
-    fill = _Fill(kept, tokens, slots)
-    if not all(fill.holds(condition) for condition in template.conditions):
+            _Scan(part, scanned).take(ops)
+    return scanned.rows()
+
+
+def _filled(kept: _Kept, row: _Tokens, record: _Record) -> tuple[int, list[Message]]:
+    """Return what a row's lost values add to the template's number, and the messages that it becomes. Raises
+    _Misfit.
+    """
+    fill = _Fill(kept, row, record.numbers)
+    if not all(fill.holds(condition) for condition in kept.template.conditions):
         raise _Misfit
-    target_key = None if template.target_key is None else fill.printed(template.target_key)
-    target_value = None if template.target_value is None else fill.printed(template.target_value)
-    if len(target_key or b"") + len(target_value or b"") > template.most_bytes:
-        raise _Misfit
-    return fill.added, target_key, target_value
+    found: list[Message] = []
+    for key, value in kept.targets:
+        message = fill.part(key), fill.part(value)
+        if _size(message) > kept.template.most_bytes:
+            raise _Misfit
+        found.append(message)
+    return fill.added, found
+
+
+def _framed(frames: Frames, key: bytes | None, value: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    """Give the key and value that each message of a record has alone; none if the frames are broken."""
+    if key is None or value is None or not key.startswith(frames.head):
+        return
+    keys, values = _frames(frames.width, key[len(frames.head) :]), _frames(frames.width, value)
+    if len(keys) == len(values):
+        for one, other in zip(keys, values, strict=True):
+            yield frames.head + one, other
+
+
+def _frames(width: int, part: bytes) -> list[bytes]:
+    """Return the frames of a part, with their numbers; none if they are broken."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(part):
+        end = at + width + int.from_bytes(part[at : at + width], "big")
+        if at + width > len(part) or end > len(part):
+            return []
+        found.append(part[at:end])
+        at = end
+    return found
 
 
 # ---------------------------------------------------------------- the source
 
 
+class _Scanned:
+    """The tokens of a message, and those of the rounds behind the first one."""
+
+    def __init__(self) -> None:
+        self.tokens: _Tokens = []
+        #: Of each `Repeated`: its first slot, and the tokens of its later rounds.
+        self.later: list[tuple[int, list[_Tokens]]] = []
+
+    def rows(self) -> list[_Tokens]:
+        """Return the tokens of each row. Raises _Misfit if there are not as many of all rounds."""
+        if len({len(rounds) for _, rounds in self.later}) > 1:
+            raise _Misfit
+        rows = [self.tokens]
+        for its in zip(*(rounds for _, rounds in self.later), strict=True):
+            row = list(self.tokens)
+            for (first, _), tokens in zip(self.later, its, strict=True):
+                row[first : first + len(tokens)] = tokens
+            rows.append(row)
+        return rows
+
+
 class _Scan:
     """Takes one part of a message apart."""
 
-    def __init__(self, part: bytes, tokens: list[_Token | None]) -> None:
+    def __init__(self, part: bytes, scanned: _Scanned) -> None:
         self._part = part
         self._at = 0
-        self._tokens = tokens
+        self._scanned = scanned
+        self._tokens = scanned.tokens
 
     def take(self, ops: Iterable[SourceOp]) -> None:
         """Append a token for each slot. The whole part is taken."""
+        self._ops(ops)
+        self._require(self._at == len(self._part))
+
+    def _repeated(self, ops: Iterable[SourceOp], between: bytes) -> None:
+        first, later = len(self._tokens), list[_Tokens]()
+        self._ops(ops)
+        while self._has(between):
+            self._tokens = []
+            self._ops(ops)
+            later.append(self._tokens)
+        self._tokens = self._scanned.tokens
+        self._scanned.later.append((first, later))
+
+    def _ops(self, ops: Iterable[SourceOp]) -> None:
         for op in ops:
             match op:
                 case Constant(text):
@@ -205,7 +406,8 @@ class _Scan:
                     self._unordered(set(members))
                 case Length(width):
                     self._length(width)
-        self._require(self._at == len(self._part))
+                case Repeated(inner, between):
+                    self._repeated(inner, between)
 
     def _require(self, fits: bool) -> None:
         if not fits:
@@ -295,6 +497,14 @@ class _Fill:
                     return not is_one
                 text = _print(token.value) if token.kind == "string" else token.text
                 return (text in texts) == is_one
+            case Differ(pairs):
+                # All are printed, whatever the first of them are.
+                differ = [self._differ(*pair) for pair in pairs]
+                return any(differ)
+
+    def part(self, ops: Iterable[TargetOp] | None) -> bytes | None:
+        """Return a key or a value, None where there is none."""
+        return None if ops is None else self.printed(ops)
 
     def printed(self, ops: Iterable[TargetOp]) -> bytes:
         """Return what ops print."""
@@ -392,6 +602,9 @@ class _Fill:
             self._first(old.slots).text == self._first(new.slots).text
         )
 
+    def _differ(self, one: Put, other: Put) -> bool:
+        return not self._same_unread(one, other) and self._put(one) != self._put(other)
+
     def _choice(self, choice: Choice) -> bytes:
         token = self._first(choice.slots)
         if token.kind == "null":
@@ -486,25 +699,44 @@ def _runs(ops: Iterable[SourceOp], *, only_first: bool) -> Iterator[bytes]:
 
 def _check(template: Template) -> None:
     """Raise ValueError for a template that means nothing."""
-    count = 0
-    for source in (*(template.key or ()), *(template.value or ())):
-        match source:
-            case Take():
-                count += 1
-            case Members(members):
-                count += len(members)
-            case OneOf(texts):
-                _check_texts(texts)
-            case Unordered(texts):
-                _check_texts(texts)
-                _check_colons(texts)
-            case Length(width):
-                _check_width(width)
-    targets = (*(template.target_key or ()), *(template.target_value or ()))
+    count = sum(_checked_slots(source) for source in (*(template.key or ()), *(template.value or ())))
     for condition in template.conditions:
         _check_condition(condition, count)
-    for target in targets:
+    for target in _target_ops(template):
         _check_target(target, count)
+
+
+def _checked_slots(source: SourceOp, *, is_inside: bool = False) -> int:
+    """Return how many slots an op has. Raises ValueError for one that means nothing."""
+    match source:
+        case Take():
+            return 1
+        case Members(members):
+            return len(members)
+        case OneOf(texts):
+            _check_texts(texts)
+        case Unordered(texts):
+            _check_texts(texts)
+            _check_colons(texts)
+        case Length(width):
+            _check_inside(is_inside)
+            _check_width(width)
+        case Repeated(ops, between):
+            _check_inside(is_inside or not between)
+            return sum(_checked_slots(op, is_inside=True) for op in ops)
+    return 0
+
+
+def _check_inside(is_wrong: bool) -> None:
+    if is_wrong:
+        raise ValueError("a round has no lengths and no rounds inside, and something between")
+
+
+def _target_ops(template: Template) -> Iterator[TargetOp]:
+    """All ops of the target."""
+    for target in (Target(template.target_key, template.target_value), *template.more):
+        yield from target.key or ()
+        yield from target.value or ()
 
 
 def _check_texts(texts: tuple[bytes, ...]) -> None:
@@ -527,6 +759,9 @@ def _check_condition(condition: Condition, count: int) -> None:
         _check_slots((condition.slot, condition.other), count)
     elif isinstance(condition, Fits):
         _check_slots(condition.put.slots, count)
+    elif isinstance(condition, Differ):
+        for put in itertools.chain(*condition.pairs):
+            _check_slots(put.slots, count)
     elif isinstance(condition, Filled | Among):
         _check_slots((condition.slot,), count)
     else:
@@ -576,9 +811,12 @@ def _puts(template: Template) -> Iterator[Put]:
                 case Sized(_, inner):
                     yield from inside(inner)
 
-    yield from (each.put for each in template.conditions if isinstance(each, Fits))
-    yield from inside(template.target_key or ())
-    yield from inside(template.target_value or ())
+    for condition in template.conditions:
+        if isinstance(condition, Fits):
+            yield condition.put
+        elif isinstance(condition, Differ):
+            yield from itertools.chain(*condition.pairs)
+    yield from inside(_target_ops(template))
 
 
 def _function(table: Mapping[str, Callable[..., Function]], conversion: Conversion) -> Function:

@@ -4,6 +4,9 @@ A source part (key or value of a Kafka record) is a sequence of source ops; each
 slot, counted through key and value from 0 in the order of the ops. A target part is a sequence of target ops
 that print constants and slots. Numbers that are not in the message have slots of their own, below 0.
 
+A message of several rows has rounds (`Repeated`): each of them is a row, and becomes what a message with that
+round alone would become.
+
 An engine either gives the target's bytes or says that the message does not fit; then the straight line
 translates it. It never guesses: whatever an op does not allow, does not fit.
 """
@@ -87,7 +90,18 @@ class Length(NamedTuple):
     tag: Literal["length"] = "length"
 
 
-SourceOp = Constant | Take | OneOf | Members | Unordered | Length
+class Repeated(NamedTuple):
+    """These ops, once for each row, with `between` between the rounds; after a round another one follows
+    exactly where `between` does. Slots inside have values of their own in each round. All `Repeated` of a
+    template have the same number of rounds. There are no lengths and no others inside.
+    """
+
+    ops: tuple[Constant | Take | OneOf | Members | Unordered, ...]
+    between: bytes
+    tag: Literal["repeated"] = "repeated"
+
+
+SourceOp = Constant | Take | OneOf | Members | Unordered | Length | Repeated
 
 # ---------------------------------------------------------------- target
 
@@ -227,7 +241,14 @@ class Among(NamedTuple):
     tag: Literal["among"] = "among"
 
 
-Condition = Above | Below | Same | Fits | Filled | Among
+class Differ(NamedTuple):
+    """At least one of these pairs is printed in two ways, as `Changed` compares them."""
+
+    pairs: tuple[tuple[Put, Put], ...]
+    tag: Literal["differ"] = "differ"
+
+
+Condition = Above | Below | Same | Fits | Filled | Among | Differ
 
 # ---------------------------------------------------------------- the whole
 
@@ -242,11 +263,29 @@ class Marker(NamedTuple):
     end: bytes
 
 
+class Frames(NamedTuple):
+    """How messages stand together in one record: the key is `head` and then a frame for each of them, the
+    value a frame for each. A frame is a big-endian number of `width` bytes, and so many bytes. A message
+    alone is a record of the same form.
+    """
+
+    head: bytes
+    width: int
+
+
+class Target(NamedTuple):
+    """One message of the target: ops of its key and its value, None where it has none."""
+
+    key: tuple[TargetOp, ...] | None
+    value: tuple[TargetOp, ...] | None
+
+
 class Template(NamedTuple):
     """How messages of one shape become messages of the target.
 
     `key`, `value`: what the parts of a source record are, None where it has none. `most_bytes`: what key and
-    value of the target's message may have together; a larger one does not fit.
+    value of a message of the target may have together; with a larger one the row does not fit. `more`: the
+    messages that a row becomes besides, behind the first one.
     """
 
     key: tuple[SourceOp, ...] | None
@@ -255,3 +294,4 @@ class Template(NamedTuple):
     target_key: tuple[TargetOp, ...] | None
     target_value: tuple[TargetOp, ...] | None
     most_bytes: int
+    more: tuple[Target, ...] = ()

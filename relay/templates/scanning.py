@@ -9,12 +9,12 @@ are tuples of member names and list indices.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
-from relay.templates.ops import Constant, Kind, Kinds, Members, SourceOp, Take, Unordered
+from relay.templates.ops import Constant, Kind, Kinds, Members, Repeated, SourceOp, Take, Unordered
 from relay.templates.tracing import Untraceable
 
 Path = tuple[str | int, ...]
@@ -138,14 +138,17 @@ def source_ops(
     given: Mapping[Path, Take | Members | Unordered],
     first_slot: int,
     start: int = 0,
+    *,
+    rows: Iterable[Path] = (),
 ) -> tuple[tuple[SourceOp, ...], dict[Path, int]]:
     """Return the ops of a text from `start` on, and the slots of the values at the paths in `given`.
 
     `Members` and `Unordered` stand for what is between the braces of an object; the slot of a member of
-    `Members` has the object's path with the member's name behind it. Raises Untraceable if the text has no
-    such value.
+    `Members` has the object's path with the member's name behind it. `rows`: where the only values of lists
+    are that have a value for each row in messages of several. Raises Untraceable if the text has no such
+    value.
     """
-    found: list[tuple[int, int, Path, Take | Members | Unordered]] = []
+    found: list[_Found] = []
     for path, op in given.items():
         token = root.at(path)
         if token is None:
@@ -154,24 +157,55 @@ def source_ops(
             found.append((token.start, token.end, path, op))
         else:
             found.append((token.start + 1, token.end - 1, path, op))
-    ops: list[SourceOp] = []
+    found.sort(key=_start)
     slots: dict[Path, int] = {}
+    for _, _, path, op in found:
+        for each in _slot_paths(path, op):
+            slots[each] = first_slot + len(slots)
+    ops: list[SourceOp] = []
     at = start
-    for begins, ends, path, op in sorted(found, key=_start):
-        if begins < at:
+    for begins, ends in sorted(_place(root, path) for path in rows):
+        ops += _ops_between(text, at, begins, found)
+        ops.append(Repeated(tuple(_ops_between(text, begins, ends, found)), _BETWEEN))
+        at = ends
+    ops += _ops_between(text, at, len(text), found)
+    return tuple(ops), slots
+
+
+#: An op for a value, the value's path, and where the op begins and ends.
+_Found = tuple[int, int, Path, Take | Members | Unordered]
+#: What stands between the values of a list.
+_BETWEEN: Final = b","
+
+
+def _ops_between(
+    text: bytes, start: int, end: int, found: Iterable[_Found]
+) -> list[Constant | Take | Members | Unordered]:
+    """Return the ops of a part of a text, with those found there, in their order."""
+    ops: list[Constant | Take | Members | Unordered] = []
+    at = start
+    for begins, ends, _, op in found:
+        if not start <= begins < end:
+            continue
+        if begins < at or ends > end:
             raise Untraceable
         if begins > at:
             ops.append(Constant(text[at:begins]))
         ops.append(op)
-        for each in _slot_paths(path, op):
-            slots[each] = first_slot + len(slots)
         at = ends
-    if at < len(text):
-        ops.append(Constant(text[at:]))
-    return tuple(ops), slots
+    if at < end:
+        ops.append(Constant(text[at:end]))
+    return ops
 
 
-def _start(found: tuple[int, int, Path, object]) -> int:
+def _place(root: Token, path: Path) -> tuple[int, int]:
+    token = root.at(path)
+    if token is None:
+        raise Untraceable
+    return token.start, token.end
+
+
+def _start(found: _Found) -> int:
     return found[0]
 
 

@@ -25,6 +25,7 @@ from relay.templates.ops import (
     Condition,
     Constant,
     Conversion,
+    Differ,
     Filled,
     Fits,
     Number,
@@ -91,6 +92,10 @@ class Trace:
     def same(self, slot: int, other: int) -> None:
         """Note that two slots must have the same token."""
         self.conditions.append(Same(slot, other))
+
+    def differ(self, pairs: Iterable[tuple[Put, Put]]) -> None:
+        """Note that at least one of these pairs must be printed in two ways."""
+        self.conditions.append(Differ(tuple([(_silent(one), _silent(other)) for one, other in pairs])))
 
     def mark(self, op: _UnframedOp) -> msgspec.Raw:
         """Return the text that stands for what an op will print."""

@@ -24,7 +24,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -37,9 +37,9 @@ from fuzz.findings import BrokenError, Finding, write
 from fuzz.lane import Lane, sample_routes
 from fuzz.trial import ENGINE, Bench
 from relay import ConsumerRecord
-from relay.templates.engine import Engine, Translation
+from relay.templates.engine import Engine, Message, Run, Translation
 from relay.templates.interpreter import Interpreter
-from relay.templates.ops import LOSS, Marker, Template
+from relay.templates.ops import LOSS, Frames, Marker, Template
 from relay.templates.scanning import Token, parsed
 from relay.templates.tracing import Untraceable
 
@@ -201,10 +201,10 @@ class _Counting:
 
     tally: _Tally
 
-    def __init__(self, marker: Marker) -> None:
+    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
         if ENGINE is None:
             raise RuntimeError("there is no engine")
-        self._marker, self.kernel = marker, ENGINE(marker)
+        self._marker, self._frames, self.kernel = marker, frames, ENGINE(marker, frames)
         self._templates: dict[int, Template] = {}
         self._interpreters: dict[int, Interpreter] = {}
 
@@ -233,6 +233,28 @@ class _Counting:
                 self._compare(found, key, value, offset, time_ms, place)
         return found
 
+    def translate_rows(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+    ) -> list[Run] | int:
+        found = self.kernel.translate_rows(key, value, offset, time_ms, room, shared)
+        if isinstance(found, list):
+            tally = self.tally
+            tally.taken += 1
+            tally.last = self
+            if tally.taken % _INTERPRETED == 0:
+                self._compare_rows(found, key, value, offset, time_ms)
+        return found
+
+    def _compare_rows(
+        self, found: list[Run], key: bytes | None, value: bytes | None, offset: int, time_ms: int
+    ) -> None:
+        interpreter = Interpreter(self._marker, self._frames)
+        numbers = {interpreter.add(self._templates[at]): at for at in {number % LOSS for number, _ in found}}
+        self.tally.interpreted += 1
+        given = interpreter.translate_rows(key, value, offset, time_ms, 1 << 60, 0)
+        if isinstance(given, int) or not _are_same(_messages(found, {}), _messages(given, numbers)):
+            self.tally.wrong = f"kernel {found!r:.400} / interpreter {given!r:.400}"
+
     def _compare(
         self,
         found: Translation,
@@ -251,6 +273,23 @@ class _Counting:
         expected = lost * LOSS, *found[1:]
         if given != expected:  # the only template of its interpreter has the number 0
             self.tally.wrong = f"kernel {expected!r:.400} / interpreter {given!r:.400}"
+
+
+def _messages(runs: list[Run], numbers: Mapping[int, int]) -> list[tuple[int, int, Message]]:
+    """Return the messages, each with its template, by the numbers of another engine, and what was added."""
+    found = []
+    for number, messages in runs:
+        added, template = divmod(number, LOSS)
+        found += [(numbers.get(template, template), added, message) for message in messages]
+    return found
+
+
+def _are_same(ones: list[tuple[int, int, Message]], others: list[tuple[int, int, Message]]) -> bool:
+    """Whether messages are the same; what was added, too, where they have the same template."""
+    return len(ones) == len(others) and all(
+        message == other and (template != its_template or added == its_added)
+        for (template, added, message), (its_template, its_added, other) in zip(ones, others, strict=True)
+    )
 
 
 def _counting(tally: _Tally) -> type[Engine]:

@@ -11,8 +11,8 @@ from fuzz.edges import TEXTS, look_of
 from fuzz.findings import read, write
 from fuzz.lane import reproduce, sample_routes, watch
 from fuzz.trial import ENGINE
-from relay.templates.engine import Engine, Translation
-from relay.templates.ops import Marker, Template
+from relay.templates.engine import Engine, Run, Translation
+from relay.templates.ops import Frames, Marker, Template
 
 ROUTES = sample_routes(lambda source, target: (source, target) == ("ticdc-canal-json", "flat-json"))
 SEED = 1
@@ -29,8 +29,8 @@ def planted(fault: str) -> type[Engine]:
         pass
 
     class Planted:
-        def __init__(self, marker: Marker) -> None:
-            self._engine = made(marker)
+        def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+            self._engine = made(marker, frames)
 
         def add(self, template: Template) -> int:
             return self._engine.add(template)
@@ -50,6 +50,11 @@ def planted(fault: str) -> type[Engine]:
             if fault == "panic":
                 raise PanicError("planted")
             return found[0], found[1], (found[2] or b"") + b" ", found[3]
+
+        def translate_rows(
+            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+        ) -> list[Run] | int:
+            return self._engine.translate_rows(key, value, offset, time_ms, room, shared)
 
     return Planted
 

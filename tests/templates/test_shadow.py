@@ -11,7 +11,7 @@ from relay import Malformed, ProducerRecord
 from relay.shadow import ShadowTranslator, TemplatesDiffer
 from relay.templates.engine import Engine, Translation
 from relay.templates.interpreter import Interpreter
-from relay.templates.ops import Template
+from relay.templates.ops import Frames, Marker, Template
 from relay.translator import Translator
 
 RECORDS = captured("ticdc/canal-json/09_dml")
@@ -20,8 +20,8 @@ RECORDS = captured("ticdc/canal-json/09_dml")
 class Wrong(Interpreter):
     """An engine that gives another value, but not while it is asked whether a template is right."""
 
-    def __init__(self, marker: object) -> None:
-        super().__init__(marker)  # type: ignore[arg-type]
+    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+        super().__init__(marker, frames)
         self._is_new = False
 
     def add(self, template: Template) -> int:

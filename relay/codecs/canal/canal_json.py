@@ -211,7 +211,7 @@ class Decoder:
         message = parse(NAME, record.value or b"", self._limits)
         if change.source.extras is not None or (len(message.sql_type) <= len(b"null") and not self._is_told):
             raise Untraceable
-        return traced_row(record, change, catalog, trace, ignored=(("id",),))
+        return traced_row(record, change, catalog, trace, ignored=(("id",),), may_have_more=True)
 
     def _rows_without_numbers(self, message: CanalMessage, lossy: list[Lossy]) -> TextReaders | ZonedReaders:
         """Return who reads rows without `sqlType`, as Tencent DTS and other look-alikes write them.
@@ -436,7 +436,6 @@ CODEC: Final = Codec(
     encoder=Encoder,
     writes_rows_alone=lambda options: options.max_batch_size == 1,
     parts=parts,
-    has_like_parts=True,
     marker=Marker("value", b',"table":', b',"ts":'),
     row_signature=RowSignature(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),

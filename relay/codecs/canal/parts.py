@@ -6,33 +6,32 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from relay.codecs.codec import Message
 from relay.records import ConsumerRecord
 
-_START: Final = b'{"data":[{'
-_BETWEEN: Final = b"},{"
-_CLOSE: Final = b"}"
-_END: Final = b'}],"database":"'
+_START: Final = b'{"data":['
+_END: Final = b'],"database":"'
 #: What stands between the rows and the old rows: only this way it is certain that both are the message's own.
 _MIDDLE: Final = re.compile(
-    rb'}\],"database":"[^"\\]*+","es":[0-9]++,(?:"gtid":"[^"\\]*+",)?"id":[0-9]++,"isDdl":false,'
-    rb'"mysqlType":\{[^{}]*+\},"old":(?:null|(?P<old>\[\{))'
+    rb'\],"database":"[^"\\]*+","es":[0-9]++,(?:"gtid":"[^"\\]*+",)?"id":[0-9]++,"isDdl":false,'
+    rb'"mysqlType":\{[^{}]*+\},"old":(?:null|(?P<old>\[)(?=\{))'
 ).match
-_OLD_END: Final = b'}],"pkNames":'
+_OLD_END: Final = b'],"pkNames":'
+_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def parts(record: ConsumerRecord) -> Sequence[Message]:
     """Return the messages of one row each that a message of several rows would be, if the rows are alike;
     none for any other message.
-
-    No row has a closing brace, nor even text with one: then each part that is JSON has a row of the message.
     """
     value, key = record.value or b"", record.key
     if not value.startswith(_START):
         return ()
     end = value.find(_END)
-    rows = _apart(value[len(_START) : end])
-    middle = _MIDDLE(value, end) if end > 0 and len(rows) > 1 else None
+    rows = _rows(value[len(_START) : end]) if end > 0 else []
+    middle = _MIDDLE(value, end) if len(rows) > 1 else None
     if middle is None:
         return ()
     between, at = middle[0], middle.end()
@@ -40,13 +39,15 @@ def parts(record: ConsumerRecord) -> Sequence[Message]:
         rest = between + value[at:]
         return [(key, _START + row + rest) for row in rows]
     behind = value.find(_OLD_END, at)
-    olds, rest = _apart(value[at:behind]), value[behind:]
+    olds, rest = _rows(value[at:behind]), value[behind:]
     if behind < 0 or len(olds) != len(rows):
         return ()
     return [(key, b"".join((_START, row, between, old, rest))) for row, old in zip(rows, olds, strict=True)]
 
 
-def _apart(rows: bytes) -> list[bytes]:
-    """The members of each row; none if there is another brace."""
-    found = rows.split(_BETWEEN)
-    return found if rows.count(_CLOSE) == len(found) - 1 else []
+def _rows(text: bytes) -> list[bytes]:
+    """The values of a list without its brackets; none if that is no list."""
+    try:
+        return [bytes(item) for item in _items(b"[%b]" % text)]
+    except msgspec.DecodeError:
+        return []

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.canal.message import DELETE, UPDATE, Cells
+from relay.codecs.canal.message import DELETE, INSERT, UPDATE, Cells
 from relay.codecs.canal.reading import TextReader, TextRows
 from relay.codecs.codec import TracedMessage
 from relay.codecs.wire.local_times import is_local_time
@@ -22,7 +22,7 @@ from relay.codecs.wire.traced import (
     follows_ddl,
     keep_same,
 )
-from relay.model import RowChange
+from relay.model import Images, RowChange
 from relay.mysql.types import BINARIES
 from relay.native import steps_of
 from relay.records import TIME_END_MS, ConsumerRecord
@@ -45,9 +45,11 @@ _GTID: Final[Path] = ("gtid",)
 _NEW: Final[Path] = ("data", 0)
 _OLD: Final[Path] = ("old", 0)
 _MILLISECOND_NS: Final = 1_000_000
+#: Types of which equal values may have two texts.
+_EQUAL_IN_TWO_FORMS: Final = frozenset({"decimal", "float", "double"})
 
 
-def traced_row(
+def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     record: ConsumerRecord,
     change: RowChange,
     catalog: Catalog,
@@ -55,9 +57,11 @@ def traced_row(
     *,
     ignored: tuple[Path, ...] = (),
     commit_ts: Path | None = None,
+    may_have_more: bool = False,
 ) -> TracedMessage:
     """Return a message of one row with traced values. `ignored`: numbers that mean nothing to the decoder;
-    `commit_ts`: where the commit ts is, if there is one. Raises Untraceable.
+    `commit_ts`: where the commit ts is, if there is one. `may_have_more`: whether messages of several rows
+    are to fit as well. Raises Untraceable.
     """
     images, value = change.images, record.value or b""
     if not isinstance(images, TextRows) or record.key is not None:
@@ -71,7 +75,8 @@ def traced_row(
     if gtid is not None:
         given[_GTID] = Take(("string",))
     given |= _cells(value, root) | _types(value, root, images.reader)
-    ops, slots = source_ops(value, root, given, 0)
+    rows = [path for path in (_NEW, _OLD) if may_have_more and root.at(path) is not None]
+    ops, slots = source_ops(value, root, given, 0, rows=rows)
 
     def number(path: Path) -> TracedNumber:
         token = root.at(path)
@@ -146,7 +151,7 @@ def _images(images: TextRows, trace: Trace, slots: Mapping[Path, int]) -> _Trace
     old = None
     if images.op is UPDATE and images.old is not None:
         old = _traced_cells(reader, trace, slots, _OLD)
-    return _TracedText(reader, images.op, cells, old, 0, images.surely_keeps_keys())
+    return _TracedText(reader, images.op, cells, old, 0, images.surely_keeps_keys(), images)
 
 
 def _traced_cells(reader: TextReader, trace: Trace, slots: Mapping[Path, int], row: Path) -> TracedCells:
@@ -188,9 +193,12 @@ class _TracedTextReader(TextReader):
 
 
 class _TracedText(TextRows, frozen=True, eq=False, gc=False):
-    """A change's images as traced text. `keeps_keys`: as `TracedRows`."""
+    """A change's images as traced text. `keeps_keys`: as `TracedRows`; `actual`: the images of the message at
+    hand, None of one half of them.
+    """
 
     keeps_keys: bool
+    actual: TextRows | None = None
 
     @property
     def possible_places(self) -> NoReturn:
@@ -205,6 +213,24 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
         if self.keeps_keys and old is not None:
             keep_same((old[name], cells[name]) for name in self.reader.key_columns if name in old)
         return self.keeps_keys
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> TracedKey | None:
+        """Return what stands for cells, which knows those of the message at hand."""
+        found = super().cells_at(places, is_old=is_old)
+        if isinstance(found, TracedKey) and self.actual is not None:
+            bases = {self.reader.schema.columns[at].type.base for at in places}
+            found.actual = (
+                None if bases & _EQUAL_IN_TWO_FORMS else self.actual.cells_at(places, is_old=is_old)
+            )
+            return found
+        return found if isinstance(found, TracedKey) else None
+
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row as images of their own."""
+        if self.old is None:
+            raise Untraceable
+        old = _TracedText(self.reader, DELETE, self.cells | self.old, None, self.index, keeps_keys=True)
+        return old, _TracedText(self.reader, INSERT, self.cells, None, self.index, keeps_keys=True)
 
     def typed(self, *, has_before: bool) -> TypedRows:
         """Return the same cells with a typed reader."""

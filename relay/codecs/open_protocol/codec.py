@@ -82,7 +82,7 @@ from relay.model import (
 )
 from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
-from relay.templates.ops import Marker
+from relay.templates.ops import Frames, Marker
 from relay.templates.tracing import Trace, Untraceable, mark_of
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
@@ -601,13 +601,9 @@ def _rows_in(key: bytes, _: bytes) -> int:
 
 
 def parts(record: ConsumerRecord) -> Sequence[Message]:
-    """Return the messages of one event each that a record's several events would be. Without a time of Kafka
-    that counts, all events of a record have the first one's.
-    """
+    """Return the messages of one event each that a record's several events would be."""
     key, value = record.key, record.value
-    if key is None or value is None or not 0 <= record.timestamp_ms < TIME_END_MS:
-        return []
-    return separated(key, value)
+    return [] if key is None or value is None else separated(key, value)
 
 
 def writes_rows_alone(options: OpenOptions) -> bool:
@@ -629,6 +625,7 @@ CODEC: Final = Codec(
     joining=joining,
     marker=Marker("key", b'"scm":', b"}"),
     parts=parts,
+    frames=Frames(VERSION, LENGTH_BYTES),
     writes_rows_alone=writes_rows_alone,
     row_signature=RowSignature(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"

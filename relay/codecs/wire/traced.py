@@ -107,7 +107,13 @@ def _laid_over(new: Traced, old: Traced | None) -> Traced:
 
 
 class TracedKey(list[Any]):
-    """What stands for the canonical cells of a key, as they are written there; ABSENT where there is none."""
+    """What stands for the canonical cells of a key, as they are written there; ABSENT where there is none.
+
+    `actual`: the cells of the message at hand; None if it is not known, or if equal cells may be written in
+    two ways.
+    """
+
+    actual: list[Any] | None = None
 
     def __init__(self, cells: Iterable[tuple[Any, Conversion | None]]) -> None:
         """Make it of traced cells, or ABSENT, and how each is read."""
@@ -123,14 +129,18 @@ class TracedKey(list[Any]):
         return any(cell is wanted for cell in self)
 
     def __ne__(self, other: object) -> bool:
-        """Note that both are the same, as of keys that do not change."""
+        """Whether they differ in the message at hand: noted for all; not known means no, as of most keys."""
         if not isinstance(other, TracedKey) or ABSENT in self or ABSENT in other:
             raise Untraceable
+        if self.actual is not None and other.actual is not None and self.actual != other.actual:
+            pairs = [(put_of(old), put_of(new)) for old, new in zip(self, other, strict=True)]
+            self[0].trace.differ(pairs)
+            return True
         keep_same(zip(self, other, strict=True))
         return False
 
     def __eq__(self, other: object) -> bool:
-        """As `__ne__`."""
+        """See `__ne__`."""
         return not self != other
 
     __hash__ = None  # as lists have none
