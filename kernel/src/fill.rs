@@ -39,7 +39,7 @@ impl<'a> Slots<'a> {
                 (Some(token), Some(other)) => token.text == other.text,
                 (Some(_), None) => false,
             },
-            Condition::Fits(put) => match self.first(&put.slots) {
+            Condition::Fits(put) => match self.first(put.slots.all()) {
                 Some(token) if token.kind != Kind::Null => print(&token, &put.how, &mut Vec::new()).is_some(),
                 _ => true,
             },
@@ -88,7 +88,7 @@ impl<'a> Slots<'a> {
     }
 
     fn put(&self, put: &Put, out: &mut Vec<u8>) -> Option<()> {
-        print(&self.first(&put.slots)?, &put.how, out)
+        print(&self.first(put.slots.all())?, &put.how, out)
     }
 
     /// Print what stands between two tokens of the message, and both, if all tokens there stay as they are.
@@ -137,8 +137,8 @@ impl<'a> Slots<'a> {
     fn changed(&self, members: &[Change], out: &mut Vec<u8>) -> Option<()> {
         let mut comma = false;
         for Change { name, old, new, same } in members {
-            let Some(old_token) = self.first(&old.slots) else { continue };
-            let new_token = self.first(&new.slots)?;
+            let Some(old_token) = self.first(old.slots.all()) else { continue };
+            let new_token = self.first(new.slots.all())?;
             if *same && old_token.text == new_token.text {
                 continue;
             }
@@ -159,7 +159,7 @@ impl<'a> Slots<'a> {
     }
 
     fn chosen<'c>(&self, choice: &'c Choice) -> Option<&'c [u8]> {
-        let token = self.first(&choice.slots)?;
+        let token = self.first(choice.slots.all())?;
         let Some(least) = choice.least else {
             return Some(if token.kind == Kind::Null { &choice.null } else { &choice.small });
         };

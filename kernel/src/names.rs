@@ -8,7 +8,7 @@ use crate::scan::begins;
 /// place of their own there.
 pub struct Names {
     /// Where members with the same text up to the first colon begin and end; both 0 in empty places.
-    places: Vec<(usize, usize)>,
+    places: Vec<(u32, u32)>,
 }
 
 impl Names {
@@ -22,7 +22,7 @@ impl Names {
             while names.places[at] != (0, 0) {
                 at = names.after(at);
             }
-            names.places[at] = (start, end);
+            names.places[at] = (u32::try_from(start).ok()?, u32::try_from(end).ok()?);
             start = end;
         }
         Some(names)
@@ -36,7 +36,7 @@ impl Names {
             if end == 0 {
                 return None;
             }
-            let found = (start..end).find(|&place| begins(text, &members[place]));
+            let found = (start as usize..end as usize).find(|&place| begins(text, &members[place]));
             if found.is_some() {
                 return found;
             }

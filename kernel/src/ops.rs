@@ -1,19 +1,27 @@
 //! What a template is made of; `relay.templates.ops` says what it means.
 
+use std::sync::Arc;
+
 use crate::conversions::{Read, Write};
 use crate::names::Names;
 use crate::token::{Escapes, Kinds};
 
 pub type Bytes = Box<[u8]>;
 
+/// Small, as a table of many columns has many of them.
 pub enum SourceOp {
     Constant(Bytes),
     Take(Kinds),
-    OneOf(Vec<Bytes>),
-    /// Any of these members, and what stands behind each of their tokens.
-    Members(Vec<Member>, Bytes),
-    Unordered(Unordered),
+    OneOf(Box<[Bytes]>),
+    Members(Box<Members>),
+    Unordered(Box<Unordered>),
     Length(usize),
+}
+
+/// Any of these members, and what stands behind each of their tokens.
+pub struct Members {
+    pub each: Vec<Member>,
+    pub end: Bytes,
 }
 
 /// A member that may be missing.
@@ -27,24 +35,44 @@ pub struct Member {
 pub struct Unordered {
     pub members: Vec<Bytes>,
     /// The member that mostly is the first one, and the one that mostly follows each.
-    pub first: usize,
-    pub after: Vec<usize>,
+    pub first: u32,
+    pub after: Vec<u32>,
     pub names: Names,
 }
 
+/// As small as `SourceOp`, nearly.
 pub enum TargetOp {
     Constant(Bytes),
     Put(Put),
-    Span(Span),
+    Span(Box<Span>),
     Number(Vec<Calculation>),
     Changed(Vec<Change>),
-    Choice(Choice),
-    Sized(usize, Vec<TargetOp>),
+    Choice(Box<Choice>),
+    Sized(usize, Box<[TargetOp]>),
 }
 
+const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32);
+
+/// Mostly one slot: that takes no memory of its own.
+pub enum Slots {
+    One(usize),
+    Several(Box<Vec<usize>>),
+}
+
+impl Slots {
+    #[inline]
+    pub fn all(&self) -> &[usize] {
+        match self {
+            Self::One(slot) => std::slice::from_ref(slot),
+            Self::Several(slots) => slots,
+        }
+    }
+}
+
+/// Values that are written alike share what says how.
 pub struct Put {
-    pub slots: Vec<usize>,
-    pub how: How,
+    pub slots: Slots,
+    pub how: Arc<How>,
 }
 
 /// Tokens that the target has as the message has them, with the same between them.
@@ -100,7 +128,7 @@ pub struct Change {
 }
 
 pub struct Choice {
-    pub slots: Vec<usize>,
+    pub slots: Slots,
     pub null: Bytes,
     pub small: Bytes,
     pub large: Bytes,

@@ -1,5 +1,7 @@
 //! Templates, read from the tuples of `relay.templates.ops`.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
@@ -7,8 +9,8 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
-    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, SourceOp, Step, TargetOp,
-    Template, Unordered,
+    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Members, Put, Slots, SourceOp, Step,
+    TargetOp, Template, Unordered,
 };
 use crate::spans::{between, with_spans};
 use crate::token::{Kind, Kinds};
@@ -43,14 +45,44 @@ impl Template {
         let ops = [&key, &value].into_iter().flatten();
         let between: Vec<_> = ops.flat_map(|ops| between(ops)).collect();
         let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
+        let mut met = Vec::new();
+        let mut target = |ops: Option<Vec<TargetOp>>| {
+            let mut ops = ops?;
+            share(&mut ops, &mut met);
+            Some(with_spans(ops, &between))
+        };
         Ok(Self {
             key,
             value,
             conditions,
-            target_key: fields.target(3, slots)?.map(|ops| with_spans(ops, &between)),
-            target_value: fields.target(4, slots)?.map(|ops| with_spans(ops, &between)),
+            target_key: target(fields.target(3, slots)?),
+            target_value: target(fields.target(4, slots)?),
             most_bytes: fields.get(5)?,
         })
+    }
+}
+
+/// Let ops that write values alike share what says how.
+fn share(ops: &mut [TargetOp], met: &mut Vec<Arc<How>>) {
+    for op in ops {
+        match op {
+            TargetOp::Put(put) => share_how(put, met),
+            TargetOp::Sized(_, inside) => share(inside, met),
+            TargetOp::Changed(members) => {
+                for Change { old, new, .. } in members {
+                    share_how(old, met);
+                    share_how(new, met);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn share_how(put: &mut Put, met: &mut Vec<Arc<How>>) {
+    match met.iter().find(|how| **how == put.how) {
+        Some(how) => put.how = Arc::clone(how),
+        None => met.push(Arc::clone(&put.how)),
     }
 }
 
@@ -89,12 +121,20 @@ impl<'py> Fields<'py> {
     /// Read each tuple of a tuple.
     fn each<T>(&self, index: usize, mut read: impl FnMut(Fields<'py>) -> PyResult<T>) -> PyResult<Vec<T>> {
         let tuples = Fields::of(&self.item(index)?)?;
-        tuples.0.iter().map(|tuple| read(Fields::of(&tuple)?)).collect()
+        let mut found = Vec::with_capacity(tuples.0.len());
+        for tuple in tuples.0.iter() {
+            found.push(read(Fields::of(&tuple)?)?);
+        }
+        Ok(found)
     }
 
     fn tokens(&self, index: usize) -> PyResult<Vec<Bytes>> {
         let tuple = Fields::of(&self.item(index)?)?;
-        tuple.0.iter().map(|text| bytes(&text)).collect()
+        let mut found = Vec::with_capacity(tuple.0.len());
+        for text in tuple.0.iter() {
+            found.push(bytes(&text)?);
+        }
+        Ok(found)
     }
 
     fn texts(&self, index: usize) -> PyResult<Vec<Bytes>> {
@@ -119,15 +159,15 @@ impl<'py> Fields<'py> {
         let op = match self.tag()?.as_str() {
             "constant" => SourceOp::Constant(self.bytes(0)?),
             "take" => SourceOp::Take(self.kinds(0)?),
-            "one-of" => SourceOp::OneOf(self.texts(0)?),
-            "members" => SourceOp::Members(self.each(0, |member| member.member())?, self.bytes(1)?),
-            "unordered" => SourceOp::Unordered(unordered(self.texts(0)?)?),
+            "one-of" => SourceOp::OneOf(self.texts(0)?.into()),
+            "members" => SourceOp::Members(Box::new(self.members()?)),
+            "unordered" => SourceOp::Unordered(Box::new(unordered(self.texts(0)?)?)),
             "length" => SourceOp::Length(self.width(0)?),
             _ => return Err(meaningless("no op of a source has this name")),
         };
         *slots += match &op {
             SourceOp::Take(_) => 1,
-            SourceOp::Members(members, _) => members.len(),
+            SourceOp::Members(members) => members.each.len(),
             _ => 0,
         };
         Ok(op)
@@ -139,6 +179,10 @@ impl<'py> Fields<'py> {
             kinds.add(Kind::from_name(&name).ok_or_else(|| meaningless("no kind has this name"))?);
         }
         Ok(kinds)
+    }
+
+    fn members(&self) -> PyResult<Members> {
+        Ok(Members { each: self.each(0, |member| member.member())?, end: self.bytes(1)? })
     }
 
     fn member(&self) -> PyResult<Member> {
@@ -159,10 +203,11 @@ fn unordered(given: Vec<Bytes>) -> PyResult<Unordered> {
     let order: Vec<usize> = given.iter().filter_map(|member| members.binary_search(member).ok()).collect();
     let mut after = vec![0; members.len()];
     for (place, following) in order.iter().zip(order.iter().cycle().skip(1)) {
-        after[*place] = *following;
+        after[*place] = u32::try_from(*following)?;
     }
     let names = Names::new(&members).ok_or_else(|| meaningless("a member has no colon"))?;
-    Ok(Unordered { first: order.first().copied().unwrap_or_default(), members, after, names })
+    let first = u32::try_from(order.first().copied().unwrap_or_default())?;
+    Ok(Unordered { first, members, after, names })
 }
 
 fn one_begins_another(texts: &[Bytes]) -> bool {
@@ -184,7 +229,7 @@ impl<'py> Fields<'py> {
         if self.tag()? != "sized" {
             return self.flat_op(slots);
         }
-        Ok(TargetOp::Sized(self.width(0)?, self.each(1, |op| op.flat_op(slots))?))
+        Ok(TargetOp::Sized(self.width(0)?, self.each(1, |op| op.flat_op(slots))?.into()))
     }
 
     /// An op that has no others inside.
@@ -194,7 +239,7 @@ impl<'py> Fields<'py> {
             "put" => TargetOp::Put(self.put(slots)?),
             "number" => TargetOp::Number(self.number(slots)?),
             "changed" => TargetOp::Changed(self.each(0, |member| member.change(slots))?),
-            "choice" => TargetOp::Choice(self.choice(slots)?),
+            "choice" => TargetOp::Choice(Box::new(self.choice(slots)?)),
             _ => return Err(meaningless("no op of a target has this name here")),
         })
     }
@@ -204,7 +249,7 @@ impl<'py> Fields<'py> {
         let write = self.conversion(2, Write::new)?;
         let null = self.optional(3, bytes)?;
         let how = How { read, write, null, long_escapes: self.get(4)? };
-        Ok(Put { slots: self.slots(0, slots)?, how })
+        Ok(Put { slots: self.slots(0, slots)?, how: Arc::new(how) })
     }
 
     fn number(&self, slots: usize) -> PyResult<Vec<Calculation>> {
@@ -246,8 +291,10 @@ impl<'py> Fields<'py> {
         })
     }
 
-    fn slots(&self, index: usize, slots: usize) -> PyResult<Vec<usize>> {
-        self.get::<Vec<i64>>(index)?.into_iter().map(|number| slot(number, slots)).collect()
+    fn slots(&self, index: usize, slots: usize) -> PyResult<Slots> {
+        let found = self.get::<Vec<i64>>(index)?.into_iter().map(|number| slot(number, slots));
+        let found = found.collect::<PyResult<Vec<_>>>()?;
+        Ok(if let [slot] = *found { Slots::One(slot) } else { Slots::Several(Box::new(found)) })
     }
 
     fn calculation(&self, number: usize, steps: usize, slots: usize) -> PyResult<Calculation> {

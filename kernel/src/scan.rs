@@ -23,7 +23,7 @@ impl Scan {
                 SourceOp::Constant(text) => scanner.constant(text)?,
                 SourceOp::Take(kinds) => scanner.take(*kinds)?,
                 SourceOp::OneOf(texts) => texts.iter().find_map(|text| scanner.constant(text))?,
-                SourceOp::Members(each, end) => scanner.members(each, end)?,
+                SourceOp::Members(members) => scanner.members(&members.each, &members.end)?,
                 SourceOp::Unordered(members) => scanner.unordered(members)?,
                 SourceOp::Length(width) => scanner.length(*width)?,
             }
@@ -81,7 +81,7 @@ impl<'a> Scanner<'a, '_> {
         let count = unordered.members.len();
         self.scan.met.clear();
         self.scan.met.resize(count, false);
-        let mut next = unordered.first;
+        let mut next = unordered.first as usize;
         for member in 0..count {
             if member > 0 {
                 self.constant(b",")?;
@@ -95,7 +95,7 @@ impl<'a> Scanner<'a, '_> {
                 return None;
             }
             self.at += unordered.members[place].len();
-            next = unordered.after[place];
+            next = unordered.after[place] as usize;
         }
         Some(())
     }

@@ -12,7 +12,7 @@ pub fn between(ops: &[SourceOp]) -> Vec<Option<Bytes>> {
                 found.push(Some(text.clone()));
             }
             (SourceOp::Take(_), ..) => found.push(None),
-            (SourceOp::Members(members, _), ..) => found.extend(members.iter().map(|_| None)),
+            (SourceOp::Members(members), ..) => found.extend(members.each.iter().map(|_| None)),
             _ => {}
         }
     }
@@ -28,11 +28,12 @@ pub fn with_spans(ops: Vec<TargetOp>, between: &[Option<Bytes>]) -> Vec<TargetOp
         let escapes = together.iter().filter_map(unchanged).map(|(_, escapes)| escapes).min();
         match escapes {
             Some(escapes) if last > first => {
-                found.push(TargetOp::Span(Span { first, last, escapes, ops: together }));
+                found.push(TargetOp::Span(Box::new(Span { first, last, escapes, ops: together })));
             }
             _ => found.extend(together),
         }
     }
+    found.shrink_to_fit();
     found
 }
 
@@ -56,7 +57,8 @@ fn run(ops: &[TargetOp], between: &[Option<Bytes>]) -> Option<(usize, usize)> {
 /// The slot of which an op prints the token as it is, and up to which escapes it does so.
 fn unchanged(op: &TargetOp) -> Option<(usize, Escapes)> {
     let TargetOp::Put(put) = op else { return None };
-    let (&[slot], How { read: None, write: None, null: Some(null), long_escapes }) = (&*put.slots, &put.how)
+    let (&[slot], How { read: None, write: None, null: Some(null), long_escapes }) =
+        (put.slots.all(), &*put.how)
     else {
         return None;
     };
