@@ -3,7 +3,8 @@
 Contract: `RouteTemplates.find` gives the target's key and value of a record that fits a template, with what
 is the same for all of them (`Known`). `RouteTemplates.learn` is told of records that went the straight line,
 and makes a template once a shape was met twice. Templates are a cache: nothing depends on them but time. They
-belong to one value of the catalogue, and are dropped with it.
+belong to one value of the catalogue, and are dropped with it. They take so many bytes at most, about; then
+no new ones are made until some were without use for a while.
 
 A template is of a message of one row. A record of several is found as the messages of one row that it
 could be (`Codec.parts`).
@@ -19,6 +20,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.codec import AfterDdl, Message, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
+from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
@@ -32,6 +34,12 @@ _MOST_COUNTED: Final = 10_000
 #: times as many have come.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
+#: While there is no room for new templates: how many records without one come between two looks for templates
+#: without use.
+_LOOK_EVERY: Final = 10_000
+#: What a text or a tuple of a template takes in an engine, beside what is in it; measured with the kernel.
+_TEXT_BYTES: Final = 32
+_TUPLE_BYTES: Final = 16
 
 Prepare = Callable[[list[Event]], list[Event]]
 Count = Callable[[list[Event], list[Lossy], int], None]
@@ -41,17 +49,19 @@ Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Paylo
 class Known:
     """What is the same for all records that fit a template: the event without its values, what is lost of it,
     the headers of its payload, and the DDL that it must follow. `uses`: how many records have fitted that are
-    not counted yet. `has_tombstone`: whether a record with the same key and no value follows.
+    not counted yet. `has_tombstone`: whether a record with the same key and no value follows. `size`: the
+    template's bytes, about. `is_used`: whether a record has fitted since somebody looked.
     """
 
-    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "uses")
+    __slots__ = ("after", "events", "has_tombstone", "headers", "is_used", "losses", "size", "uses")
 
     def __init__(
         self, event: Event, losses: list[Lossy], headers: tuple[Header, ...], after: AfterDdl | None
     ) -> None:
         self.events, self.losses, self.headers, self.after = [event], losses, headers, after
         self.has_tombstone = False
-        self.uses = 0
+        self.uses = self.size = 0
+        self.is_used = True
 
 
 #: What is known of a template that a record fits, and the key and value that the record becomes.
@@ -79,11 +89,21 @@ class Form(NamedTuple):
 class RouteTemplates:
     """The templates of one route, by source topic.
 
-    `form` is the target's. `count`: what counts events and losses of so many records.
+    `form` is the target's. `count`: what counts events and losses of so many records. `most_bytes`: what all
+    templates may take, about.
     """
 
-    def __init__(self, engine: type[Engine], marker: Marker, line: Line, form: Form, count: Count) -> None:
+    def __init__(
+        self,
+        engine: type[Engine],
+        marker: Marker,
+        line: Line,
+        form: Form,
+        count: Count,
+        most_bytes: int = DEFAULT_LIMITS.cache_bytes,
+    ) -> None:
         self._engine, self._marker, self._form = engine, marker, form
+        self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
         self._decoder, self._selection, self._prepare, self._encode = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
@@ -145,7 +165,7 @@ class RouteTemplates:
         if known.uses:
             self._uses += known.uses
             self._count(known.events, known.losses, known.uses)
-            known.uses = 0
+            known.uses, known.is_used = 0, True
 
     @property
     def uses(self) -> int:
@@ -158,6 +178,7 @@ class RouteTemplates:
         self.settle()
         self._catalog, self._last = catalog, None
         self._topics.clear()
+        self._bytes = 0
 
     def learn(
         self, record: ConsumerRecord, event: Event, out: Sequence[ProducerRecord], losses: list[Lossy]
@@ -170,7 +191,29 @@ class RouteTemplates:
     def is_due(self, record: ConsumerRecord) -> bool:
         """Count a record that fitted no template; whether to `derive` one of it."""
         marked = _marked(self._marker, record)
-        return marked is not None and self._topic(record.topic).is_due(marked)
+        return marked is not None and self._has_room() and self._topic(record.topic).is_due(marked)
+
+    def _has_room(self) -> bool:
+        """Whether there is room for a template; now and then those without use make some."""
+        if self._bytes < self._most_bytes:
+            return True
+        self._to_look -= 1
+        if self._to_look > 0:
+            return False
+        self._to_look = _LOOK_EVERY
+        for topic in self._topics.values():
+            self._remove_unused(topic)
+        return self._bytes < self._most_bytes
+
+    def _remove_unused(self, topic: _TopicTemplates) -> None:
+        for number, known in [*topic.known.items()]:
+            self._count_uses(known)
+            if known.is_used:
+                known.is_used = False
+            else:
+                topic.engine.remove(number)
+                del topic.known[number]
+                self._bytes -= known.size
 
     def _topic(self, name: str) -> _TopicTemplates:
         topic = self._topics.get(name)
@@ -201,7 +244,9 @@ class RouteTemplates:
             number, made = known
             if number in topic.known:
                 self._count_uses(topic.known[number])
+                self._bytes -= topic.known[number].size
             topic.known[number] = made
+            self._bytes += made.size
 
     def _added(
         self,
@@ -267,6 +312,7 @@ class RouteTemplates:
             value,
             self._form.most_bytes,
         )
+        known.size = _bytes_of(template)
         return template, known
 
 
@@ -300,6 +346,15 @@ def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
     start = text.find(marker.start)
     end = text.find(marker.end, start + len(marker.start))
     return None if start < 0 or end < 0 else text[start:end]
+
+
+def _bytes_of(part: object) -> int:
+    """What a part of a template takes in an engine, about."""
+    if isinstance(part, bytes):
+        return _TEXT_BYTES + len(part)
+    if isinstance(part, tuple):
+        return _TUPLE_BYTES + sum(map(_bytes_of, part))
+    return 0
 
 
 def _fits(engine: Engine, record: ConsumerRecord, expected: tuple[int, bytes | None, bytes | None]) -> bool:

@@ -223,7 +223,7 @@ class Translator:
         ):
             line = Line(decoder, self._selection, self._prepare, self._encode)
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
-            self._templates = RouteTemplates(engine, marker, line, form, self._count)
+            self._templates = RouteTemplates(engine, marker, line, form, self._count, limits.cache_bytes)
         #: The messages of one row that a record of several could be.
         self._has_like_parts = route.source.has_like_parts
         self._parts = route.source.parts if route.target.writes_rows_alone(route.target_options) else no_parts
