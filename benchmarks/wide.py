@@ -35,6 +35,12 @@ _IN_ORDER: Final = 8
 _FIRST_MS: Final = 1_795_254_680_000
 _OPS: Final = ("INSERT", "INSERT", "INSERT", "INSERT", "UPDATE", "UPDATE", "UPDATE", "DELETE")
 
+
+def columns_of(workload: str) -> int:
+    """How many columns a table of this workload has."""
+    return COLUMNS.get(workload, TABLE_COLUMNS)
+
+
 _Row = dict[str, str]
 
 

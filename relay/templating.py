@@ -24,16 +24,25 @@ from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
-from relay.templates.engine import Engine
+from relay.templates.engine import MOST_TRIED, Engine, Translation
 from relay.templates.ops import OFFSET, TIME_MS, Below, Marker, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
-#: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
-#: times as many have come.
+#: The message of a shape of which a template is derived. Where that fails, or takes the place of another
+#: template, it is done again when so many times as many have come: it costs as much as dozens of messages.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
+#: Whether templates are worth their making is seen when definitions change, which drops them: each should have
+#: been used so often. Where many were not, shapes have to come more often first.
+_WORTH: Final = 64
+_MOST_WASTE: Final = 32 * _WORTH
+_LATE_SIGHT: Final = 512
+#: Where more than two of three records fit none of their topic's templates, only some are tried; the rest
+#: goes the straight line at once. Looked at after so many records.
+_LOOKED_AT: Final = 64
+_TRIED_OF: Final = 8
 #: While there is no room for new templates: how many records without one come between two looks for templates
 #: without use.
 _LOOK_EVERY: Final = 10_000
@@ -49,18 +58,28 @@ Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Paylo
 class Known:
     """What is the same for all records that fit a template: the event without its values, what is lost of it,
     the headers of its payload, and the DDL that it must follow. `uses`: how many records have fitted that are
-    not counted yet. `has_tombstone`: whether a record with the same key and no value follows. `size`: the
-    template's bytes, about. `is_used`: whether a record has fitted since somebody looked.
+    not counted yet; `counted`: how many are. `has_tombstone`: whether a record with the same key and no value
+    follows. `size`: the template's bytes, about. `is_used`: whether a record has fitted since somebody looked.
     """
 
-    __slots__ = ("after", "events", "has_tombstone", "headers", "is_used", "losses", "size", "uses")
+    __slots__ = (
+        "after",
+        "counted",
+        "events",
+        "has_tombstone",
+        "headers",
+        "is_used",
+        "losses",
+        "size",
+        "uses",
+    )
 
     def __init__(
         self, event: Event, losses: list[Lossy], headers: tuple[Header, ...], after: AfterDdl | None
     ) -> None:
         self.events, self.losses, self.headers, self.after = [event], losses, headers, after
         self.has_tombstone = False
-        self.uses = self.size = 0
+        self.uses = self.counted = self.size = 0
         self.is_used = True
 
 
@@ -110,6 +129,10 @@ class RouteTemplates:
         self._last: _TopicTemplates | None = None
         self._count = count
         self._uses = 0
+        #: Of the templates at hand: how many were made, and `_uses` before.
+        self._made = self._uses_before = 0
+        #: What was made in vain, in uses that were missing.
+        self._waste, self._sight = 0, _SIGHT
         #: How many records have fitted no template.
         self.misses = 0
 
@@ -165,6 +188,7 @@ class RouteTemplates:
         if known.uses:
             self._uses += known.uses
             self._count(known.events, known.losses, known.uses)
+            known.counted += known.uses
             known.uses, known.is_used = 0, True
 
     @property
@@ -179,6 +203,10 @@ class RouteTemplates:
         self._catalog, self._last = catalog, None
         self._topics.clear()
         self._bytes = 0
+        missing = self._made * _WORTH - (self._uses - self._uses_before)
+        self._waste = min(max(0, self._waste + missing), 2 * _MOST_WASTE)
+        self._sight = _SIGHT if self._waste < _MOST_WASTE else _LATE_SIGHT
+        self._made, self._uses_before = 0, self._uses
 
     def learn(
         self, record: ConsumerRecord, event: Event, out: Sequence[ProducerRecord], losses: list[Lossy]
@@ -191,7 +219,9 @@ class RouteTemplates:
     def is_due(self, record: ConsumerRecord) -> bool:
         """Count a record that fitted no template; whether to `derive` one of it."""
         marked = _marked(self._marker, record)
-        return marked is not None and self._has_room() and self._topic(record.topic).is_due(marked)
+        return (
+            marked is not None and self._has_room() and self._topic(record.topic).is_due(marked, self._sight)
+        )
 
     def _has_room(self) -> bool:
         """Whether there is room for a template; now and then those without use make some."""
@@ -247,6 +277,7 @@ class RouteTemplates:
                 self._bytes -= topic.known[number].size
             topic.known[number] = made
             self._bytes += made.size
+            self._made += 1
 
     def _added(
         self,
@@ -322,21 +353,63 @@ class _TopicTemplates:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine, self.translate = name, engine, engine.translate
         self.known: dict[int, Known] = {}
-        #: By the text at the marker: how many messages fitted no template, and which one is to be the next.
-        self._met: dict[bytes, tuple[int, int]] = {}
+        #: By the text at the marker.
+        self._met: dict[bytes, _Met] = {}
+        #: Since somebody looked: how many records have fitted no template; what had fitted before.
+        self._misses = self._hits_before = 0
+        #: While only some records are tried: how many were given, tried, and have fitted.
+        self._given = self._tried = self._fitted = 0
 
-    def is_due(self, marked: bytes) -> bool:
-        """Count a message that fitted no template; whether to derive one of it."""
+    def is_due(self, marked: bytes, sight: int) -> bool:
+        """Count a message that fitted no template; whether to derive one of it, which is done of the one with
+        number `sight` first.
+        """
+        self._misses += 1
+        # All templates are counted, so that it is done more rarely where there are many.
+        if self._misses >= _LOOKED_AT + len(self.known):
+            self._look()
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
-        met, due = self._met.get(marked, (0, _SIGHT))
-        self._met[marked] = met + 1, due
+        met, due, made = self._met.get(marked) or _Met(0, sight, 0)
+        self._met[marked] = _Met(met + 1, due, made)
         return met + 1 >= due
+
+    def _look(self) -> None:
+        """Try only some records from now on if most fit no template."""
+        hits = sum([known.counted + known.uses for known in self.known.values()])
+        if self.known and 2 * (hits - self._hits_before) < self._misses:
+            self.translate = self._translate_some
+        self._misses, self._hits_before = 0, hits
+
+    def _translate_some(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+    ) -> Translation | None:
+        """Do as the engine for some records, until more than a third of them fit again."""
+        self._given += 1
+        if self._given % _TRIED_OF:
+            return None
+        found = self.engine.translate(key, value, offset, time_ms)
+        self._tried += 1
+        self._fitted += found is not None
+        if self._tried >= _LOOKED_AT:
+            if 3 * self._fitted > self._tried:
+                self.translate = self.engine.translate
+            self._tried = self._fitted = 0
+        return found
 
     def note(self, marked: bytes, *, is_made: bool) -> None:
         """Note whether a template was made of a message."""
-        met, _ = self._met[marked]
-        self._met[marked] = met, met + 1 if is_made else met * _PATIENCE
+        met, _, made = self._met[marked]
+        due = met + 1 if is_made and made < MOST_TRIED else met * _PATIENCE
+        self._met[marked] = _Met(met, due, made + is_made)
+
+
+class _Met(NamedTuple):
+    """Messages without a template: how many there were, of which one the next is made; how many were made."""
+
+    misses: int
+    due: int
+    made: int
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
