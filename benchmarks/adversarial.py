@@ -2,9 +2,9 @@
 the straight line.
 
 By processor time, in turns: each is a stream that two translators have seen before, one with the engine
-that `RELAY_KERNEL` chooses and one without; of a stream of ever new definitions they have seen the first half.
-The ratio is the median over the rounds. A message that fits no template is looked at in vain before it goes
-the straight line, and that is to cost no more than a tenth.
+that `RELAY_KERNEL` chooses and one without; of a stream of ever new definitions they have seen the first
+half. The ratio is the median over the rounds. A message that fits no template is looked at in vain before it
+goes the straight line, and that is to cost no more than a tenth.
 """
 
 from __future__ import annotations

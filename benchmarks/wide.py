@@ -54,7 +54,7 @@ def messages(workload: str, count: int) -> Iterator[ConsumerRecord]:
 
 
 def of_tables(tables: int, columns: int, count: int) -> Iterator[ConsumerRecord]:
-    """Give the CREATE TABLE of so many tables with so many columns each, then so many rows of them in turn."""
+    """Give the CREATE TABLE of so many tables with so many columns each, then so many rows in turn."""
     return _messages([f"table_{at:04}" for at in range(tables)], columns, count)
 
 
@@ -105,7 +105,8 @@ def _row(
         "id": 0, "database": "bench", "table": table, "pkNames": ["id"], "isDdl": False, "type": op,
         "es": time_ms, "ts": time_ms + 500, "sql": "",
         "sqlType": {name: sql_type for name, (_, _, sql_type) in columns.items()},
-        "mysqlType": {name: columns[name][1] for name in _order([*columns], chance)}, "old": old, "data": [row],
+        "mysqlType": {name: columns[name][1] for name in _order([*columns], chance)},
+        "old": old, "data": [row],
     }  # fmt: skip
 
 

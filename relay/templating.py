@@ -34,8 +34,8 @@ _MOST_COUNTED: Final = 10_000
 #: template, it is done again when so many times as many have come: it costs as much as dozens of messages.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
-#: Whether templates are worth their making is seen when definitions change, which drops them: each should have
-#: been used so often. Where many were not, shapes have to come more often first.
+#: Whether templates are worth their making is seen when definitions change, which drops them: each should
+#: have been used so often. Where many were not, shapes have to come more often first.
 _WORTH: Final = 64
 _MOST_WASTE: Final = 32 * _WORTH
 _LATE_SIGHT: Final = 512
@@ -59,7 +59,7 @@ class Known:
     """What is the same for all records that fit a template: the event without its values, what is lost of it,
     the headers of its payload, and the DDL that it must follow. `uses`: how many records have fitted that are
     not counted yet; `counted`: how many are. `has_tombstone`: whether a record with the same key and no value
-    follows. `size`: the template's bytes, about. `is_used`: whether a record has fitted since somebody looked.
+    follows. `size`: the template's bytes, about. `is_used`: whether one has fitted since somebody looked.
     """
 
     __slots__ = (

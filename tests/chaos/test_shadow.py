@@ -31,7 +31,7 @@ async def test_a_difference_is_a_complaint(
         crew.start()
         try:
             async with asyncio.timeout(60):
-                while crew.running:
+                while crew.running:  # noqa: ASYNC110 - processes tell nobody
                     await asyncio.sleep(0.1)
         finally:
             crew.kill()

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from relay.kernel import INTERFACE as INTERFACE
+from relay import kernel
 from relay.templates.engine import Translation
 from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Template
 
 __version__: Final = "0.0.0"
+INTERFACE: Final = kernel.INTERFACE
 PANICS: Final = "RELAY_TEST_PANIC"
 
 
-class PanicException(BaseException):  # noqa: N818 - PyO3's name
+class PanicException(BaseException):
     """As `pyo3_runtime.PanicException`, it is no Exception."""
 
 
