@@ -54,6 +54,7 @@ pub enum TargetOp {
 const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32);
 
 /// Mostly one slot: that takes no memory of its own.
+#[expect(clippy::box_collection, reason = "so it is as small as one slot")]
 pub enum Slots {
     One(usize),
     Several(Box<Vec<usize>>),
