@@ -229,6 +229,12 @@ class Catalog(msgspec.Struct, frozen=True):
         history = self._history(id)
         return (history[0].at, history[0].schema) if history else (None, None)
 
+    def definitions(self, id: TableId) -> Iterator[TableSchema]:
+        """Give the definitions that a table has had, whatever their positions, the newest first."""
+        for version in self._history(id):
+            if version.schema is not None:
+                yield version.schema
+
     def dropped(self, id: TableId, at: Position) -> TableSchema | None:
         """What a table that is dropped at this position was before; None if it is not, or nobody knows."""
         history = self._history(id)
@@ -317,6 +323,9 @@ def learn(
     about = _subject_of(table, targets, statement)
     after = _left_by(identity, catalog, about, at) if about.table else None
     known_after = [_left_by(identity, catalog, id_, at) for id_ in targets]
+    renamed = tuple(pair for part in statement.statements for pair in _renamed_by(part, names))
+    old_names = dict.fromkeys([*(pair.old for pair in renamed), *([] if renamed else targets)])
+    known_before = [known.table(id_, at) for id_ in old_names]
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -325,10 +334,12 @@ def learn(
         source=message.source,
         emitted_at_ns=message.emitted_at_ns,
         targets=targets,
-        renamed=tuple(pair for part in statement.statements for pair in _renamed_by(part, names)),
+        renamed=renamed,
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
         definitions=tuple(schema for schema in known_after if schema is not None and not schema.is_view),
+        replaced=tuple(schema for schema in known_before if schema is not None and not schema.is_view),
         views=_views(statement, targets, known, catalog, at, identity),
+        dropped=_dropped_tables(statement, targets, known, at),
     )
     return catalog, event
 
@@ -468,6 +479,16 @@ def _views(
     else:
         found = [_left_by(identity, after, view, at) for view in targets]
     return tuple(view for view in found if view is not None and view.is_view and view.columns)
+
+
+def _dropped_tables(
+    statement: Ddl, targets: tuple[TableId, ...], before: Catalog, at: Position
+) -> tuple[TableSchema, ...]:
+    """The tables that a statement drops, as they were."""
+    if DdlKind.DROP_TABLE not in statement.kinds:
+        return ()
+    found = [before.table(table, at) for table in targets]
+    return tuple(schema for schema in found if schema is not None and not schema.is_view)
 
 
 def _apply_alter(writer: _Writer, table: TableName, changes: tuple[Change, ...], names: _Names) -> bool:

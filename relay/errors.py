@@ -21,7 +21,11 @@
         ├─ RecordsGone              records to read were deleted before relay had read them
         ├─ RecordTooLarge           a translated record exceeds the target topic's limit
         ├─ ClaimCheckMissing        an object that a message refers to is not in the claim-check storage
+        ├─ NeedUnanswered           what a translator needs nothing configured can give
+        │   └─ SchemaRefused            a schema registry does not let a schema be read or registered
+        ├─ SchemaMissing            a schema registry does not know the id in a message
         ├─ StorageUnavailable       the claim-check storage does not answer, or refuses
+        │   └─ RegistryUnavailable      the same of a schema registry
         ├─ WatermarksUnknowable     rows are spread anew, and this instance does not see all source partitions
         ├─ InstanceFenced           a newer instance has taken over this one's shard
         ├─ AddressUnavailable       the address of [http] cannot be served at
@@ -99,6 +103,12 @@ class UnsupportedMessage(DecodeError):
     """A message of this protocol that relay cannot translate."""
 
     code = "decode.unsupported"
+
+
+class DefinitionMissing(DecodeError):
+    """A row refers to a definition of its table that has not been read."""
+
+    code = "decode.definition-missing"
 
 
 class LimitExceeded(DecodeError):
@@ -201,10 +211,28 @@ class NeedUnanswered(ServiceError):
     code = "service.need-unanswered"
 
 
+class SchemaRefused(NeedUnanswered):
+    """A schema registry does not let a schema be read or registered: credentials, compatibility, its mode."""
+
+    code = "service.schema-refused"
+
+
+class SchemaMissing(ServiceError):
+    """A schema registry does not know the id of a message's schema, also after some retries."""
+
+    code = "service.schema-missing"
+
+
 class StorageUnavailable(ServiceError):
     """The claim-check storage does not answer, or refuses to read or write."""
 
     code = "service.storage-unavailable"
+
+
+class RegistryUnavailable(StorageUnavailable):
+    """A schema registry does not answer, or cannot now."""
+
+    code = "service.registry-unavailable"
 
 
 class WatermarksUnknowable(ServiceError):

@@ -133,7 +133,10 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     `primary_key` holds column names in key order: `()` when the table has none, None when the source does not
     say. `complete` is false where the definition was put together from rows alone, without the table's DDL:
     types may lack their parameters, and columns that rows do not carry are missing. `is_view`: a view, which
-    has no rows; its columns have names alone, and there are none where the names cannot be known.
+    has no rows; its columns have names alone, and there are none where the names cannot be known. `table_id`,
+    `version`: TiDB's id of the table, and the TSO by which it tells this version from others; None where the
+    source does not say. `key_order`: the names of unique keys and indexes as they were added; () where the
+    unique keys came first, or nobody knows.
     """
 
     id: TableId
@@ -146,6 +149,9 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     collation: str | None = None
     comment: str | None = None
     is_view: bool = False
+    table_id: int | None = None
+    version: int | None = None
+    key_order: tuple[str, ...] = ()
 
     def handle_key(self) -> tuple[str, ...]:
         """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot
@@ -172,6 +178,15 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         wanted = frozenset(names)
         found = [(column.name, at) for at, column in enumerate(self.columns) if column.name in wanted]
         return tuple([at for _, at in sorted(found)])
+
+    def ordered_keys(self) -> list[tuple[UniqueKey | Index, bool]]:
+        """Return unique keys and indexes in the order in which they were added; whether each is unique."""
+        keys: list[tuple[UniqueKey | Index, bool]] = [(key, True) for key in self.unique_keys]
+        keys += [(index, False) for index in self.indexes]
+        if self.key_order:
+            places = {name: at for at, name in enumerate(self.key_order)}
+            keys.sort(key=lambda key: places.get(key[0].name, len(places)))
+        return keys
 
     def key_columns(self) -> tuple[str, ...]:
         """The columns of the primary key and of all unique keys, each once."""
@@ -200,12 +215,15 @@ class Position(msgspec.Struct, frozen=True, gc=False):
         """Whether this position is strictly before the other.
 
         By commit ts where both have one; else arrival order inside one partition, event time between
-        partitions. Where both have a place in the log, what stands later there follows, too: old releases
-        of Debezium have times of whole seconds, and give DDL the time at which they read it.
+        partitions. Where both have a place in the log, what stands later there follows, too, inside of one
+        record (Canal's packets) and between partitions: old releases of Debezium have times of whole
+        seconds, and give DDL the time at which they read it.
         """
         if self.commit_ts is not None and other.commit_ts is not None:
             return self.commit_ts < other.commit_ts
         if self.partition == other.partition and self.topic == other.topic:
+            if self.offset == other.offset:
+                return is_later(other.log, self.log)
             return self.offset < other.offset
         return self.event_time_ns < other.event_time_ns or is_later(other.log, self.log)
 
@@ -256,7 +274,11 @@ class Source(msgspec.Struct, frozen=True, gc=False):
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return where the event stands that this record has told."""
-        return Position(self.commit_ts, self.event_time_ns, record.topic, record.partition, record.offset)
+        file, place = self.binlog_file, self.binlog_position
+        log = None if file is None or place is None else (len(file), file, place, False)
+        return Position(
+            self.commit_ts, self.event_time_ns, record.topic, record.partition, record.offset, log
+        )
 
     @property
     def tso(self) -> int:
@@ -431,7 +453,8 @@ class TableChange(msgspec.Struct, frozen=True):
 
     `kind` and `name` are the wire's word for what happened and its identifier. `definition` is the table's
     after it, or a dropped view's; None where the message has none. `wire`: all of it as JSON, for targets
-    that have the same member in the same `dialect` (`ticdc`, or `debezium` for the native connectors).
+    that have the same member in the same `dialect` (`ticdc`, `debezium` for the native connectors, or
+    `ticdc-simple`).
     """
 
     kind: str
@@ -450,9 +473,10 @@ class SchemaChange(msgspec.Struct, frozen=True):
     …`); empty when the statement was not understood, and then `wire_kind` is all that is known. `wire_kind`
     is the kind that the source protocol named, in its word. `targets` are all tables that the statement names
     as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
-    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known. `views`: those
-    that it creates or renames, or as they were before it dropped them; those whose columns' names are known.
-    `table_changes`: what the message itself says of tables.
+    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known; `replaced`: those
+    that they had before it, under the old name of a rename. `views`: those that it creates or renames, or as
+    they were before it dropped them; those whose columns' names are known. `dropped`: tables that it drops,
+    as they were, if that is known. `table_changes`: what the message itself says of tables.
     """
 
     ddl: str
@@ -465,8 +489,10 @@ class SchemaChange(msgspec.Struct, frozen=True):
     renamed: tuple[RenamedTable, ...] = ()
     after: TableSchema | None = None
     definitions: tuple[TableSchema, ...] = ()
+    replaced: tuple[TableSchema, ...] = ()
     views: tuple[TableSchema, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
+    dropped: tuple[TableSchema, ...] = ()
 
 
 class Watermark(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ it may take fewer. A function without a name has no template.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 #: The name of a conversion, and its parameters.
 Conversion = tuple[str | int | bytes | tuple[str, ...] | None, ...]
@@ -52,6 +52,30 @@ def named_after(function: F, other: object, *parameters: int | None) -> F:
     """Mark a function with the name of another one and these parameters; not if that has no name."""
     conversion = conversion_of(other)
     return function if conversion is None else native(conversion[0], *parameters)(function)
+
+
+class Loss(NamedTuple):
+    """What a write loses of values that its own name does not take: how they are written, and the word that
+    is counted for each.
+    """
+
+    write: Conversion
+    word: str
+
+
+def losing(word: str, *conversion: str | int | bytes) -> Callable[[F], F]:
+    """Return what marks a write with what it does with values of which something is lost."""
+
+    def mark(write: F) -> F:
+        write.loss = Loss(conversion, word)  # type: ignore[attr-defined]
+        return write
+
+    return mark
+
+
+def loss_of(write: object) -> Loss | None:
+    """Return what a write loses; None if nothing, or if that has no name."""
+    return getattr(write, "loss", None)
 
 
 def conversion_of(function: object) -> Conversion | None:

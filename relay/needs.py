@@ -129,7 +129,8 @@ class TableDefinition(Need[TableSchema]):
         return f"the definition of table {self.table}"
 
 
-#: What `Answers` keeps beyond those of the record at hand; `Limits.cache_bytes` bounds the bytes of objects.
+#: What `Answers` keeps beyond those of the record at hand; `Limits.cache_bytes` bounds the bytes of objects
+#: and schemas.
 _MAX_ANSWERS: Final = 10_000
 
 
@@ -201,4 +202,6 @@ class Answers:
 
 
 def _size(answer: object) -> int:
+    if isinstance(answer, RegisteredSchema):
+        return len(answer.text) + sum(len(text) for _, text in answer.references)
     return len(answer) if isinstance(answer, bytes) else 0

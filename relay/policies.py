@@ -15,6 +15,7 @@ from relay.errors import (
     MessageTooLarge,
     RecordTooLarge,
     RelayError,
+    SchemaMissing,
 )
 from relay.model import TableId
 from relay.needs import Need
@@ -37,7 +38,7 @@ def error_class(error: BaseException) -> str | None:
     """The key of [errors] that decides about this error; None for errors at which relay always stops."""
     if isinstance(error, RecordTooLarge | MessageTooLarge):
         return "too_large"
-    if isinstance(error, DecodeError):
+    if isinstance(error, DecodeError | SchemaMissing):
         return "decode"
     if isinstance(error, EncodeError):
         return "encode"

@@ -170,7 +170,8 @@ class Router:
     @property
     def moves(self) -> Callable[[Sequence[Event]], bool] | None:
         """Whether any of these events may go elsewhere than to its own partition of the one topic; None: none
-        ever does. Statements may where the protocols have them in different partitions.
+        ever does. Statements, and definitions without one, may where the protocols have them in different
+        partitions.
         """
         if self.spreads or not self.is_one_topic:
             return lambda _: True
@@ -239,9 +240,10 @@ class Router:
                 self._watermark(event, out)
             elif isinstance(event, Bootstrap):
                 path = self._path(record.topic, event.schema.id)
-                is_once = path.way.width is not None and not self._writes_ddl_everywhere
-                places = ((path.topic, 0),) if is_once else _everywhere(path.topic, path.way, record)
-                out.add(event, places)
+                if self._takes(path.way, record):
+                    out.add(event, self._of_ddl(path.topic, path.way, record))
+                else:
+                    out.copies += 1
             elif self._rest.topic.is_by_table:
                 out.homeless.append(event)
             else:
@@ -536,7 +538,7 @@ def _row_places(topic: str, way: _Way, table: TableId) -> Places | None:
 
 def _has_statement(events: Sequence[Event]) -> bool:
     for event in events:  # noqa: SIM110 - a generator would cost every record
-        if type(event) is SchemaChange:
+        if type(event) is SchemaChange or type(event) is Bootstrap:
             return True
     return False
 

@@ -12,26 +12,28 @@ could be (`Codec.parts`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import AfterDdl, Message, Payload, TracingDecoder
+from relay.codecs.codec import AfterDdl, Encode, Message, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
-from relay.templates.engine import MOST_TRIED, Engine, Translation
-from relay.templates.ops import OFFSET, TIME_MS, Below, Marker, Template
+from relay.templates.engine import MOST_TRIED, Engine
+from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Marker, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
-#: The message of a shape of which a template is derived. Where that fails, or takes the place of another
-#: template, it is done again when so many times as many have come: it costs as much as dozens of messages.
+#: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
+#: times as many have come. Where templates drive each other out, the next ones are derived after so many
+#: times as many messages as those before.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
 #: Whether templates are worth their making is seen when definitions change, which drops them: each should
@@ -39,10 +41,6 @@ _PATIENCE: Final = 8
 _WORTH: Final = 64
 _MOST_WASTE: Final = 32 * _WORTH
 _LATE_SIGHT: Final = 512
-#: Where more than two of three records fit none of their topic's templates, only some are tried; the rest
-#: goes the straight line at once. Looked at after so many records.
-_LOOKED_AT: Final = 64
-_TRIED_OF: Final = 8
 #: While there is no room for new templates: how many records without one come between two looks for templates
 #: without use.
 _LOOK_EVERY: Final = 10_000
@@ -52,48 +50,77 @@ _TUPLE_BYTES: Final = 16
 
 Prepare = Callable[[list[Event]], list[Event]]
 Count = Callable[[list[Event], list[Lossy], int], None]
-Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Payload]]
 
 
 class Known:
-    """What is the same for all records that fit a template: the event without its values, what is lost of it,
-    the headers of its payload, and the DDL that it must follow. `uses`: how many records have fitted that are
-    not counted yet; `counted`: how many are. `has_tombstone`: whether a record with the same key and no value
-    follows. `size`: the template's bytes, about. `is_used`: whether one has fitted since somebody looked.
+    """What is the same for all records that fit a template and lose the same: the event without its values,
+    what is lost of it, the headers of its payload, and the DDL that it must follow. `uses`: how many records
+    have fitted that are not counted yet. `has_tombstone`: whether a record with the
+    same key and no value follows. `lost`: the words of what values add to the template's number. `size`: the
+    template's bytes, about. `is_used`: whether one has fitted since somebody looked.
     """
 
     __slots__ = (
         "after",
-        "counted",
         "events",
         "has_tombstone",
         "headers",
         "is_used",
         "losses",
+        "lost",
         "size",
         "uses",
     )
 
     def __init__(
-        self, event: Event, losses: list[Lossy], headers: tuple[Header, ...], after: AfterDdl | None
+        self,
+        event: Event,
+        losses: list[Lossy],
+        headers: tuple[Header, ...],
+        after: AfterDdl | None,
+        lost: Callable[[int], list[str]],
     ) -> None:
         self.events, self.losses, self.headers, self.after = [event], losses, headers, after
+        self.lost = lost
         self.has_tombstone = False
-        self.uses = self.counted = self.size = 0
+        self.uses = self.size = 0
         self.is_used = True
+
+    def losing(self, added: int) -> Known:
+        """Return the same for records of which values have added this to the template's number."""
+        losses = [*self.losses, *map(Lossy, self.lost(added))]
+        known = Known(self.events[0], losses, self.headers, self.after, self.lost)
+        known.has_tombstone = self.has_tombstone
+        return known
+
+
+class _AllKnown(dict[int, Known]):
+    """What is known, by what an engine gives as a template's number."""
+
+    def __missing__(self, number: int) -> Known:
+        added, template = divmod(number, LOSS)
+        known = self[number] = self[template].losing(added * LOSS)
+        return known
+
+    def pop_all(self, template: int) -> list[Known]:
+        """Remove and return what is known of a template."""
+        return [self.pop(number) for number in list(self) if number % LOSS == template]
 
 
 #: What is known of a template that a record fits, and the key and value that the record becomes.
 Found = tuple[Known, bytes | None, bytes | None]
+#: The same, with its mark (`SOURCE_HEADER`).
+Marked = tuple[Known, bytes | None, bytes | None, bytes]
 
 
 class Line(NamedTuple):
-    """The parts of a route's straight line."""
+    """The parts of a route's straight line. `is_strict`: it refuses records of which something is lost."""
 
     decoder: TracingDecoder
     selection: Selection | None
     prepare: Prepare | None
     encode: Encode
+    is_strict: bool
 
 
 class Form(NamedTuple):
@@ -123,7 +150,7 @@ class RouteTemplates:
     ) -> None:
         self._engine, self._marker, self._form = engine, marker, form
         self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
-        self._decoder, self._selection, self._prepare, self._encode = line
+        self._decoder, self._selection, self._prepare, self._encode, self._is_strict = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
@@ -136,8 +163,9 @@ class RouteTemplates:
         #: How many records have fitted no template.
         self.misses = 0
 
-    def find(self, record: ConsumerRecord, catalog: Catalog) -> Found | None:
-        """Return the target's key and value of a record that fits a template, and what is known of it.
+    def find(self, record: ConsumerRecord, catalog: Catalog, place: bytes) -> Marked | None:
+        """Return the target's key and value of a record that fits a template, what is known of it, and the
+        mark that begins with `place`.
 
         The caller counts `Known.uses` if it takes them.
         """
@@ -148,14 +176,14 @@ class RouteTemplates:
             topic = self._last = self._topics.get(record.topic)
             if topic is None:
                 return None
-        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms)
+        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms, place)
         if found is None:
             return None
-        number, key, value = found
+        number, key, value, mark = found
         known = topic.known[number]
         if known.after is not None and not known.after.allows(record):
             return None
-        return known, key, value
+        return known, key, value, mark
 
     def find_all(self, record: ConsumerRecord, parts: Sequence[Message], catalog: Catalog) -> list[Found]:
         """Return what `find` gives for each part of a record, up to the first that fits no template."""
@@ -168,10 +196,10 @@ class RouteTemplates:
         offset, time_ms = record.offset, record.timestamp_ms
         all_found: list[Found] = []
         for part_key, part_value in parts:
-            found = translate(part_key, part_value, offset, time_ms)
+            found = translate(part_key, part_value, offset, time_ms, b"")
             if found is None:
                 break
-            number, key, value = found
+            number, key, value, _ = found
             known = all_known[number]
             if known.has_tombstone or (known.after is not None and not known.after.allows(record)):
                 break
@@ -188,7 +216,6 @@ class RouteTemplates:
         if known.uses:
             self._uses += known.uses
             self._count(known.events, known.losses, known.uses)
-            known.counted += known.uses
             known.uses, known.is_used = 0, True
 
     @property
@@ -236,14 +263,15 @@ class RouteTemplates:
         return self._bytes < self._most_bytes
 
     def _remove_unused(self, topic: _TopicTemplates) -> None:
-        for number, known in [*topic.known.items()]:
-            self._count_uses(known)
-            if known.is_used:
-                known.is_used = False
-            else:
-                topic.engine.remove(number)
-                del topic.known[number]
-                self._bytes -= known.size
+        known = topic.known
+        for each in known.values():
+            self._count_uses(each)
+        used = {number % LOSS for number, each in known.items() if each.is_used}
+        for each in known.values():
+            each.is_used = False
+        for number in {number % LOSS for number in known} - used:
+            topic.engine.remove(number)
+            self._bytes -= sum([each.size for each in known.pop_all(number)])
 
     def _topic(self, name: str) -> _TopicTemplates:
         topic = self._topics.get(name)
@@ -272,9 +300,9 @@ class RouteTemplates:
         topic.note(marked, is_made=known is not None)
         if known is not None:
             number, made = known
-            if number in topic.known:
-                self._count_uses(topic.known[number])
-                self._bytes -= topic.known[number].size
+            for replaced in topic.known.pop_all(number):
+                self._count_uses(replaced)
+                self._bytes -= replaced.size
             topic.known[number] = made
             self._bytes += made.size
             self._made += 1
@@ -291,23 +319,24 @@ class RouteTemplates:
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
         try:
-            template, known = self._derived(record, change, losses)
+            template, known = self._derived(record, change)
             number = engine.add(template)
         except Exception:
             return None
         is_same = out.headers[: len(known.headers)] == known.headers and known.has_tombstone is has_tombstone
-        if not is_same or not _fits(engine, record, (number, out.key, out.value)):
-            engine.remove(number)
-            return None
-        return number, known
+        found = engine.translate(record.key, record.value, record.offset, record.timestamp_ms, b"")
+        if is_same and found is not None and found[1:3] == (out.key, out.value):
+            added, fitting = divmod(found[0], LOSS)
+            if fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses):
+                return number, known
+        engine.remove(number)
+        return None
 
-    def _derived(
-        self, record: ConsumerRecord, change: RowChange, losses: list[Lossy]
-    ) -> tuple[Template, Known]:
+    def _derived(self, record: ConsumerRecord, change: RowChange) -> tuple[Template, Known]:
         """Return the template of a record's shape, and what is known of it. Raises Untraceable, and what an
         encoder raises.
         """
-        trace = Trace()
+        trace = Trace(counts_losses=not self._is_strict)
         message = self._decoder.traced(record, change, self._catalog, trace)
         events: list[Event] = [message.change]
         if self._selection is not None:
@@ -321,11 +350,12 @@ class RouteTemplates:
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
         lost: list[Lossy] = []
+        self._decoder.decode(record, self._catalog, lost)
         payload, *others = self._encode(events, numbered, lost)
-        if payload.blobs or losses[len(losses) - len(lost) :] != lost:
+        if payload.blobs:
             raise Untraceable
         known = Known(
-            msgspec.structs.replace(change, images=_NO_ROWS), losses, payload.headers, message.after
+            msgspec.structs.replace(change, images=_NO_ROWS), lost, payload.headers, message.after, trace.lost
         )
         if others:
             known.has_tombstone = others == [Payload(payload.key, None)] and payload.key is not None
@@ -352,64 +382,28 @@ class _TopicTemplates:
 
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine, self.translate = name, engine, engine.translate
-        self.known: dict[int, Known] = {}
-        #: By the text at the marker.
-        self._met: dict[bytes, _Met] = {}
-        #: Since somebody looked: how many records have fitted no template; what had fitted before.
-        self._misses = self._hits_before = 0
-        #: While only some records are tried: how many were given, tried, and have fitted.
-        self._given = self._tried = self._fitted = 0
+        self.known = _AllKnown()
+        #: By the text at the marker: how many messages fitted no template, which one is to be the next, and
+        #: how many templates were made.
+        self._met: dict[bytes, tuple[int, int, int]] = {}
 
     def is_due(self, marked: bytes, sight: int) -> bool:
         """Count a message that fitted no template; whether to derive one of it, which is done of the one with
         number `sight` first.
         """
-        self._misses += 1
-        # All templates are counted, so that it is done more rarely where there are many.
-        if self._misses >= _LOOKED_AT + len(self.known):
-            self._look()
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
-        met, due, made = self._met.get(marked) or _Met(0, sight, 0)
-        self._met[marked] = _Met(met + 1, due, made)
+        met, due, made = self._met.get(marked, (0, sight, 0))
+        self._met[marked] = met + 1, due, made
         return met + 1 >= due
-
-    def _look(self) -> None:
-        """Try only some records from now on if most fit no template."""
-        hits = sum([known.counted + known.uses for known in self.known.values()])
-        if self.known and 2 * (hits - self._hits_before) < self._misses:
-            self.translate = self._translate_some
-        self._misses, self._hits_before = 0, hits
-
-    def _translate_some(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
-    ) -> Translation | None:
-        """Do as the engine for some records, until more than a third of them fit again."""
-        self._given += 1
-        if self._given % _TRIED_OF:
-            return None
-        found = self.engine.translate(key, value, offset, time_ms)
-        self._tried += 1
-        self._fitted += found is not None
-        if self._tried >= _LOOKED_AT:
-            if 3 * self._fitted > self._tried:
-                self.translate = self.engine.translate
-            self._tried = self._fitted = 0
-        return found
 
     def note(self, marked: bytes, *, is_made: bool) -> None:
         """Note whether a template was made of a message."""
         met, _, made = self._met[marked]
-        due = met + 1 if is_made and made < MOST_TRIED else met * _PATIENCE
-        self._met[marked] = _Met(met, due, made + is_made)
-
-
-class _Met(NamedTuple):
-    """Messages without a template: how many there were, of which one the next is made; how many were made."""
-
-    misses: int
-    due: int
-    made: int
+        if is_made:
+            self._met[marked] = met, met + _PATIENCE ** (made // MOST_TRIED), made + 1
+        else:
+            self._met[marked] = met, met * _PATIENCE, made
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
@@ -428,11 +422,6 @@ def _bytes_of(part: object) -> int:
     if isinstance(part, tuple):
         return _TUPLE_BYTES + sum(map(_bytes_of, part))
     return 0
-
-
-def _fits(engine: Engine, record: ConsumerRecord, expected: tuple[int, bytes | None, bytes | None]) -> bool:
-    found = engine.translate(record.key, record.value, record.offset, record.timestamp_ms)
-    return found == expected
 
 
 _NO_ROWS: Final = Rows(None, None)

@@ -19,10 +19,12 @@ from relay.codecs import LargeMessageOptions, codec_named, encoder_of
 from relay.codecs.codec import (
     SIDES,
     Codec,
+    Encode,
     Joining,
     Message,
     Options,
     Payload,
+    TopicEncoder,
     TracingDecoder,
     key_rule_problem,
     keys_of,
@@ -47,6 +49,7 @@ from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.routing import (
     Group,
+    Places,
     Router,
     SeenTopics,
     Spread,
@@ -207,6 +210,7 @@ class Translator:
         chosen = self._router.key_of if self._router.chooses_keys else None
         encoder = encoder_of(route.target, route.target_options, self._answers, chosen)
         self._prepare, self._encode = encoder.prepare, encoder.encode
+        self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
         self._is_one_topic = self._router.is_one_topic
         self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
@@ -219,9 +223,10 @@ class Translator:
             engine is not None
             and marker is not None
             and self._gate is None
+            and self._for_topic is None
             and isinstance(decoder, TracingDecoder)
         ):
-            line = Line(decoder, self._selection, self._prepare, self._encode)
+            line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
             self._templates = RouteTemplates(engine, marker, line, form, self._count, limits.cache_bytes)
         #: The messages of one row that a record of several could be.
@@ -247,20 +252,19 @@ class Translator:
         path = self._partition_route
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._partition_route = self._partition_route_of(record)
-        found = templates.find(record, self.catalog)
+        found = templates.find(record, self.catalog, path.header_prefix)
         if found is None:
             parts = self._parts(record)
             if parts:
                 return self._in_parts(record, parts, templates)
             templates.misses += 1
             return self._straight(record, templates)
-        known, key, value = found
-        mark = SOURCE_HEADER, b"%b%d/0" % (path.header_prefix, record.offset)
+        known, key, value, mark = found
         ((topic, partition),) = path.places
-        headers: tuple[Header, ...] = (mark,)
+        headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
         if known.headers or record.headers:
             inherited = self._inherited(record.headers) if record.headers else ()
-            headers = (*known.headers, *inherited, mark)
+            headers = (*known.headers, *inherited, *headers)
         if self._moves is not None and self._moves(known.events):
             places = self._router.place_of_row(known.events[0], record, self._seen)
             if places is None:
@@ -271,16 +275,15 @@ class Translator:
         if not known.has_tombstone:
             known.uses += 1
             return [out]
-        return self._with_tombstone(record, out, known)
+        return self._with_tombstone(record, out, known, path.header_prefix)
 
     def _with_tombstone(
-        self, record: ConsumerRecord, out: ProducerRecord, known: Known
+        self, record: ConsumerRecord, out: ProducerRecord, known: Known, prefix: bytes
     ) -> list[ProducerRecord]:
         """Return a row's message, made by a template, with the tombstone behind it."""
-        prefix = self._partition_route_of(record).header_prefix
         mark = SOURCE_HEADER, b"%b%d/1" % (prefix, record.offset)
         headers = (*out.headers[len(known.headers) : -1], mark)
-        tombstone = msgspec.structs.replace(out, value=None, headers=headers)
+        tombstone = ProducerRecord(out.topic, out.partition, out.timestamp_ms, out.key, None, headers)
         try:
             self._room_after(Payload(out.key, None), [out], self._most_output)
         except LimitExceeded:
@@ -288,7 +291,7 @@ class Translator:
         known.uses += 1
         return [out, tombstone]
 
-    def _straight(  # noqa: C901, PLR0912 - the hot path
+    def _straight(  # noqa: C901, PLR0912, PLR0915 - the hot path
         self, record: ConsumerRecord, templates: RouteTemplates | None = None
     ) -> list[ProducerRecord]:
         """Translate a record in the straight line, and let the templates learn from it."""
@@ -296,7 +299,8 @@ class Translator:
         left_out: Sequence[Lossy] = ()
         spread: Spread | None = None
         # Functions that are attributes: Python 3.11 calls them sooner from a variable.
-        decode, prepare, moves, encode = self._decode, self._prepare, self._moves, self._encode
+        decode, prepare, moves = self._decode, self._prepare, self._moves
+        encode: Encode = self._encode
         try:
             events, catalog = decode(record, self.catalog, lossy)
             if len(events) > self._most_rows:
@@ -319,8 +323,15 @@ class Translator:
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
-            for places, group in groups:
-                for payload in encode(group, record, lossy):
+            for_topic, told = self._for_topic, lossy
+            if for_topic is not None:
+                groups = _by_topic(groups)
+            for at, (places, group) in enumerate(groups):
+                if for_topic is not None:
+                    encode = for_topic(_topic_of(places, record))
+                    # What copies for other topics lose is counted once.
+                    told = [] if at and group is groups[at - 1][1] else lossy
+                for payload in encode(group, record, told):
                     for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                         index = len(out)
                         if index:
@@ -644,6 +655,27 @@ def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem
     if found is None:
         return []
     return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
+
+
+def _topic_of(places: Places, record: ConsumerRecord) -> str:
+    """The one topic of a group's places."""
+    if type(places) is ByKey:
+        return places.topic
+    return next((topic for topic, _ in places), record.topic)
+
+
+def _by_topic(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups so that each goes to one topic; of several topics, each has the same events."""
+    found: list[Group] = []
+    for places, events in groups:
+        if type(places) is ByKey or len({topic for topic, _ in places}) < 2:
+            found.append((places, events))
+            continue
+        by_topic: dict[str, list[tuple[str, int]]] = {}
+        for place in places:
+            by_topic.setdefault(place[0], []).append(place)
+        found += [(in_topic, events) for in_topic in by_topic.values()]
+    return found
 
 
 def _are_alike(found: Sequence[Found]) -> bool:

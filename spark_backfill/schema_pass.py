@@ -25,10 +25,12 @@ from pyspark.sql import functions as F
 from relay.catalog import Catalog
 from relay.codecs.codec import RowSignature
 from relay.config import Config
+from relay.config.registries import resolver_of
 from relay.errors import DecodeError
 from relay.model import Bootstrap, Event, SchemaChange
-from relay.needs import Need
+from relay.needs import ClaimCheck, Need
 from relay.records import ConsumerRecord
+from relay.resolver import Resolver
 from relay.translator import Translator
 from spark_backfill.files import Captured
 from spark_backfill.frames import RECORDS, Columns, Lines, Reader, read_records, record_batch
@@ -63,27 +65,38 @@ class FindDdl:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records with DDL, as `FOUND`."""
-        translator = self.config.translator()
+        translator, resolver = self.config.translator(), resolver_of(self.config)
         signature = translator.route.source.row_signature
         for batch in batches:
             found = []
             for record in read_records(self.reader, batch, self.name):
                 if signature is not None and signature.matches(record.key, record.value):
                     continue
-                events = _events(translator, record)
+                events = _events(translator, record, resolver)
                 if any(isinstance(event, SchemaChange | Bootstrap) for event in events):
                     found.append(DdlRecord(record, _tso(events)))
             if found:
                 yield _batch(found)
 
 
-def _events(translator: Translator, record: ConsumerRecord) -> list[Event]:
+def _events(translator: Translator, record: ConsumerRecord, resolver: Resolver) -> list[Event]:
     """Return the events of a record, whatever was before it; none if it cannot be read."""
     translator.catalog = Catalog(limits=translator.catalog.limits)
     try:
-        return translator.inspect(record)
-    except (DecodeError, Need):
+        return _inspected(translator, record, resolver)
+    except (DecodeError, ClaimCheck):
         return []
+
+
+def _inspected(translator: Translator, record: ConsumerRecord, resolver: Resolver) -> list[Event]:
+    """The events of a record. A claim check holds a row, and is not fetched."""
+    while True:
+        try:
+            return translator.inspect(record)
+        except ClaimCheck:
+            raise
+        except Need as need:
+            translator.provide(need, resolver.fetch(need))
 
 
 def _tso(events: Iterable[Event]) -> int:
@@ -99,8 +112,8 @@ def _batch(found: list[DdlRecord]) -> pa.RecordBatch:
 
 def with_times(config: Config, records: Iterable[ConsumerRecord]) -> list[DdlRecord]:
     """Date records that are known to hold DDL."""
-    translator = config.translator()
-    return [DdlRecord(record, _tso(_events(translator, record))) for record in records]
+    translator, resolver = config.translator(), resolver_of(config)
+    return [DdlRecord(record, _tso(_events(translator, record, resolver))) for record in records]
 
 
 def find_ddl(captured: Captured, config: Config, name: str = "input") -> list[DdlRecord]:
@@ -138,8 +151,9 @@ def learn_ddl(config: Config, ddl: Iterable[DdlRecord], catalog: Catalog) -> Cat
         ordered.append((newest[topic, partition], each.position, each.record))
     translator = config.translator()
     translator.catalog = msgspec.structs.replace(catalog, limits=translator.catalog.limits)
+    resolver = resolver_of(config)
     for _, _, record in sorted(ordered, key=lambda found: found[:2]):
-        translator.learn(record)
+        resolver.learn(translator, record)
     return translator.catalog
 
 

@@ -19,13 +19,13 @@ from pyspark import TaskContext
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import FileFormat, Layout
+from relay.config.registries import resolver_of
 from relay.errors import Malformed, RelayError
 from relay.kafka.sizes import TopicLimits, record_too_large
 from relay.model import TableId
 from relay.needs import Need
 from relay.policies import Policy, Refused
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.resolver import Resolver
 from spark_backfill.counts import Accumulator, Counts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, read_records
 from spark_backfill.joined import joining_of
@@ -92,7 +92,7 @@ class _Task:
         self._tables: Counter[tuple[TableId, str]] = Counter()
         # To find the tables of each record takes a Counter for each.
         self._translator.tables = self._tables if self._finder is None else Counter()
-        self._resolver = Resolver()
+        self._resolver = resolver_of(config)
         self._counts = Counts()
         self._out = Produced()
         self._limits = TopicLimits(job.terms.limits) if job.terms.limits else None

@@ -37,9 +37,9 @@ def template(
 
 def filled(engine: Engine, value: bytes, offset: int = 7, time_ms: int = 1_700_000_000_123) -> bytes | None:
     """The target's value for a message without a key; None if it fits no template."""
-    translated = engine.translate(None, value, offset, time_ms)
+    translated = engine.translate(None, value, offset, time_ms, b"")
     if translated is None:
         return None
-    _number, key, filled_value = translated
+    _number, key, filled_value, _mark = translated
     assert key is None
     return filled_value

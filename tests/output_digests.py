@@ -22,11 +22,20 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from support import remember_schemas
+
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
 from relay.codecs import BUILT_IN
 
 #: Those that can be read.
 READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
+SIMPLE = {
+    "output-raw-change-event": "true",
+    "integrity-check-level": "correctness",
+    "send-bootstrap-in-msg-count": "20",
+    "timezone": "Asia/Shanghai",
+    "large-message-handle-compression": "lz4",
+}
 #: The targets' options by name of the set, and how many partitions the target has (None: the source's).
 OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
     "default": (None, {name: {} for name in BUILT_IN}),
@@ -67,6 +76,32 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "provide.transaction.metadata": "true",
                 "replace.null.with.default": "false",
             },
+            "canal-protobuf": {"max-batch-size": "16", "timezone": "Asia/Shanghai"},
+            "maxwell-json": {
+                "output_ddl": "true",
+                "output_binlog_position": "true",
+                "output_gtid_position": "true",
+                "output_server_id": "true",
+                "output_thread_id": "true",
+                "output_schema_id": "true",
+                "output_push_timestamp": "true",
+                "output_row_query": "true",
+                "output_primary_keys": "true",
+                "output_primary_key_columns": "true",
+                "kafka_key_format": "array",
+            },
+            "debezium-avro": {
+                "topic.prefix": "shop",
+                "decimal.handling.mode": "double",
+                "bigint.unsigned.handling.mode": "precise",
+                "time.precision.mode": "connect",
+                "field.name.adjustment.mode": "avro_unicode",
+                "skipped.operations": "none",
+                "provide.transaction.metadata": "true",
+                "ignore.default.for.nullables": "true",
+                "key.subject.name.strategy": "RecordNameStrategy",
+                "value.subject.name.strategy": "TopicRecordNameStrategy",
+            },
             "flat-json": {
                 "op-values": "numbers",
                 "deleted-values": "booleans",
@@ -81,6 +116,8 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "timestamp-format": "iso",
                 "timezone": "Asia/Shanghai",
             },
+            "ticdc-simple-json": SIMPLE,
+            "ticdc-simple-avro": SIMPLE,
         },
     ),
     "reduced": (
@@ -112,6 +149,21 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "large-message-handle-compression": "snappy",
             },
             "debezium-json": {"profile": "kafka-connect", "zero-dates": "text"},
+            "canal-protobuf": {"canal.instance.filter.transaction.entry": "true", "enum": "label"},
+            "maxwell-json": {
+                "output_commit_info": "false",
+                "output_nulls": "false",
+                "output_null_zerodates": "true",
+            },
+            "debezium-avro": {
+                "time.precision.mode": "microseconds",
+                "bit": "number",
+                "time": "text",
+                "enum-schema": "string",
+                "schema-columns": "optional",
+                "key-change-headers": "false",
+                "zero-dates": "text",
+            },
             "flat-json": {
                 "op-column": "",
                 "deleted-column": "",
@@ -123,6 +175,15 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "deletes": "tombstone",
                 "zero-dates": "null",
                 "timezone": "-05:00",
+            },
+            "ticdc-simple-json": {
+                "max-message-bytes": "2000",
+                "large-message-handle-option": "claim-check",
+                "claim-check-storage-uri": "/claim-checks",
+            },
+            "ticdc-simple-avro": {
+                "max-message-bytes": "2000",
+                "large-message-handle-option": "handle-key-only",
             },
         },
     ),
@@ -155,22 +216,35 @@ def jobs(folder: Path) -> Iterator[Job]:
 
 def _protocol(origin: str, variant: str) -> str | None:
     kind = variant.partition(".")[0]
+    if origin == "ticdc" and kind == "simple":
+        return "ticdc-simple-avro" if ".avro" in variant else "ticdc-simple-json"
     known = {
         ("ticdc", "canal-json"): "ticdc-canal-json",
         ("ticdc", "open-protocol"): "ticdc-open-protocol",
         ("ticdc", "debezium"): "ticdc-debezium",
         ("mysql", "canal-json"): "canal-json",
+        ("mysql", "maxwell"): "maxwell-json",
     }
-    return None if "protobuf" in variant else known.get((origin, kind))
+    if variant == "debezium.avro":
+        return "debezium-avro"
+    return "canal-protobuf" if "protobuf" in variant else known.get((origin, kind))
 
 
 def _source_options(job: Job) -> dict[str, str]:
     """What the producer was told, and where its claim checks lie."""
     options = {}
+    if job.path.parent.name == "debezium.avro":
+        options["field.name.adjustment.mode"] = "avro_unicode"
     if "shanghai" in job.path.parent.name and job.source != "ticdc-debezium":
         options["timezone"] = "Asia/Shanghai"
+    if job.path.parent.name == "maxwell.alt" and job.source == "maxwell-json":
+        options |= {"output_nulls": "false", "output_naming_strategy": "underscore_to_camelcase"}
     storage = job.path.parent / "storage"
-    if storage.is_dir() and job.source in {"ticdc-canal-json", "ticdc-open-protocol"}:
+    if storage.is_dir() and job.source in {
+        "ticdc-canal-json",
+        "ticdc-open-protocol",
+        "ticdc-simple-json",
+    }:
         options["claim-check-storage-uri"] = str(storage)
     return options
 
@@ -214,6 +288,7 @@ def _feed(digest: Any, produced: Iterable[ProducerRecord]) -> None:
 
 def digests_of(job: Job) -> dict[str, str]:
     """The digests of one job by route and set of options."""
+    remember_schemas(job.path.parent)
     records, source_options, found = list(_records(job)), _source_options(job), {}
     for set_name, (partitions, by_target) in OPTION_SETS.items():
         for target, options in by_target.items():

@@ -10,6 +10,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from relay.templates.ops import (
+    LOSS,
     Above,
     Below,
     Changed,
@@ -250,7 +251,8 @@ def _slots(random: Random, slots: int) -> tuple[int, ...]:
 
 def _put(random: Random, slots: int) -> Put:
     null = random.choice((b"null", b"null", b'"0"', None))
-    return Put(_slots(random, slots), None, None, null, random.random() < 0.3)
+    adds = random.choice((0, 0, 0, LOSS, LOSS << 10))
+    return Put(_slots(random, slots), None, None, null, random.random() < 0.3, null_adds=adds)
 
 
 def _steps(random: Random) -> Steps:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
+from toy_protocol.registry import remember
+
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.model import Event
+from relay.needs import RegisteredSchema
 
 TICDC, CANAL, OPEN = "ticdc-canal-json", "canal-json", "ticdc-open-protocol"
 DATA = Path(__file__).parent / "data"
@@ -18,8 +22,13 @@ _PRODUCERS = {
     "ticdc/canal-json": TICDC,
     "ticdc/open-protocol": OPEN,
     "ticdc/debezium": "ticdc-debezium",
+    "ticdc/simple.json": "ticdc-simple-json",
+    "ticdc/simple.avro": "ticdc-simple-avro",
     "mysql/canal-json": CANAL,
+    "mysql/canal-protobuf": "canal-protobuf",
+    "mysql/debezium.avro": "debezium-avro",
     "mysql/debezium": "debezium-json",
+    "mysql/maxwell": "maxwell-json",
 }
 
 
@@ -39,6 +48,10 @@ def reading_options(file: str) -> dict[str, str]:
             "binary.handling.mode": "base64",
             "time.precision.mode": "isostring",
         }
+    if folder.name == "maxwell.alt":
+        return {"output_nulls": "false", "output_naming_strategy": "underscore_to_camelcase"}
+    if folder.name == "debezium.avro":
+        return {"field.name.adjustment.mode": "avro_unicode"}
     if (folder / "storage").is_dir():
         return {"claim-check-storage-uri": str(folder / "storage")}
     return {"large-message-handle-compression": setting} if setting in {"lz4", "snappy"} else {}
@@ -50,8 +63,19 @@ def _bytes(part: Any) -> bytes | None:
     return part.encode() if isinstance(part, str) else base64.b64decode(part["base64"])
 
 
+@functools.cache
+def remember_schemas(folder: Path) -> None:
+    """Let the tests' registry know the schemas of captured records."""
+    path = folder / "schemas.ndjson"
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            found = json.loads(line)
+            remember(found["id"], RegisteredSchema(found["schema"]))
+
+
 def captured(path: str) -> list[ConsumerRecord]:
     """The records of one file below tests/data, such as `ticdc/canal-json/09_dml`."""
+    remember_schemas((DATA / path).parent)
     lines = (DATA / f"{path}.jsonl").read_text(encoding="utf-8").split("\n")
     return [
         ConsumerRecord(

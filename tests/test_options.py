@@ -16,6 +16,24 @@ KEYED = {"key": ("primary-key", "target"), "tombstones": ("false", "target")}
 #: Of every protocol.
 COMMON = {"strict": ("true", "target"), "ddl": ("drop", "target"), "watermarks": ("drop", "target")}
 #: The options that mean nothing on the other side, beside those.
+CONNECTOR = {
+    "bit": "number",
+    "enum-schema": "string",
+    "heartbeats": "drop",
+    "include.schema.changes": "false",
+    "include.schema.comments": "true",
+    "key-change-headers": "false",
+    "provide.transaction.metadata": "true",
+    "schema-columns": "optional",
+    "schema.name.adjustment.mode": "avro",
+    "skipped.operations": "none",
+    "temporal": "text",
+    "time": "text",
+    "tombstones.on.delete": "false",
+    "vector": "text",
+    "wide-decimals": "text",
+    "zero-dates": "null",
+}
 ONE_SIDED = {
     TICDC: {"zero-dates": ("null", "target"), **KEYED},
     CANAL: {
@@ -34,27 +52,20 @@ ONE_SIDED = {
     OPEN: {},
     DEBEZIUM: {**KEYED, "cluster-id": ("prod", "target"), "replace.null.with.default": ("false", "target")},
     NATIVE: {
+        name: (value, "target") for name, value in {**CONNECTOR, "replace.null.with.default": "false"}.items()
+    },
+    "debezium-avro": {
         name: (value, "target")
         for name, value in {
-            "bit": "number",
-            "enum-schema": "string",
-            "heartbeats": "drop",
-            "include.schema.changes": "false",
-            "include.schema.comments": "true",
-            "key-change-headers": "false",
-            "provide.transaction.metadata": "true",
-            "replace.null.with.default": "false",
-            "schema-columns": "optional",
-            "schema.name.adjustment.mode": "avro",
-            "skipped.operations": "none",
-            "temporal": "text",
-            "time": "text",
-            "tombstones.on.delete": "false",
-            "vector": "text",
-            "wide-decimals": "text",
-            "zero-dates": "null",
+            **CONNECTOR,
+            "schema.name.adjustment.mode": "none",
+            "ignore.default.for.nullables": "true",
+            "key.subject.name.strategy": "RecordNameStrategy",
+            "value.subject.name.strategy": "RecordNameStrategy",
         }.items()
     },
+    "ticdc-simple-json": {},
+    "ticdc-simple-avro": {},
 }
 CASES = [
     (protocol, name, value, side)

@@ -105,7 +105,9 @@ pub enum Write {
     Decimal,
     DecimalNumber,
     DecimalDouble,
+    RoundedDouble,
     DecimalFloat,
+    RoundedFloat,
     GoText,
     JavaDouble,
     JavaFloat,
@@ -129,6 +131,7 @@ pub enum Write {
     RowKey,
     Label,
     Labels(LabelWriter),
+    NoDate(Box<[u8]>, usize, usize),
     Calendar,
     Iso { calendar: bool, end: &'static [u8] },
     TimestampIso(Digits, bool),
@@ -309,6 +312,11 @@ impl Write {
                     LabelWriter::of_set(members)?
                 })
             }
+            "no-date" => {
+                let [Parameter::Bytes(token), shortest, longest] = parameters else { return None };
+                let (shortest, longest) = (small(shortest, MOST_BYTES)?, small(longest, MOST_BYTES)?);
+                Self::NoDate(token.as_slice().into(), shortest, longest)
+            }
             "iso" | "iso-z" => {
                 let calendar = length(parameters)?.unwrap_or(0) > 0;
                 Self::Iso { calendar, end: if name == "iso" { b"" } else { b"Z" } }
@@ -336,7 +344,9 @@ impl Write {
             "decimal" => Self::Decimal,
             "decimal-number" => Self::DecimalNumber,
             "decimal-double" => Self::DecimalDouble,
+            "rounded-double" => Self::RoundedDouble,
             "decimal-float" => Self::DecimalFloat,
+            "rounded-float" => Self::RoundedFloat,
             "go-float" => Self::GoText,
             "java-double" => Self::JavaDouble,
             "java-float" => Self::JavaFloat,
@@ -673,7 +683,9 @@ impl Write {
             Self::Decimal | Self::RowKey => print_plain(decimal, out),
             Self::DecimalNumber => out.extend_from_slice(decimal),
             Self::DecimalDouble => floats::print_go_number(decimals::float(decimal)?, out)?,
+            Self::RoundedDouble => floats::print_go_number(decimals::rounded_float(decimal)?, out)?,
             Self::DecimalFloat => json::print_float(decimals::float(decimal)?, out),
+            Self::RoundedFloat => json::print_float(decimals::rounded_float(decimal)?, out),
             Self::Unscaled(scale) => binary::print_base64(&decimals::bytes(decimal, *scale)?, out),
             _ => return None,
         }
@@ -700,6 +712,10 @@ impl Write {
 
     fn time(&self, text: &[u8], out: &mut Vec<u8>) -> Option<()> {
         match self {
+            Self::NoDate(token, shortest, longest) => {
+                let fits = (*shortest..=*longest).contains(&text.len()) && temporal::is_no_date(text);
+                fits.then(|| out.extend_from_slice(token))?;
+            }
             Self::Calendar => temporal::is_in_calendar(text).then(|| print_plain(text, out))?,
             Self::Iso { calendar, end } => print_plain(&temporal::iso(text, end, *calendar)?, out),
             Self::TimestampIso(digits, zero) => {

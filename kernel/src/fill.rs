@@ -1,8 +1,12 @@
 //! The target: prints what a template says of a message's tokens. None means that the message does not fit.
 
+use std::cell::Cell;
+
 use crate::conversions;
 use crate::json::{self, LongEscapes};
-use crate::ops::{Bytes, Calculation, Change, Choice, Condition, How, Integer, Put, Span, Step, TargetOp};
+use crate::ops::{
+    Bytes, Calculation, Change, Choice, Condition, How, Integer, Put, Span, Step, Target, TargetOp,
+};
 use crate::templates::Record;
 use crate::token::{Escapes, Kind, Place, Token};
 
@@ -10,6 +14,8 @@ use crate::token::{Escapes, Kind, Place, Token};
 pub struct Slots<'a> {
     pub record: &'a Record<'a>,
     pub places: &'a [Option<Place>],
+    /// What values of which something is lost have added to the template's number.
+    pub added: Cell<u64>,
 }
 
 /// Whether a token is one of those that msgspec prints so; strings in any spelling.
@@ -40,8 +46,11 @@ impl<'a> Slots<'a> {
                 (Some(_), None) => false,
             },
             Condition::Fits(put) => match self.first(put.slots.all()) {
-                Some(token) if token.kind != Kind::Null => print(&token, &put.how, &mut Vec::new()).is_some(),
-                _ => true,
+                Some(token) if token.kind != Kind::Null => {
+                    self.print_token(&token, &put.how, &mut Vec::new()).is_some()
+                }
+                Some(_) => self.add(put.how.null_adds).is_some(),
+                None => true,
             },
             Condition::Filled(slot) => {
                 self.token(*slot).is_some_and(|token| !matches!(token.text, b"null" | b"\"\""))
@@ -53,20 +62,19 @@ impl<'a> Slots<'a> {
         })
     }
 
-    pub fn print(&self, ops: &[TargetOp], out: &mut Vec<u8>) -> Option<()> {
-        ops.iter().try_for_each(|op| self.op(op, out))
-    }
-
-    fn op(&self, op: &TargetOp, out: &mut Vec<u8>) -> Option<()> {
-        match op {
-            TargetOp::Constant(text) => out.extend_from_slice(text),
-            TargetOp::Put(put) => self.put(put, out)?,
-            TargetOp::Span(span) => self.span(span, out)?,
-            TargetOp::Number(sum) => self.number(sum, out)?,
-            TargetOp::Changed(members) => self.changed(members, out)?,
-            TargetOp::Choice(choice) => out.extend_from_slice(self.chosen(choice)?),
-            TargetOp::Sized(width, ops) => self.sized(*width, ops, out)?,
+    pub fn print(&self, target: &Target, out: &mut Vec<u8>) -> Option<()> {
+        for step in &target.steps {
+            out.extend_from_slice(&step.text);
+            match &step.op {
+                TargetOp::Put(put) => self.put(put, out)?,
+                TargetOp::Span(span) => self.span(span, out)?,
+                TargetOp::Number(sum) => self.number(sum, out)?,
+                TargetOp::Changed(members) => self.changed(members, out)?,
+                TargetOp::Choice(choice) => out.extend_from_slice(self.chosen(choice)?),
+                TargetOp::Sized(width, target) => self.sized(*width, target, out)?,
+            }
         }
+        out.extend_from_slice(&target.end);
         Some(())
     }
 
@@ -88,7 +96,24 @@ impl<'a> Slots<'a> {
     }
 
     fn put(&self, put: &Put, out: &mut Vec<u8>) -> Option<()> {
-        print(&self.first(put.slots.all())?, &put.how, out)
+        self.print_token(&self.first(put.slots.all())?, &put.how, out)
+    }
+
+    fn add(&self, more: u64) -> Option<()> {
+        self.added.set(self.added.get().checked_add(more)?);
+        Some(())
+    }
+
+    fn print_token(&self, token: &Token<'_>, how: &How, out: &mut Vec<u8>) -> Option<()> {
+        let start = out.len();
+        if print(token, how, out).is_some() {
+            return if token.kind == Kind::Null { self.add(how.null_adds) } else { Some(()) };
+        }
+        let lossy = how.lossy.as_ref().filter(|_| token.kind != Kind::Null)?;
+        out.truncate(start);
+        let escapes = LongEscapes(how.long_escapes);
+        conversions::convert(how.read.as_ref(), Some(lossy), token, escapes, out)?;
+        self.add(how.adds)
     }
 
     /// Print what stands between two tokens of the message, and both, if all tokens there stay as they are.
@@ -97,7 +122,7 @@ impl<'a> Slots<'a> {
         let as_they_are =
             |place: &Option<Place>| place.as_ref().is_some_and(|place| place.escapes <= span.escapes);
         if !places.iter().all(as_they_are) {
-            return self.print(&span.ops, out);
+            return self.print(&span.each, out);
         }
         let (Some(Some(first)), Some(Some(last))) = (places.first(), places.last()) else { return None };
         out.extend_from_slice(self.part(first).get(first.start as usize..last.end as usize)?);
@@ -120,18 +145,28 @@ impl<'a> Slots<'a> {
     }
 
     fn calculated(&self, number: &Calculation) -> Option<i128> {
+        if let Some(short) = self.start(number.slot) {
+            let result = number.steps.iter().try_fold(short, short_step);
+            if let Some(result) = result {
+                return Some(i128::from(result));
+            }
+        }
         let start = match number.slot {
             Integer::Offset => i128::from(self.record.offset),
             Integer::TimeMs => i128::from(self.record.time_ms),
-            Integer::Slot(slot) => {
-                let text = self.integer(slot)?;
-                match json::short_integer(text) {
-                    Some(value) => i128::from(value),
-                    None => json::integer(text)?,
-                }
-            }
+            Integer::Slot(slot) => json::integer(self.integer(slot)?)?,
         };
         number.steps.iter().try_fold(start, step)
+    }
+
+    /// What a calculation begins with, if it is within 64 bits with sign.
+    #[inline]
+    fn start(&self, slot: Integer) -> Option<i64> {
+        match slot {
+            Integer::Offset => Some(self.record.offset),
+            Integer::TimeMs => Some(self.record.time_ms),
+            Integer::Slot(slot) => json::short_integer(self.integer(slot)?),
+        }
     }
 
     fn changed(&self, members: &[Change], out: &mut Vec<u8>) -> Option<()> {
@@ -148,9 +183,9 @@ impl<'a> Slots<'a> {
             }
             out.extend_from_slice(name);
             let old_start = out.len();
-            print(&old_token, &old.how, out)?;
+            self.print_token(&old_token, &old.how, out)?;
             let new_start = out.len();
-            print(&new_token, &new.how, out)?;
+            self.print_token(&new_token, &new.how, out)?;
             let changed = out[old_start..new_start] != out[new_start..];
             out.truncate(if changed { new_start } else { start });
             comma |= changed;
@@ -171,10 +206,10 @@ impl<'a> Slots<'a> {
         Some(if number >= least { &choice.large } else { &choice.small })
     }
 
-    fn sized(&self, width: usize, ops: &[TargetOp], out: &mut Vec<u8>) -> Option<()> {
+    fn sized(&self, width: usize, target: &Target, out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
         out.resize(start + width, 0);
-        self.print(ops, out)?;
+        self.print(target, out)?;
         let size = (out.len() - start - width) as u64;
         let bytes = size.to_be_bytes();
         let (beyond, number) = bytes.split_at(bytes.len() - width);
@@ -183,15 +218,30 @@ impl<'a> Slots<'a> {
     }
 }
 
+/// A step within 64 bits, which cost a tenth; None if these are too few.
+#[inline]
+fn short_step(number: i64, step: &Step) -> Option<i64> {
+    match *step {
+        Step::Add(operand) => number.checked_add(i64::try_from(operand).ok()?),
+        Step::Subtract(operand) => number.checked_sub(i64::try_from(operand).ok()?),
+        Step::Multiply(operand) => number.checked_mul(i64::try_from(operand).ok()?),
+        // What is not below 0 is rounded down alike by all.
+        Step::Divide(operand @ 1..) if number >= 0 => number.checked_div(i64::try_from(operand).ok()?),
+        Step::Remainder(operand @ 1..) if number >= 0 => number.checked_rem(i64::try_from(operand).ok()?),
+        Step::Right(bits) => number.checked_shr(bits),
+        _ => None,
+    }
+}
+
 fn step(number: i128, step: &Step) -> Option<i128> {
     match *step {
         Step::Add(operand) => number.checked_add(operand),
         Step::Subtract(operand) => number.checked_sub(operand),
         Step::Multiply(operand) => number.checked_mul(operand),
-        Step::Divide(operand) => short_quotient(number, operand).or_else(|| {
+        Step::Divide(operand) => {
             let quotient = number.checked_div(operand)?;
             Some(quotient - i128::from(floored(number, operand)))
-        }),
+        }
         Step::Remainder(operand) => {
             let remainder = number.wrapping_rem(operand);
             Some(if floored(number, operand) { remainder + operand } else { remainder })
@@ -202,14 +252,6 @@ fn step(number: i128, step: &Step) -> Option<i128> {
         }
         Step::Right(bits) => number.checked_shr(bits),
     }
-}
-
-/// A quotient of 64 bits, rounded down: one of 128 costs ten times as much. None if these are too few.
-fn short_quotient(number: i128, operand: i128) -> Option<i128> {
-    let (number, operand) = (i64::try_from(number).ok()?, i64::try_from(operand).ok()?);
-    let quotient = number.checked_div(operand)?;
-    let is_less = number % operand != 0 && (number < 0) != (operand < 0);
-    Some(i128::from(quotient) - i128::from(is_less))
 }
 
 /// Whether a quotient is rounded down, away from zero.

@@ -36,13 +36,28 @@ fn literal(text: &[u8], literal: &[u8]) -> Option<usize> {
 
 // ---------------------------------------------------------------- numbers
 
+#[inline]
 fn number(text: &[u8]) -> Option<(usize, Kind)> {
-    let mut at = usize::from(text.first() == Some(&b'-'));
-    let whole = digits(&text[at..]);
-    if whole == 0 || (whole > 1 && text[at] == b'0') {
+    let sign = usize::from(text.first() == Some(&b'-'));
+    let end = sign + digits(text.get(sign..)?);
+    match text.get(end) {
+        // Most numbers are so: 64 bits hold them, and zeros before them or `-0` they are not.
+        Some(b',' | b'}')
+            if (sign + 1..sign + SURE_DIGITS).contains(&end) && text.get(sign) != Some(&b'0') =>
+        {
+            Some((end, Kind::Integer))
+        }
+        _ => any_number(text, sign, end),
+    }
+}
+
+/// A number whose sign and first digits are known.
+#[inline(never)]
+fn any_number(text: &[u8], sign: usize, end: usize) -> Option<(usize, Kind)> {
+    let (mut at, whole) = (end, end - sign);
+    if whole == 0 || (whole > 1 && text[sign] == b'0') {
         return None;
     }
-    at += whole;
     let mut kind = Kind::Integer;
     if text.get(at) == Some(&b'.') {
         at += 1 + at_least_one(digits(&text[at + 1..]))?;
@@ -116,15 +131,37 @@ pub fn integer(text: &[u8]) -> Option<i128> {
     is_64_bits(value).then_some(value)
 }
 
-/// The value of a token of kind `integer` that has few digits, as most have; None for others.
+/// The value of a token of kind `integer` within 64 bits with sign, as most are; None for others.
 #[inline]
 pub fn short_integer(token: &[u8]) -> Option<i64> {
     let digits = token.strip_prefix(b"-").unwrap_or(token);
-    if digits.len() >= SURE_DIGITS {
+    if digits.len() > SURE_DIGITS {
         return None;
     }
-    let value = digits.iter().fold(0, |value, &byte| value * 10 + i64::from(byte & 15));
+    let value = i64::try_from(value_of(digits)).ok()?;
     Some(if digits.len() < token.len() { -value } else { value })
+}
+
+/// The value of digits, of which there are not too many.
+#[inline]
+fn value_of(digits: &[u8]) -> u64 {
+    let (mut value, mut scale) = (0, 1);
+    let mut rest = digits;
+    while let Some((before, word)) = rest.split_last_chunk::<8>() {
+        value += scale * value_of_eight(*word);
+        scale *= 100_000_000;
+        rest = before;
+    }
+    value + scale * rest.iter().fold(0, |value, &byte| value * 10 + u64::from(byte & 15))
+}
+
+/// The value of eight digits: of pairs of them, of pairs of these, and of both.
+#[inline]
+fn value_of_eight(digits: [u8; 8]) -> u64 {
+    let ones = u64::from_le_bytes(digits) & (ONES * 15);
+    let pairs = (ones * 10 + (ones >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    (fours * 10_000 + (fours >> 32)) & 0xffff_ffff
 }
 
 /// Whether msgspec prints this integer.
@@ -141,15 +178,22 @@ pub fn float(text: &[u8]) -> Option<f64> {
 // ---------------------------------------------------------------- strings
 
 /// The length of the string at the beginning, with its quotes.
+#[inline]
 fn string(text: &[u8]) -> Option<(usize, Escapes)> {
-    let mut at = 1;
-    let mut escapes = Escapes::None;
     let mut high = 0;
+    let end = 1 + plain(text.get(1..)?, &mut high);
+    if text.get(end) == Some(&b'"') && high & HIGH == 0 {
+        return Some((end + 1, Escapes::None));
+    }
+    any_string(text, end, high)
+}
+
+/// A string that is plain up to an end, with bytes whose bits are known.
+#[inline(never)]
+fn any_string(text: &[u8], end: usize, mut high: u64) -> Option<(usize, Escapes)> {
+    let mut at = end;
+    let mut escapes = Escapes::None;
     loop {
-        // In a text full of escapes nothing has to be looked for.
-        if text.get(at) != Some(&b'\\') {
-            at += plain(text.get(at..)?, &mut high);
-        }
         match *text.get(at)? {
             b'"' => break,
             b'\\' => {
@@ -161,6 +205,10 @@ fn string(text: &[u8]) -> Option<(usize, Escapes)> {
                 at += length;
             }
             _ => return None,
+        }
+        // In a text full of escapes nothing has to be looked for.
+        if text.get(at) != Some(&b'\\') {
+            at += plain(text.get(at..)?, &mut high);
         }
     }
     if high & HIGH != 0 {
@@ -199,7 +247,9 @@ fn plain(text: &[u8], high: &mut u64) -> usize {
 fn special(word: u64) -> u64 {
     let quote = word ^ (ONES * u64::from(b'"'));
     let backslash = word ^ (ONES * u64::from(b'\\'));
-    below(quote, 1) | below(backslash, 1) | below(word, 0x20)
+    // Quote and backslash change no highest bit, so that `below` of all three is this.
+    let lower = quote.wrapping_sub(ONES) | backslash.wrapping_sub(ONES) | word.wrapping_sub(ONES * 0x20);
+    lower & !word & HIGH
 }
 
 /// A word whose lowest set bit is in the first byte that is below a number of at most 128.

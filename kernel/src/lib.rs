@@ -21,7 +21,7 @@ use crate::ops::Template;
 use crate::templates::{Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 4;
 
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
 ///
@@ -32,7 +32,7 @@ struct Kernel(Box<Templates>);
 
 const _: () = assert!(align_of::<Kernel>() <= 16, "Python aligns objects at 16 bytes");
 
-type Translation<'py> = (usize, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
+type Translation<'py> = (u64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl Kernel {
@@ -69,12 +69,13 @@ impl Kernel {
         value: Option<&[u8]>,
         offset: i64,
         time_ms: i64,
+        place: &[u8],
     ) -> Option<Translation<'py>> {
         let Translated { number, has_key, has_value } =
             self.0.translate(&Record { key, value, offset, time_ms })?;
         let key = has_key.then(|| PyBytes::new(py, &self.0.key));
         let value = has_value.then(|| PyBytes::new(py, &self.0.value));
-        Some((number, key, value))
+        Some((number, key, value, PyBytes::new(py, self.0.mark(place, offset))))
     }
 }
 

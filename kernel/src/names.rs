@@ -2,27 +2,46 @@
 
 use crate::json::{ONES, below};
 use crate::ops::Bytes;
-use crate::scan::begins;
+use crate::scan::behind;
+
+/// So many seeds are tried, until members are found soon.
+const SEEDS: u64 = 8;
+/// So many members are looked at, on the average, until one is found.
+const STEPS: usize = 4;
+/// Members of few names may need more.
+const FEW: usize = 64;
 
 /// Where members are that have a name; a table twice as large as it needs to be, so that most names have a
 /// place of their own there.
 pub struct Names {
+    seed: u64,
     /// Where members with the same text up to the first colon begin and end; both 0 in empty places.
-    places: Vec<(u32, u32)>,
+    places: Vec<(usize, usize)>,
 }
 
 impl Names {
-    /// The names of members that are sorted; None if one has no colon.
+    /// The names of members that are sorted. None if one has no colon, or if it takes too many steps to find
+    /// all of them, whatever the seed is: then somebody has chosen the names so.
     pub fn new(members: &[Bytes]) -> Option<Self> {
-        let mut names = Self { places: vec![(0, 0); (2 * members.len()).next_power_of_two()] };
+        (0..SEEDS).find_map(|seed| Self::with_seed(members, seed))
+    }
+
+    fn with_seed(members: &[Bytes], seed: u64) -> Option<Self> {
+        let mut names = Self { seed, places: vec![(0, 0); (2 * members.len()).next_power_of_two()] };
+        let mut left = STEPS * members.len() + FEW;
         let mut start = 0;
         for group in members.chunk_by(|one, other| name(one) == name(other)) {
             let end = start + group.len();
             let mut at = names.home(&group[0])?;
-            while names.places[at] != (0, 0) {
+            // What it takes to find each member of the group, behind those of other groups.
+            let mut before = 0;
+            while let (first, last @ 1..) = names.places[at] {
+                before += last - first;
                 at = names.after(at);
+                left.checked_sub(before)?;
             }
-            names.places[at] = (u32::try_from(start).ok()?, u32::try_from(end).ok()?);
+            names.places[at] = (start, end);
+            left = left.checked_sub(group.len() * before + group.len() * (group.len() + 1) / 2)?;
             start = end;
         }
         Some(names)
@@ -36,7 +55,7 @@ impl Names {
             if end == 0 {
                 return None;
             }
-            let found = (start as usize..end as usize).find(|&place| begins(text, &members[place]));
+            let found = (start..end).find(|&place| behind(text, &members[place]).is_some());
             if found.is_some() {
                 return found;
             }
@@ -46,7 +65,7 @@ impl Names {
 
     /// Where the name at the beginning of a text is looked for first.
     fn home(&self, text: &[u8]) -> Option<usize> {
-        Some(hash_of_name(text)? as usize & (self.places.len() - 1))
+        Some(hash_of_name(self.seed, text)? as usize & (self.places.len() - 1))
     }
 
     fn after(&self, place: usize) -> usize {
@@ -59,8 +78,9 @@ fn name(member: &[u8]) -> &[u8] {
 }
 
 /// A number made of what stands before the first colon; None if there is no colon.
-fn hash_of_name(text: &[u8]) -> Option<u64> {
-    let mut hash = 0;
+fn hash_of_name(seed: u64, text: &[u8]) -> Option<u64> {
+    // A seed that is not in the low bits alone.
+    let mut hash = seed.wrapping_mul(0xd6e8_feb8_6659_fd93);
     let mut rest = text;
     while let Some((word, behind)) = rest.split_first_chunk::<8>() {
         let word = u64::from_le_bytes(*word);
@@ -77,6 +97,7 @@ fn hash_of_name(text: &[u8]) -> Option<u64> {
 }
 
 /// All bits of both numbers in the low ones.
+#[inline]
 fn mixed(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash ^ word) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
     product as u64 ^ (product >> 64) as u64

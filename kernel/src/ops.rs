@@ -8,9 +8,20 @@ use crate::token::{Escapes, Kinds};
 
 pub type Bytes = Box<[u8]>;
 
+/// What a part of the source is: steps, and what stands behind them.
+pub struct Source {
+    pub steps: Vec<SourceStep>,
+    pub end: Bytes,
+}
+
+/// An op, and the constant before it, which may be empty.
+pub struct SourceStep {
+    pub text: Bytes,
+    pub op: SourceOp,
+}
+
 /// Small, as a table of many columns has many of them.
 pub enum SourceOp {
-    Constant(Bytes),
     Take(Kinds),
     OneOf(Box<[Bytes]>),
     Members(Box<Members>),
@@ -34,21 +45,34 @@ pub struct Member {
 /// Members in any order; those with the same text up to the first colon stand together.
 pub struct Unordered {
     pub members: Vec<Bytes>,
-    /// The member that mostly is the first one, and the one that mostly follows each.
-    pub first: u32,
-    pub after: Vec<u32>,
     pub names: Names,
+    /// The members in the order in which they mostly are, with commas, twice, so that they are all there behind
+    /// each one of the first half; where each begins there, and how long they are together.
+    pub round: Bytes,
+    pub starts: Vec<u32>,
+    pub length: usize,
 }
 
-/// As small as `SourceOp`, nearly.
+/// What a part of the target is: steps, and what stands behind them.
+pub struct Target {
+    pub steps: Vec<TargetStep>,
+    pub end: Bytes,
+}
+
+/// An op, and the constant before it, which may be empty.
+pub struct TargetStep {
+    pub text: Bytes,
+    pub op: TargetOp,
+}
+
+/// Small, too.
 pub enum TargetOp {
-    Constant(Bytes),
     Put(Put),
     Span(Box<Span>),
     Number(Vec<Calculation>),
     Changed(Vec<Change>),
     Choice(Box<Choice>),
-    Sized(usize, Box<[TargetOp]>),
+    Sized(usize, Box<Target>),
 }
 
 const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32);
@@ -83,7 +107,7 @@ pub struct Span {
     /// A string with such escapes, or plainer ones, stays as it is.
     pub escapes: Escapes,
     /// The same, token by token.
-    pub ops: Vec<TargetOp>,
+    pub each: Target,
 }
 
 /// How a value is written.
@@ -93,6 +117,10 @@ pub struct How {
     pub write: Option<Write>,
     pub null: Option<Bytes>,
     pub long_escapes: bool,
+    /// What values that `write` does not take are written by, and what each adds to the template's number.
+    pub lossy: Option<Write>,
+    pub adds: u64,
+    pub null_adds: u64,
 }
 
 /// An integer's slot, and what is done with it.
@@ -150,10 +178,10 @@ pub enum Condition {
 }
 
 pub struct Template {
-    pub key: Option<Vec<SourceOp>>,
-    pub value: Option<Vec<SourceOp>>,
+    pub key: Option<Source>,
+    pub value: Option<Source>,
     pub conditions: Vec<Condition>,
-    pub target_key: Option<Vec<TargetOp>>,
-    pub target_value: Option<Vec<TargetOp>>,
+    pub target_key: Option<Target>,
+    pub target_value: Option<Target>,
     pub most_bytes: usize,
 }

@@ -9,8 +9,8 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
-    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Members, Put, Slots, SourceOp, Step,
-    TargetOp, Template, Unordered,
+    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Members, Put, Slots, Source,
+    SourceOp, SourceStep, Step, Target, TargetOp, TargetStep, Template, Unordered,
 };
 use crate::spans::{between, with_spans};
 use crate::token::{Kind, Kinds};
@@ -35,6 +35,19 @@ fn together(conditions: Vec<Condition>) -> Vec<Condition> {
     kept
 }
 
+/// A condition on a number, without the multiplication that it begins with: by less than 64 bits it comes to no
+/// more than 128, whatever the number is.
+fn within(mut number: Calculation, mut floor: i128, mut end: i128) -> Condition {
+    if let [Step::Multiply(factor @ 1..)] = number.steps[..] {
+        if i64::try_from(factor).is_ok() {
+            number.steps.clear();
+            floor = floor.div_euclid(factor);
+            end = end.checked_add(factor - 1).unwrap_or(i128::MAX).div_euclid(factor);
+        }
+    }
+    Condition::Within(number, floor, end)
+}
+
 impl Template {
     /// Read a template. ValueError for one that means nothing, or has a conversion that is not here.
     pub fn read(template: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -42,29 +55,27 @@ impl Template {
         let mut slots = 0;
         let key = fields.source(0, &mut slots)?;
         let value = fields.source(1, &mut slots)?;
-        let ops = [&key, &value].into_iter().flatten();
-        let between: Vec<_> = ops.flat_map(|ops| between(ops)).collect();
+        let between: Vec<_> = [&key, &value].into_iter().flatten().flat_map(between).collect();
         let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
         let mut met = Vec::new();
-        let mut target = |ops: Option<Vec<TargetOp>>| {
-            let mut ops = ops?;
-            share(&mut ops, &mut met);
-            Some(with_spans(ops, &between))
+        let mut finished = |mut target: Target| {
+            share(&mut target, &mut met);
+            with_spans(target, &between)
         };
         Ok(Self {
             key,
             value,
             conditions,
-            target_key: target(fields.target(3, slots)?),
-            target_value: target(fields.target(4, slots)?),
+            target_key: fields.target(3, slots)?.map(&mut finished),
+            target_value: fields.target(4, slots)?.map(&mut finished),
             most_bytes: fields.get(5)?,
         })
     }
 }
 
 /// Let ops that write values alike share what says how.
-fn share(ops: &mut [TargetOp], met: &mut Vec<Arc<How>>) {
-    for op in ops {
+fn share(target: &mut Target, met: &mut Vec<Arc<How>>) {
+    for TargetStep { op, .. } in &mut target.steps {
         match op {
             TargetOp::Put(put) => share_how(put, met),
             TargetOp::Sized(_, inside) => share(inside, met),
@@ -148,16 +159,37 @@ impl<'py> Fields<'py> {
 
 /// What ops of the source are.
 impl<'py> Fields<'py> {
-    fn source(&self, index: usize, slots: &mut usize) -> PyResult<Option<Vec<SourceOp>>> {
+    fn source(&self, index: usize, slots: &mut usize) -> PyResult<Option<Source>> {
         if self.item(index)?.is_none() {
             return Ok(None);
         }
-        self.each(index, |op| op.source_op(slots)).map(Some)
+        let (steps, end) = self.steps(index, |op| op.source_op(slots))?;
+        let steps = steps.into_iter().map(|(text, op)| SourceStep { text, op }).collect();
+        Ok(Some(Source { steps, end }))
+    }
+
+    /// Read ops, each with the constants before it, and the constants behind all.
+    fn steps<T>(
+        &self,
+        index: usize,
+        mut read: impl FnMut(&Fields<'py>) -> PyResult<T>,
+    ) -> PyResult<(Vec<(Bytes, T)>, Bytes)> {
+        let mut steps = Vec::new();
+        let mut text = Vec::new();
+        for op in Fields::of(&self.item(index)?)?.0.iter() {
+            let op = Fields::of(&op)?;
+            if op.tag()? == "constant" {
+                text.extend_from_slice(&op.bytes(0)?);
+            } else {
+                steps.push((std::mem::take(&mut text).into(), read(&op)?));
+            }
+        }
+        steps.shrink_to_fit();
+        Ok((steps, text.into()))
     }
 
     fn source_op(&self, slots: &mut usize) -> PyResult<SourceOp> {
         let op = match self.tag()?.as_str() {
-            "constant" => SourceOp::Constant(self.bytes(0)?),
             "take" => SourceOp::Take(self.kinds(0)?),
             "one-of" => SourceOp::OneOf(self.texts(0)?.into()),
             "members" => SourceOp::Members(Box::new(self.members()?)),
@@ -200,14 +232,20 @@ fn unordered(given: Vec<Bytes>) -> PyResult<Unordered> {
     // Those that begin alike stand together then.
     let mut members = given.clone();
     members.sort_unstable();
-    let order: Vec<usize> = given.iter().filter_map(|member| members.binary_search(member).ok()).collect();
-    let mut after = vec![0; members.len()];
-    for (place, following) in order.iter().zip(order.iter().cycle().skip(1)) {
-        after[*place] = u32::try_from(*following)?;
+    let mut starts = vec![0; members.len()];
+    let mut round = Vec::new();
+    for member in &given {
+        if let Ok(place) = members.binary_search(member) {
+            starts[place] = u32::try_from(round.len())?;
+        }
+        round.extend_from_slice(member);
+        round.push(b',');
     }
-    let names = Names::new(&members).ok_or_else(|| meaningless("a member has no colon"))?;
-    let first = u32::try_from(order.first().copied().unwrap_or_default())?;
-    Ok(Unordered { first, members, after, names })
+    let length = round.len().saturating_sub(1);
+    round.extend_from_within(..);
+    let names = Names::new(&members)
+        .ok_or_else(|| meaningless("a member has no colon, or members are found too slowly"))?;
+    Ok(Unordered { members, names, round: round.into(), starts, length })
 }
 
 fn one_begins_another(texts: &[Bytes]) -> bool {
@@ -218,24 +256,33 @@ fn one_begins_another(texts: &[Bytes]) -> bool {
 
 /// What ops of the target are.
 impl<'py> Fields<'py> {
-    fn target(&self, index: usize, slots: usize) -> PyResult<Option<Vec<TargetOp>>> {
+    fn target(&self, index: usize, slots: usize) -> PyResult<Option<Target>> {
         if self.item(index)?.is_none() {
             return Ok(None);
         }
-        self.each(index, |op| op.target_op(slots)).map(Some)
+        self.target_of(index, |op| op.target_op(slots)).map(Some)
+    }
+
+    fn target_of(
+        &self,
+        index: usize,
+        read: impl FnMut(&Fields<'py>) -> PyResult<TargetOp>,
+    ) -> PyResult<Target> {
+        let (steps, end) = self.steps(index, read)?;
+        let steps = steps.into_iter().map(|(text, op)| TargetStep { text, op }).collect();
+        Ok(Target { steps, end })
     }
 
     fn target_op(&self, slots: usize) -> PyResult<TargetOp> {
         if self.tag()? != "sized" {
             return self.flat_op(slots);
         }
-        Ok(TargetOp::Sized(self.width(0)?, self.each(1, |op| op.flat_op(slots))?.into()))
+        Ok(TargetOp::Sized(self.width(0)?, Box::new(self.target_of(1, |op| op.flat_op(slots))?)))
     }
 
     /// An op that has no others inside.
     fn flat_op(&self, slots: usize) -> PyResult<TargetOp> {
         Ok(match self.tag()?.as_str() {
-            "constant" => TargetOp::Constant(self.bytes(0)?),
             "put" => TargetOp::Put(self.put(slots)?),
             "number" => TargetOp::Number(self.number(slots)?),
             "changed" => TargetOp::Changed(self.each(0, |member| member.change(slots))?),
@@ -248,7 +295,9 @@ impl<'py> Fields<'py> {
         let read = self.conversion(1, Read::new)?;
         let write = self.conversion(2, Write::new)?;
         let null = self.optional(3, bytes)?;
-        let how = How { read, write, null, long_escapes: self.get(4)? };
+        let lossy = self.conversion(5, Write::new)?;
+        let (long_escapes, adds, null_adds) = (self.get(4)?, self.get(6)?, self.get(7)?);
+        let how = How { read, write, null, long_escapes, lossy, adds, null_adds };
         Ok(Put { slots: self.slots(0, slots)?, how: Arc::new(how) })
     }
 
@@ -277,8 +326,8 @@ impl<'py> Fields<'py> {
 
     fn condition(&self, slots: usize) -> PyResult<Condition> {
         Ok(match self.tag()?.as_str() {
-            "above" => Condition::Within(self.calculation(0, 2, slots)?, self.get(1)?, i128::MAX),
-            "below" => Condition::Within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
+            "above" => within(self.calculation(0, 2, slots)?, self.get(1)?, i128::MAX),
+            "below" => within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
             "fits" => Condition::Fits(Fields::of(&self.item(0)?)?.put(slots)?),
             "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
@@ -303,7 +352,9 @@ impl<'py> Fields<'py> {
             -2 => Integer::TimeMs,
             number => Integer::Slot(slot(number, slots)?),
         };
-        Ok(Calculation { slot, steps: self.each(steps, |step| step.step())? })
+        let mut steps = self.each(steps, |step| step.step())?;
+        steps.retain(|step| *step != Step::Multiply(1));
+        Ok(Calculation { slot, steps })
     }
 
     fn step(&self) -> PyResult<Step> {

@@ -1,7 +1,7 @@
 //! The source: takes a message apart, as a template says. None means that the message does not fit.
 
 use crate::json;
-use crate::ops::{Member, SourceOp, Unordered};
+use crate::ops::{Member, Source, SourceOp, Unordered};
 use crate::token::{Kinds, Place, Places};
 
 /// What is found in a message, and room to work in; kept for the next message.
@@ -15,12 +15,12 @@ pub struct Scan {
 
 impl Scan {
     /// Append a place for each slot of a part of the message. The whole part is taken.
-    pub fn part(&mut self, ops: &[SourceOp], part: &[u8], in_value: bool) -> Option<()> {
+    pub fn part(&mut self, source: &Source, part: &[u8], in_value: bool) -> Option<()> {
         u32::try_from(part.len()).ok()?;
-        let mut scanner = Scanner { scan: self, part, at: 0, in_value };
-        for op in ops {
-            match op {
-                SourceOp::Constant(text) => scanner.constant(text)?,
+        let mut scanner = Scanner { scan: self, length: part.len(), rest: part, in_value };
+        for step in &source.steps {
+            scanner.constant(&step.text)?;
+            match &step.op {
                 SourceOp::Take(kinds) => scanner.take(*kinds)?,
                 SourceOp::OneOf(texts) => texts.iter().find_map(|text| scanner.constant(text))?,
                 SourceOp::Members(members) => scanner.members(&members.each, &members.end)?,
@@ -28,35 +28,32 @@ impl Scan {
                 SourceOp::Length(width) => scanner.length(*width)?,
             }
         }
-        (scanner.at == part.len()).then_some(())
+        (scanner.rest == &*source.end).then_some(())
     }
 }
 
 struct Scanner<'a, 's> {
     scan: &'s mut Scan,
-    part: &'a [u8],
-    /// Up to where the part is taken.
-    at: usize,
+    /// Of the whole part.
+    length: usize,
+    /// What is not taken yet.
+    rest: &'a [u8],
     in_value: bool,
 }
 
 impl<'a> Scanner<'a, '_> {
     #[inline]
-    fn rest(&self) -> &'a [u8] {
-        self.part.get(self.at..).unwrap_or_default()
-    }
-
-    #[inline]
     fn constant(&mut self, text: &[u8]) -> Option<()> {
-        begins(self.rest(), text).then(|| self.at += text.len())
+        self.rest = behind(self.rest, text)?;
+        Some(())
     }
 
     #[inline]
     fn take(&mut self, kinds: Kinds) -> Option<()> {
-        let (length, kind, escapes) = json::measure(self.rest())?;
-        let start = self.at;
-        self.at += length;
-        let (start, end) = (start as u32, self.at as u32);
+        let (length, kind, escapes) = json::measure(self.rest)?;
+        let start = self.length - self.rest.len();
+        self.rest = self.rest.get(length..)?;
+        let (start, end) = (start as u32, (start + length) as u32);
         self.scan.places.push(Some(Place { start, end, kind, escapes, in_value: self.in_value }));
         kinds.has(kind).then_some(())
     }
@@ -77,47 +74,57 @@ impl<'a> Scanner<'a, '_> {
         Some(())
     }
 
+    /// Most producers begin anywhere, and go on in order.
     fn unordered(&mut self, unordered: &Unordered) -> Option<()> {
-        let count = unordered.members.len();
+        let Some(first) = unordered.names.find(&unordered.members, self.rest) else {
+            return unordered.members.is_empty().then_some(());
+        };
+        let start = *unordered.starts.get(first)? as usize;
+        let round = unordered.round.get(start..start + unordered.length)?;
+        self.constant(round).or_else(|| self.in_any_order(unordered))
+    }
+
+    fn in_any_order(&mut self, unordered: &Unordered) -> Option<()> {
+        let Unordered { members, names, .. } = unordered;
         self.scan.met.clear();
-        self.scan.met.resize(count, false);
-        let mut next = unordered.first as usize;
-        for member in 0..count {
-            if member > 0 {
-                self.constant(b",")?;
+        self.scan.met.resize(members.len(), false);
+        for count in 0..members.len() {
+            if count > 0 {
+                self.rest = self.rest.strip_prefix(b",")?;
             }
-            // Most producers begin anywhere, and go on in order.
-            let place = match unordered.members.get(next) {
-                Some(member) if begins(self.rest(), member) => next,
-                _ => unordered.names.find(&unordered.members, self.rest())?,
-            };
+            let place = names.find(members, self.rest)?;
             if std::mem::replace(self.scan.met.get_mut(place)?, true) {
                 return None;
             }
-            self.at += unordered.members[place].len();
-            next = unordered.after[place] as usize;
+            self.rest = self.rest.get(members[place].len()..)?;
         }
         Some(())
     }
 
     fn length(&mut self, width: usize) -> Option<()> {
-        let (number, rest) = self.rest().split_at_checked(width)?;
+        let (number, rest) = self.rest.split_at_checked(width)?;
         let length = number.iter().fold(0, |length, &byte| length << 8 | u64::from(byte));
-        self.at += width;
+        self.rest = rest;
         (length == rest.len() as u64).then_some(())
     }
 }
 
-/// Whether a text begins with another one. Names of members are short: they cost less here than a call.
+/// What stands behind the beginning of a text, which is another text.
 #[inline]
-pub fn begins(text: &[u8], start: &[u8]) -> bool {
-    let Some(head) = text.get(..start.len()) else { return false };
-    match start.len() {
-        0..4 => head == start,
-        4..8 => ends_are_equal::<4>(head, start),
-        8..16 => ends_are_equal::<8>(head, start),
-        16..=32 => ends_are_equal::<16>(head, start),
-        _ => head == start,
+pub fn behind<'a>(text: &'a [u8], start: &[u8]) -> Option<&'a [u8]> {
+    let (head, rest) = text.split_at_checked(start.len())?;
+    are_equal(head, start).then_some(rest)
+}
+
+/// Whether two texts of the same length are equal. Names of members are short: they cost less here than a call.
+#[inline]
+fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    match one.len() {
+        0..4 => one == other,
+        4..8 => ends_are_equal::<4>(one, other),
+        8..16 => ends_are_equal::<8>(one, other),
+        16..=32 => ends_are_equal::<16>(one, other),
+        _ => one == other,
     }
 }
 

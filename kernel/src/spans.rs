@@ -1,63 +1,65 @@
 //! Tokens of a target that stand there as in the message: they are copied together with what is between them.
 
-use crate::ops::{Bytes, How, SourceOp, Span, TargetOp};
+use crate::ops::{Bytes, How, Source, SourceOp, Span, Target, TargetOp, TargetStep};
 use crate::token::Escapes;
 
 /// What the source has between the token of each slot and that of the next one; None if that differs.
-pub fn between(ops: &[SourceOp]) -> Vec<Option<Bytes>> {
+pub fn between(source: &Source) -> Vec<Option<Bytes>> {
     let mut found = Vec::new();
-    for (index, op) in ops.iter().enumerate() {
-        match (op, ops.get(index + 1), ops.get(index + 2)) {
-            (SourceOp::Take(_), Some(SourceOp::Constant(text)), Some(SourceOp::Take(_))) => {
-                found.push(Some(text.clone()));
+    for (index, step) in source.steps.iter().enumerate() {
+        match (&step.op, source.steps.get(index + 1)) {
+            (SourceOp::Take(_), Some(next)) if matches!(next.op, SourceOp::Take(_)) => {
+                found.push(Some(next.text.clone()));
             }
-            (SourceOp::Take(_), ..) => found.push(None),
-            (SourceOp::Members(members), ..) => found.extend(members.each.iter().map(|_| None)),
+            (SourceOp::Take(_), _) => found.push(None),
+            (SourceOp::Members(members), _) => found.extend(members.each.iter().map(|_| None)),
             _ => {}
         }
     }
     found
 }
 
-/// The same ops, those that stand together in the source as spans.
-pub fn with_spans(ops: Vec<TargetOp>, between: &[Option<Bytes>]) -> Vec<TargetOp> {
-    let mut found = Vec::with_capacity(ops.len());
-    let mut rest = ops.into_iter();
-    while let Some((first, last)) = run(rest.as_slice(), between) {
-        let together: Vec<TargetOp> = rest.by_ref().take(1 + 2 * (last - first)).collect();
-        let escapes = together.iter().filter_map(unchanged).map(|(_, escapes)| escapes).min();
-        match escapes {
-            Some(escapes) if last > first => {
-                found.push(TargetOp::Span(Box::new(Span { first, last, escapes, ops: together })));
-            }
-            _ => found.extend(together),
+/// The same target, with spans of what stands together in the source.
+pub fn with_spans(target: Target, between: &[Option<Bytes>]) -> Target {
+    let mut steps = Vec::with_capacity(target.steps.len());
+    let mut rest = target.steps.into_iter();
+    while let Some(step) = rest.next() {
+        let more = following(&step, rest.as_slice(), between);
+        if more == 0 {
+            steps.push(step);
+        } else {
+            steps.extend(span(step, rest.by_ref().take(more)));
         }
     }
-    found.shrink_to_fit();
-    found
+    steps.shrink_to_fit();
+    Target { steps, end: target.end }
 }
 
-/// The first and the last slot of the tokens at the beginning that a span can have; the same slot if it can
-/// have no more than one op. None if there are no ops.
-fn run(ops: &[TargetOp], between: &[Option<Bytes>]) -> Option<(usize, usize)> {
-    let (first_op, mut rest) = ops.split_first()?;
-    let Some((first, escapes)) = unchanged(first_op) else { return Some((0, 0)) };
-    let mut last = first;
-    while let [TargetOp::Constant(text), put, behind @ ..] = rest {
-        let is_there = between.get(last).is_some_and(|found| found.as_ref() == Some(text));
-        if !is_there || unchanged(put) != Some((last + 1, escapes)) {
-            break;
-        }
-        last += 1;
-        rest = behind;
-    }
-    Some((first, last))
+/// How many steps can have a span with the one before them.
+fn following(first: &TargetStep, steps: &[TargetStep], between: &[Option<Bytes>]) -> usize {
+    let Some((start, escapes)) = unchanged(&first.op) else { return 0 };
+    let stands_there = |(slot, step): &(usize, &TargetStep)| {
+        let is_there = between.get(*slot).is_some_and(|found| found.as_ref() == Some(&step.text));
+        is_there && unchanged(&step.op) == Some((slot + 1, escapes))
+    };
+    (start..).zip(steps).take_while(stands_there).count()
+}
+
+/// A span of some steps, which stand together in the source.
+fn span(first: TargetStep, others: impl Iterator<Item = TargetStep>) -> Option<TargetStep> {
+    let (start, escapes) = unchanged(&first.op)?;
+    let mut steps = vec![TargetStep { text: Bytes::default(), op: first.op }];
+    steps.extend(others);
+    let last = start + steps.len() - 1;
+    let each = Target { steps, end: Bytes::default() };
+    let span = Span { first: start, last, escapes, each };
+    Some(TargetStep { text: first.text, op: TargetOp::Span(Box::new(span)) })
 }
 
 /// The slot of which an op prints the token as it is, and up to which escapes it does so.
 fn unchanged(op: &TargetOp) -> Option<(usize, Escapes)> {
     let TargetOp::Put(put) = op else { return None };
-    let (&[slot], How { read: None, write: None, null: Some(null), long_escapes }) =
+    let (&[slot], How { read: None, write: None, null: Some(null), long_escapes, null_adds: 0, .. }) =
         (put.slots.all(), &*put.how)
     else {
         return None;

@@ -1,12 +1,13 @@
 //! Templates, found by the text at their marker.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
 use crate::fill::Slots;
-use crate::ops::{Bytes, SourceOp, Template};
+use crate::ops::{Bytes, Template};
 use crate::scan::Scan;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
@@ -31,25 +32,16 @@ impl Marker {
 
     /// What all messages of a template have at the marker; None if that is not certain.
     fn template_text(&self, template: &Template) -> Option<Bytes> {
-        let ops = if self.in_key { &template.key } else { &template.value };
-        let mut runs = constants(ops.as_deref().unwrap_or_default());
-        if self.start.needle().is_empty() {
-            runs.truncate(1);
-        }
-        runs.iter().find_map(|run| self.text(run)).map(Into::into)
+        let source = if self.in_key { &template.key } else { &template.value };
+        let source = source.as_ref()?;
+        let mut texts = source.steps.iter().map(|step| &step.text).chain([&source.end]);
+        let found = if self.start.needle().is_empty() {
+            self.text(texts.next()?)
+        } else {
+            texts.find_map(|text| self.text(text))
+        };
+        found.map(Into::into)
     }
-}
-
-/// Constants that stand next to each other, as one: those of the beginning first.
-fn constants(ops: &[SourceOp]) -> Vec<Vec<u8>> {
-    let mut runs = vec![Vec::new()];
-    for op in ops {
-        match (op, runs.last_mut()) {
-            (SourceOp::Constant(text), Some(run)) => run.extend_from_slice(text),
-            _ => runs.push(Vec::new()),
-        }
-    }
-    runs
 }
 
 struct Kept {
@@ -75,11 +67,13 @@ pub struct Templates {
     /// The target of the last record that was translated.
     pub key: Vec<u8>,
     pub value: Vec<u8>,
+    mark: Vec<u8>,
 }
 
-/// What was translated: the template's number, and whether there are a key and a value.
+/// What was translated: the template's number with what lost values have added, and whether there are a key
+/// and a value.
 pub struct Translated {
-    pub number: usize,
+    pub number: u64,
     pub has_key: bool,
     pub has_value: bool,
 }
@@ -87,8 +81,8 @@ pub struct Translated {
 impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, numbers) = (Vec::new(), Vec::new(), HashMap::default());
-        let (scan, key, value) = Default::default();
-        Self { marker, kept, free, numbers, scan, key, value }
+        let (scan, key, value, mark) = Default::default();
+        Self { marker, kept, free, numbers, scan, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
@@ -122,6 +116,15 @@ impl Templates {
         self.numbers.clear();
     }
 
+    /// The mark of what a record becomes: where its partition's offsets stand, its own, and that it is the first.
+    pub fn mark(&mut self, place: &[u8], offset: i64) -> &[u8] {
+        self.mark.clear();
+        self.mark.extend_from_slice(place);
+        self.mark.extend_from_slice(itoa::Buffer::new().format(offset).as_bytes());
+        self.mark.extend_from_slice(b"/0");
+        &self.mark
+    }
+
     /// Translate a record into `key` and `value`; None if it fits no template.
     pub fn translate(&mut self, record: &Record<'_>) -> Option<Translated> {
         let part = if self.marker.in_key { record.key } else { record.value };
@@ -131,8 +134,10 @@ impl Templates {
             let Some(Kept { template, .. }) = &self.kept[number] else { continue };
             self.key.clear();
             self.value.clear();
-            if fit(template, record, &mut self.scan, &mut self.key, &mut self.value).is_some() {
+            let fitting = fit(template, record, &mut self.scan, &mut self.key, &mut self.value);
+            if let Some(added) = fitting {
                 numbers[..=place].rotate_right(1);
+                let number = (number as u64).checked_add(added)?;
                 let (has_key, has_value) = (template.target_key.is_some(), template.target_value.is_some());
                 return Some(Translated { number, has_key, has_value });
             }
@@ -141,26 +146,32 @@ impl Templates {
     }
 }
 
+/// What lost values add to the template's number.
 fn fit(
     template: &Template,
     record: &Record<'_>,
     scan: &mut Scan,
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
-) -> Option<()> {
+) -> Option<u64> {
     scan.places.clear();
-    for (ops, part, in_value) in [(&template.key, record.key, false), (&template.value, record.value, true)] {
-        match (ops, part) {
-            (Some(ops), Some(part)) => scan.part(ops, part, in_value)?,
+    for (source, part, in_value) in
+        [(&template.key, record.key, false), (&template.value, record.value, true)]
+    {
+        match (source, part) {
+            (Some(source), Some(part)) => scan.part(source, part, in_value)?,
             (None, None) => {}
             _ => return None,
         }
     }
-    let slots = Slots { record, places: &scan.places };
+    let slots = Slots { record, places: &scan.places, added: Cell::new(0) };
     for condition in &template.conditions {
         slots.holds(condition)?.then_some(())?;
     }
-    slots.print(template.target_key.as_deref().unwrap_or_default(), key)?;
-    slots.print(template.target_value.as_deref().unwrap_or_default(), value)?;
-    (key.len() + value.len() <= template.most_bytes).then_some(())
+    for (target, out) in [(&template.target_key, &mut *key), (&template.target_value, &mut *value)] {
+        if let Some(target) = target {
+            slots.print(target, out)?;
+        }
+    }
+    (key.len() + value.len() <= template.most_bytes).then_some(slots.added.get())
 }

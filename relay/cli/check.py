@@ -19,6 +19,7 @@ from relay.config.kafka import source_cluster, target_cluster
 from relay.config.tables import Route, Target, TopicRule
 from relay.errors import ServiceError
 from relay.kafka.clients import Clusters
+from relay.service.check.registries import registry_findings
 from relay.service.check.route import State, preflight, rows_do_not_wait
 from relay.shown import printable, shown_option
 
@@ -41,7 +42,7 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
         say_warning(str(problem))
     if clusters is None:
         return 0
-    findings = asyncio.run(preflight(config, clusters))
+    findings = asyncio.run(preflight(config, clusters)) + registry_findings(config)
     counts = Counter(finding.state for finding in findings)
     total = ", ".join(f"{counts[state]} {state}" for state in State)
     sys.stdout.write(

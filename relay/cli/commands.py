@@ -68,6 +68,22 @@ _ToOptions = Annotated[
         "--to-option", metavar="NAME=VALUE", help="An option of the output protocol; may be repeated."
     ),
 ]
+_FromRegistry = Annotated[
+    str | None,
+    typer.Option(
+        "--from-registry",
+        metavar="URL|FILE",
+        help="The schema registry of an Avro input, or a file with its schemas.",
+    ),
+]
+_ToRegistry = Annotated[
+    str | None,
+    typer.Option(
+        "--to-registry",
+        metavar="URL|FILE",
+        help="The schema registry of an Avro output, or a file to which its schemas are added.",
+    ),
+]
 _Limits = Annotated[
     list[str] | None,
     typer.Option(
@@ -178,6 +194,8 @@ def _translate(
     input_name: _Input = STANDARD,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
+    from_registry: _FromRegistry = None,
+    to_registry: _ToRegistry = None,
     limit: _Limits = None,
     output: _Output = STANDARD,
     topic: _Topic = "{topic}",
@@ -233,6 +251,8 @@ def _translate(
         on_error=on_error,
         dead_letters=dead_letters,
         quiet=quiet,
+        source_registry=from_registry,
+        target_registry=to_registry,
     )
     raise finish(lambda: translate(request), show_traceback=context.obj)
 
@@ -244,6 +264,7 @@ def _inspect(
     source: _From,
     input_name: _Input = STANDARD,
     from_option: _FromOptions = None,
+    from_registry: _FromRegistry = None,
     limit: _Limits = None,
     input_format: _InputFormat = InputFormat.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False,
@@ -260,7 +281,7 @@ def _inspect(
 
     options, limits = tuple(from_option or ()), tuple(limit or ())
     raise finish(
-        lambda: inspect(source, options, limits, input_name, input_format, as_json=as_json),
+        lambda: inspect(source, options, limits, input_name, input_format, from_registry, as_json=as_json),
         show_traceback=context.obj,
     )
 

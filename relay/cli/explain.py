@@ -17,6 +17,7 @@ from relay.cli.loss_words import KIND_WORDS
 from relay.codecs.losses import Lossy
 from relay.config import Config, load_config
 from relay.config.kafka import source_cluster
+from relay.config.registries import resolver_of
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.kafka.clients import Brokers
 from relay.kafka.reading import Lookup, look_up, quiet_client
@@ -25,7 +26,6 @@ from relay.model import Event
 from relay.policies import Policy, error_class
 from relay.record_lines import format_record
 from relay.records import ConsumerRecord, Place, ProducerRecord
-from relay.resolver import Resolver
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import oversize_of
 from relay.shown import printable, to_json
@@ -85,7 +85,7 @@ def _topic(config: Config, given: str | None) -> str:
 async def _explain(config: Config, place: Place) -> Explanation:
     record = _record_of(await look_up(Brokers.from_settings(source_cluster(config)), *place), place)
     learned = await learned_translator(config, place)
-    translator, resolver = learned.translator, Resolver()
+    translator, resolver = learned.translator, resolver_of(config)
     before = translator.state
     produced: Sequence[ProducerRecord] = ()
     error: RelayError | None = None

@@ -14,7 +14,8 @@ from relay.cli.arguments import InputFormat, as_options, key_values, limits_of, 
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import describe, say_error
 from relay.cli.record_files import RecordReader
-from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
+from relay.cli.registries import resolver_with
+from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
     ABSENT,
     Absent,
@@ -29,23 +30,24 @@ from relay.model import (
 )
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
-from relay.resolver import Resolver
 from relay.shown import printable, to_json
 from relay.storage import storage_problems
 from relay.translator import Translator, kind_of
 
 
-def inspect(
+def inspect(  # noqa: PLR0913 - the command's options
     source: str,
     options: Sequence[str],
     limits: Sequence[str],
     input_name: str,
     input_format: InputFormat,
+    registry: str | None = None,
     *,
     as_json: bool,
 ) -> int:
     """Print every event of INPUT; report and skip unreadable records. Return the worst exit status of any."""
-    translator, resolver = _translator(source, options, limits), Resolver()
+    translator = _translator(source, options, limits)
+    resolver = resolver_with({"source": (source, registry)})
     show = _print_json if as_json else _text_printer()
     status = 0
     with open_input(input_name) as opened:
@@ -54,7 +56,7 @@ def inspect(
             try:
                 for event in resolver.inspect(translator, record):
                     show(event, record)  # reads the images, which may turn out to be malformed
-            except (CodecError, ClaimCheckMissing) as error:
+            except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
                 error.add_note(reader.where(record))
                 sys.stdout.flush()
                 say_error(describe(error))

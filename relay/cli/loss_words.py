@@ -64,6 +64,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
     Lossy.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
     Lossy.BOOTSTRAP: "a table's definition without a statement that made it",
+    Lossy.CHECKSUM: "a row whose checksum is not that of its values, or which its producer calls corrupted",
     Lossy.COLUMNS_ABSENT: "the row lacks columns that its table has",
     Lossy.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
     Lossy.DDL_COPIES: "a statement's copies in other partitions, where the target has it once",
@@ -74,6 +75,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.EXTRAS: "members of the message that the target has no place for",
     Lossy.HEARTBEAT: "heartbeats",
     Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
+    Lossy.JSON_NULL: "the JSON document null, which reads as NULL",
     Lossy.KIND_LEFT_OUT: "events of kinds that are not chosen",
     Lossy.NO_TOPIC: "statements of databases and watermarks, while no table's topic is in use",
     Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
@@ -85,6 +87,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
     Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
+    Lossy.ZONE_GUESSED: "times in a zone without a name (`Local`): that of the option `timezone` is taken",
 }
 
 

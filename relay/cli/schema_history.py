@@ -20,6 +20,7 @@ from relay.cli.exits import ProgressReport, describe, say, say_error
 from relay.cli.inspect import definition_object, line_printer
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.config import Config, Mode, load_config
+from relay.config.registries import resolver_of
 from relay.errors import CodecError, ConfigError, Problem, ServiceError
 from relay.kafka.reading import quiet_client
 from relay.model import Position, TableId, TableSchema
@@ -84,7 +85,7 @@ def show(config_path: Path, table: str | None, *, as_json: bool, quiet: bool) ->
     config = _load_config(config_path)
     records = source_records(_read_kept(config, quiet=quiet))
     translator = config.translator()
-    failed = teach(translator, records)
+    failed = teach(translator, records, resolver_of(config))
     known = _known_tables(translator.catalog)
     chosen = known if table is None else _named(table, known)
     if as_json:
@@ -221,14 +222,15 @@ def _changing(
     """Find the records that change the catalogue beyond what is known."""
     values = {each.key: each.value for each in known}
     translator = config.translator()
-    teach(translator, source_records(known))
+    resolver = resolver_of(config)
+    teach(translator, source_records(known), resolver)
     found = _Found()
     for given in reader:
         record = given if topic is None else msgspec.structs.replace(given, topic=topic)
         found.read += 1
         before = translator.catalog
         try:
-            translator.learn(record)
+            resolver.learn(translator, record)
         except CodecError as error:
             error.add_note(reader.where(record))
             say_error(describe(error))

@@ -25,6 +25,7 @@ from relay.cli.arguments import (
 from relay.cli.exits import describe, say, say_error, say_warning
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
+from relay.cli.registries import resolver_with
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
 from relay.kernel import translator_class
@@ -62,6 +63,8 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Policy = Policy.STOP
     dead_letters: str | None = None
     quiet: bool = False
+    source_registry: str | None = None
+    target_registry: str | None = None
 
 
 def translate(request: TranslateRequest) -> None:
@@ -70,6 +73,12 @@ def translate(request: TranslateRequest) -> None:
     Raises ConfigError with every problem of the request, before anything is written.
     """
     translator = _translator(request)
+    resolver = resolver_with(
+        {
+            "source": (request.source, request.source_registry),
+            "target": (request.target, request.target_registry),
+        }
+    )
     if not request.quiet:
         for problem in _advice(request):
             say_warning(str(problem))
@@ -87,7 +96,7 @@ def translate(request: TranslateRequest) -> None:
             lines, partitions = stack.enter_context(with_partitions(source, request.input_format))
             translator.expect_partitions(partitions)
         reader = RecordReader(lines, source.name, request.input_format)
-        run = _Run(translator, reader, writer, dead_letters, request.on_error)
+        run = _Run(translator, resolver, reader, writer, dead_letters, request.on_error)
         try:
             run.all_records(source, quiet=request.quiet)
         finally:
@@ -183,6 +192,7 @@ class _Run:
     def __init__(
         self,
         translator: Translator,
+        resolver: Resolver,
         reader: RecordReader,
         writer: RecordWriter,
         dead_letters: RecordWriter | None,
@@ -193,7 +203,7 @@ class _Run:
         self._writer = writer
         self._dead_letters = dead_letters
         self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error))
-        self._resolver = Resolver()
+        self._resolver = resolver
         joining = translator.route.joining
         self._joiner: Joiner[None] | None = None if joining is None else Joiner(joining)
         self._read = 0

@@ -85,6 +85,22 @@ class Encoder(Protocol):
         ...
 
 
+#: Encodes events for one topic, as `Encoder.encode` does.
+Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Payload]]
+
+
+@runtime_checkable
+class TopicEncoder(Encoder, Protocol):
+    """An encoder whose messages depend on their topic, by which a registry names their schemas.
+
+    `encode` writes for the topic of the source record.
+    """
+
+    def for_topic(self, topic: str) -> Encode:
+        """Return how events are encoded for a topic."""
+        ...
+
+
 class AfterDdl(NamedTuple):
     """Where the newest DDL of a table stands, of rows that no commit ts orders: those in its partition must
     have a higher offset. `is_alone`: others do not follow it surely.
@@ -275,6 +291,8 @@ class Codec(msgspec.Struct, frozen=True):
     `decoder` is None for a protocol that is only written; `codec_named` refuses it as a source. `decodes` is
     the most that its decoder can find in a message (`NOTHING` without one), `encodes` what its encoder writes
     with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
+    `rows_need_definitions`: a row cannot be read before the definition of its table, which has a message of
+    its own.
     `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
     options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
     `marker`: by which bytes templates of its messages are found, if its decoder offers them
@@ -287,9 +305,9 @@ class Codec(msgspec.Struct, frozen=True):
     messages of neighbouring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
     inherit them. `keyed_encoder`: makes an encoder that writes keys of chosen columns as its own are; None
-    for a codec whose keys the option `key` shapes, or nothing does. `profiles`: named sets of the target's
-    options, as texts, for known readers; `profile_reasons`: why a profile sets an option, where its own
-    description does not tell.
+    for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its messages name
+    schemas of a registry. `profiles`: named sets of the target's options, as texts, for known readers;
+    `profile_reasons`: why a profile sets an option, where its own description does not tell.
     """
 
     name: str
@@ -300,6 +318,7 @@ class Codec(msgspec.Struct, frozen=True):
     decoder: Callable[[Any, Answers], Decoder] | None
     encoder: Callable[[Any, Answers], Encoder]
     ddl_everywhere: bool = False
+    rows_need_definitions: bool = False
     ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
@@ -311,6 +330,7 @@ class Codec(msgspec.Struct, frozen=True):
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()
     keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None
+    uses_registry: bool = False
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 

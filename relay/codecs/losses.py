@@ -60,10 +60,13 @@ class Lossy(enum.StrEnum):
     TIME_RANGE = "time-range"
     YEAR_BELOW_100 = "year-below-100"
     ENUM_INDEX = "enum-index"
+    JSON_NULL = "json-null"
     NULL_REPLACED_BY_DEFAULT = "null-replaced-by-default"
     NULL_OR_DEFAULT = "null-or-default"
     EPOCH_OR_ZERO_DATE = "epoch-or-zero-date"
     REPEATED_HOUR = "repeated-hour"
+    ZONE_GUESSED = "zone-guessed"
+    CHECKSUM = "checksum"
     PRIMARY_KEY = "primary-key"
     EVENT_TIME_PRECISION = "event-time-precision"
     BINLOG_POSITION = "binlog-position"
@@ -98,6 +101,7 @@ INFORMATIONAL: Final = frozenset(
         Lossy.NULL_OR_DEFAULT,
         Lossy.EPOCH_OR_ZERO_DATE,
         Lossy.REPEATED_HOUR,
+        Lossy.ZONE_GUESSED,
         Lossy.DDL_COPIES,
         Lossy.TABLE_DEFINITION,
         Lossy.RECORD_TIME,

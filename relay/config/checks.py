@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.choices import Mode, Wait
 from relay.config.config import Config, partitioning
+from relay.config.registries import config_registry_problems
 from relay.config.tables import Route, Security
 from relay.errors import ConfigError, Problem
 from relay.routing import routing_problems
@@ -42,6 +43,7 @@ def config_problems(config: Config) -> list[Problem]:
         _waiting_problems,
         _process_problems,
         _end_problems,
+        config_registry_problems,
     )
     return [problem for check in checks for problem in check(config)]
 

@@ -13,7 +13,9 @@ from relay.errors import Problem
 from relay.shown import HIDDEN
 
 #: Keys, variables and parameters whose values are secret; a file's name is none.
-_SECRET = re.compile(r"(password|secret|(access|account)[-_]key|(sas|session)[-_]token)$", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(password|secret|(access|account)[-_]key|(sas|session|bearer)[-_]token)$", re.IGNORECASE
+)
 _PARAMETER = re.compile(r"[?&]([\w-]+)=([^&]+)")
 #: Shorter ones would be found in ordinary words.
 _SHORTEST = 4

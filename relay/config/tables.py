@@ -184,6 +184,46 @@ class Security(_ConfigTable):
                 raise ValueError(f"token_endpoint {fault}: {hint}")
 
 
+class SchemaRegistry(_ConfigTable):
+    """Where the schemas of Avro messages are, with Confluent's API; for protocols that need one. A secret is
+    given itself, best in the environment, or in its own file.
+    """
+
+    urls: Names = ()
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: FilePath = ""
+    bearer_token: SecretStr = SecretStr("")
+    bearer_token_file: FilePath = ""
+    allow_http: bool = False
+    ca_file: FilePath = ""
+    certificate_file: FilePath = ""
+    key_file: FilePath = ""
+    timeout_seconds: Seconds = 10.0
+    cache: FilePath = ""
+
+    @model_validator(mode="after")
+    def _has_one_login(self) -> Self:
+        """Find keys that contradict each other or are missing. Messages show no values."""
+        for secret in ("password", "bearer_token"):
+            if getattr(self, secret).get_secret_value() and getattr(self, f"{secret}_file"):
+                raise ValueError(f"{secret} and {secret}_file are both given: keep one")
+        has_password = bool(self.password.get_secret_value() or self.password_file)
+        if has_password != bool(self.username):
+            raise ValueError("username and password, or password_file, are given together")
+        if self.username and (self.bearer_token.get_secret_value() or self.bearer_token_file):
+            raise ValueError("username and bearer_token are both given: keep one")
+        if bool(self.certificate_file) != bool(self.key_file):
+            raise ValueError("certificate_file and key_file are given together")
+        return self
+
+
+class TargetSchemaRegistry(SchemaRegistry):
+    """The same of the messages that are written. `register_schemas`: whether it may get new schemas."""
+
+    register_schemas: bool = True
+
+
 class Source(_ConfigTable):
     """What is read, and how."""
 
@@ -203,6 +243,7 @@ class Source(_ConfigTable):
     session_timeout_ms: WirePositive = 30_000
     rebalance_timeout_ms: WirePositive = 60_000
     security: Security = Security()
+    schema_registry: SchemaRegistry = SchemaRegistry()
 
     @model_validator(mode="after")
     def _start_is_given(self) -> Self:
@@ -274,6 +315,7 @@ class Target(_ConfigTable):
     create_replication_factor: int = Field(default=-1, ge=-1, le=32_767)
     create_settings: TopicSettings = {}
     security: Security = Security()
+    schema_registry: TargetSchemaRegistry = TargetSchemaRegistry()
 
 
 class Delivery(_ConfigTable):

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from relay.config import Config, Mode, kafka
+from relay.config.registries import resolver_of
 from relay.errors import BrokerUnavailable, RelayError
 from relay.kafka.clients import Clusters
 from relay.kafka.fencing import ProducerIdentity
@@ -155,7 +156,8 @@ async def _assembled(
 ) -> AsyncIterator[Relay]:
     """Put the loop together for a route whose topics are known."""
     status.translator = translator
-    schemas = Schemas(config, translator, log, status, clusters)
+    resolver = resolver_of(config, retries=0)  # the loop itself asks again
+    schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     route = config.translator().route
     targets = None
     if config.has_table_topics:
@@ -163,7 +165,7 @@ async def _assembled(
     limits = topics.limits if targets is None else targets.limits
     intake = Intake(
         translator,
-        AsyncResolver(log, writes="to" in route.storages),
+        AsyncResolver(log, resolver, writes="to" in route.storages),
         log,
         status,
         errors=config.error_policy(topics.target_partitions.get(config.errors.dead_letter_topic, 1)),

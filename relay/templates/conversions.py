@@ -4,7 +4,8 @@ Contract: `READS` and `WRITES` have, by the names that codecs give their functio
 makes a function of the parameters. A read takes a token of `READ_KINDS` as `token_value` gives it, and gives
 the canonical value. A write takes that and gives what msgspec prints: text, a number, a boolean, bytes for
 base64, `msgspec.Raw`. Neither is given null. Both raise one of `UNFIT` for a value that they do not take, a
-write also for one that loses something: then the template does not fit.
+write also for one that loses something: then the template does not fit. The names that `relay.native.losing`
+gives take nothing but values of which something is lost.
 
 The functions are the codecs' own. An engine may take fewer values than they do, never more, and makes the
 same of them.
@@ -21,9 +22,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from relay.codecs.canal.canal_json import read_mistaken_text
 from relay.codecs.canal.ckafka_json import event_time_reader
 from relay.codecs.canal.ckafka_values import cell_reader
+from relay.codecs.canal.upstream import read_mistaken_text
 from relay.codecs.debezium import ticdc_columns
 from relay.codecs.debezium import value_writing as ticdc
 from relay.codecs.debezium.native import forms
@@ -31,9 +32,17 @@ from relay.codecs.debezium.native import value_writing as debezium
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.values import bits, double_reader, read_bits, signed64, unsigned64
 from relay.codecs.flat import values as flat
+from relay.codecs.losses import Lossy
 from relay.codecs.open_protocol import columns as open_protocol
 from relay.codecs.wire.base64_text import base64_text, read_base64
-from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_micros, time_text
+from relay.codecs.wire.debezium_temporal import (
+    date_days,
+    date_text,
+    datetime_micros,
+    datetime_text,
+    time_micros,
+    time_text,
+)
 from relay.codecs.wire.lenient_json import REFUSED, go_number
 from relay.codecs.wire.shaped import written_in_key
 from relay.errors import NotRepresentable
@@ -226,6 +235,43 @@ def _lossless(write: Write | None, *counted: list[Any]) -> Write:
     return convert
 
 
+def _rounded(write: Write, lost: list[Any]) -> Write:
+    """The same for values that are counted, each once."""
+
+    def convert(value: Any) -> Any:  # noqa: ANN401 - what msgspec prints
+        lost.clear()
+        found = write(value)
+        if lost != [Lossy.DECIMAL_DIGITS]:
+            raise ValueError("a value that loses nothing")
+        return found
+
+    return convert
+
+
+def _ticdc_rounded() -> Write:
+    writer = ticdc.ValueWriter()
+    return _rounded(_some(writer.of(Column("", ColumnType("decimal")))), writer.lost)
+
+
+def _debezium_rounded() -> Write:
+    writer = debezium.ValueWriter(DebeziumOptions(decimal_handling_mode="double"))
+    return _rounded(_some(writer.of(Column("", ColumnType("decimal")))), writer.lost)
+
+
+def _no_date(token: bytes, shortest: int, longest: int) -> Write:
+    """What is written for a date without a month or a day, alone or with a time, of so many characters."""
+
+    def convert(text: str) -> msgspec.Raw:
+        is_date = len(text) == len("0000-00-00")
+        days = date_days(text) if is_date else datetime_micros(text)
+        is_zero = days is None and "00" in (text[5:7], text[8:10])
+        if not is_zero or not shortest <= len(text) <= longest:
+            raise ValueError("a date of the calendar")
+        return msgspec.Raw(token)
+
+    return convert
+
+
 def _ticdc(base: str, length: int | None = None) -> Write:
     writer = ticdc.ValueWriter()
     write = writer.of(Column("", ColumnType(base, length=length)))
@@ -335,7 +381,9 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "decimal": lambda: numbers.decimal_text,
     "decimal-number": lambda: _flat("decimal", is_iso=False, has_calendar=0),
     "decimal-double": lambda: _ticdc("decimal"),
+    "rounded-double": _ticdc_rounded,
     "decimal-float": lambda: _debezium(ColumnType("decimal"), decimal_handling_mode="double"),
+    "rounded-float": _debezium_rounded,
     "go-float": lambda: numbers.go_text,
     "java-double": lambda: numbers.java_text,
     "java-float": lambda: numbers.float_writer(numbers.java_text),
@@ -366,6 +414,7 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "enum-label": _label_writer("enum"),
     "set-labels": _label_writer("set"),
     # Dates and times as text.
+    "no-date": _no_date,
     "calendar": _calendar,
     "iso": _dated("datetime"),
     "iso-z": _dated("timestamp"),

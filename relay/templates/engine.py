@@ -8,8 +8,9 @@ from relay.templates.ops import Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
-#: What an engine gives: the number of the template that fitted, the target's key and value.
-Translation = tuple[int, bytes | None, bytes | None]
+#: What an engine gives: the number of the template that fitted with what lost values have added to it
+#: (`relay.templates.ops.Put`), the target's key and value, and its mark.
+Translation = tuple[int, bytes | None, bytes | None, bytes]
 
 
 class Engine(Protocol):
@@ -34,9 +35,11 @@ class Engine(Protocol):
         """Forget all templates."""
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template.
 
-        `offset` and `time_ms` are the record's own, within 64 bits. Raises nothing, whatever the message is.
+        `offset` and `time_ms` are the record's own, within 64 bits. The mark says where the message comes
+        from: `place`, the offset in digits, and `/0` (`relay.records.SOURCE_HEADER`). Raises nothing,
+        whatever the message is.
         """

@@ -105,7 +105,8 @@ class Interpreter:
         _check(template)
         puts = list(_puts(template))
         reads = {put.read: _function(READS, put.read) for put in puts if put.read is not None}
-        writes = {put.write: _function(WRITES, put.write) for put in puts if put.write is not None}
+        wanted = [write for put in puts for write in (put.write, put.lossy) if write is not None]
+        writes = {write: _function(WRITES, write) for write in wanted}
         number = self._free_number(text)
         self._kept[number] = _Kept(template, text, reads, writes)
         self._numbers.setdefault(text, []).insert(0, number)
@@ -136,7 +137,7 @@ class Interpreter:
         self._numbers.clear()
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
         part = key if self._marker.part == "key" else value
@@ -144,19 +145,21 @@ class Interpreter:
         if text is None:
             return None
         numbers = self._numbers.get(text, [])
-        for place, number in enumerate(numbers):
+        for rank, number in enumerate(numbers):
+            slots = {OFFSET: offset, TIME_MS: time_ms}
             try:
-                translated = _translated(self._kept[number], key, value, {OFFSET: offset, TIME_MS: time_ms})
+                added, target_key, target_value = _translated(self._kept[number], key, value, slots)
             except _Misfit:
                 continue
-            numbers.insert(0, numbers.pop(place))
-            return (number, *translated)
+            numbers.insert(0, numbers.pop(rank))
+            return number + added, target_key, target_value, b"%b%d/0" % (place, offset)
         return None
 
 
 def _translated(
     kept: _Kept, key: bytes | None, value: bytes | None, slots: dict[int, int]
-) -> tuple[bytes | None, bytes | None]:
+) -> tuple[int, bytes | None, bytes | None]:
+    """Return what is added to the template's number, the target's key and value."""
     template = kept.template
     tokens: list[_Token | None] = []
     for ops, part in ((template.key, key), (template.value, value)):
@@ -172,7 +175,7 @@ def _translated(
     target_value = None if template.target_value is None else fill.printed(template.target_value)
     if len(target_key or b"") + len(target_value or b"") > template.most_bytes:
         raise _Misfit
-    return target_key, target_value
+    return fill.added, target_key, target_value
 
 
 # ---------------------------------------------------------------- the source
@@ -262,12 +265,13 @@ class _Scan:
 
 
 class _Fill:
-    """Prints one message's target."""
+    """Prints one message's target. `added`: what values of which something is lost have added."""
 
     def __init__(self, kept: _Kept, tokens: list[_Token | None], numbers: Mapping[int, int]) -> None:
         self._kept = kept
         self._tokens = tokens
         self._numbers = numbers
+        self.added = 0
 
     def holds(self, condition: Condition) -> bool:
         """Whether a condition is true."""
@@ -281,7 +285,7 @@ class _Fill:
                 return token is None or (against is not None and token.text == against.text)
             case Fits(put):
                 found = [token for slot in put.slots if (token := self._tokens[slot]) is not None]
-                return not found or found[0].kind == "null" or bool(self._put(put))
+                return not found or bool(self._put(put if put.null else put._replace(null=b"null")))
             case Filled(slot):
                 token = self._tokens[slot]
                 return token is not None and token.text not in (b"null", b'""')
@@ -323,21 +327,32 @@ class _Fill:
         if token.kind == "null":
             if put.null is None:
                 raise _Misfit
+            self.added += put.null_adds
             return put.null
         if put.read is None and put.write is None and token.kind != "string":
             return token.text
-        text = self._converted(put, token.text)
+        text = self._written(put, token.text)
         if put.long_escapes:
             return _ESCAPE.sub(lambda match: _LONG_ESCAPES.get(match[1], match[0]), text)
         return text
 
-    def _converted(self, put: Put, token: bytes) -> bytes:
+    def _written(self, put: Put, token: bytes) -> bytes:
         try:
-            value = token_value(token, put.read)
-            if put.read is not None:
-                value = self._kept.reads[put.read](value)
-            if put.write is not None:
-                value = self._kept.writes[put.write](value)
+            return self._converted(put.read, put.write, token)
+        except _Misfit:
+            if put.lossy is None:
+                raise
+        text = self._converted(put.read, put.lossy, token)
+        self.added += put.adds
+        return text
+
+    def _converted(self, read: Conversion | None, write: Conversion | None, token: bytes) -> bytes:
+        try:
+            value = token_value(token, read)
+            if read is not None:
+                value = self._kept.reads[read](value)
+            if write is not None:
+                value = self._kept.writes[write](value)
             return _print(value)
         except Exception as error:
             raise _Misfit from error

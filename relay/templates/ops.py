@@ -19,6 +19,9 @@ from relay import native
 OFFSET: Final = -1
 TIME_MS: Final = -2
 
+#: What values of which something is lost add to a template's number is made of multiples of this.
+LOSS: Final = 1 << 32
+
 #: In how many bytes at the end of a part strings may have escapes that have to be written anew; those that
 #: begin before are read and printed faster in the straight line.
 MOST_REWRITTEN: Final = 8192
@@ -105,6 +108,9 @@ class Put(NamedTuple):
     is passed on: a number as it is, a string with the escapes of msgspec's JSON. Without `write`
     msgspec prints what `read` gives, without `read` the token's value is what is written. `long_escapes`:
     strings are written with `\\u0008` and `\\u000c` instead of `\\b` and `\\f`, as TiCDC does.
+
+    `lossy`: how values are written that `write` does not take; each adds `adds` to the number that the engine
+    gives. `null_adds`: what a null adds. They tell what is lost, and are printed once for each value.
     """
 
     slots: tuple[int, ...]
@@ -112,6 +118,9 @@ class Put(NamedTuple):
     write: Conversion | None = None
     null: bytes | None = b"null"
     long_escapes: bool = False
+    lossy: Conversion | None = None
+    adds: int = 0
+    null_adds: int = 0
     tag: Literal["put"] = "put"
 
 
@@ -193,7 +202,7 @@ class Same(NamedTuple):
 
 class Fits(NamedTuple):
     """What this op would print can be printed, or the slots are absent, or it is null: of a value that the
-    straight line converts and leaves out.
+    straight line converts and leaves out. What is lost of it counts like that of a printed one.
     """
 
     put: Put

@@ -10,12 +10,15 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
+from relay.native import Loss
 from relay.templates.ops import (
+    LOSS,
     Above,
     Below,
     Changed,
@@ -43,6 +46,11 @@ _check_json: Final = msgspec.json.Decoder().decode
 #: The bytes of a number that says how many follow.
 _LENGTH_BYTES: Final = 8
 
+#: How many values of a template may lose something, and how many words there may be for it, so that a
+#: template's number and what is added to it have 64 bits.
+_MOST_LOSSES: Final = 1 << 10
+_MOST_WORDS: Final = 3
+
 #: What a mark stands for, and what a text is made of.
 _UnframedOp = Constant | Put | Number | Changed | Choice
 
@@ -51,14 +59,39 @@ class Untraceable(Exception):
     """What was done to a traced value is nothing that a template can say."""
 
 
-class Trace:
-    """One derivation: the marks that were printed, and the conditions that were met."""
+class Written(NamedTuple):
+    """How an encoder writes a column's cells: as `Put` says. `null_word`: what is counted for a NULL; `loss`:
+    what is lost of values that `write` does not take.
+    """
 
-    def __init__(self) -> None:
+    read: Conversion | None
+    write: Conversion | None
+    null: bytes | None = b"null"
+    null_word: str | None = None
+    loss: Loss | None = None
+
+
+def _lost(words: Mapping[str, int], added: int) -> list[str]:
+    return [word for word, adds in words.items() for _ in range(added // adds % _MOST_LOSSES)]
+
+
+class Trace:
+    """One derivation: the marks that were printed, and the conditions that were met.
+
+    `negative`: slots whose numbers are below 0 in all messages. `counts_losses`: whether values of which
+    something is lost fit as well. `words`: what values may lose, and what each adds to the template's number.
+    """
+
+    def __init__(self, *, counts_losses: bool = True) -> None:
         self.conditions: list[Condition] = []
+        self.negative: set[int] = set()
+        self.words: dict[str, int] = {}
+        self._counts_losses = counts_losses
         self._marked: list[_UnframedOp] = []
         self._found: set[_UnframedOp] = set()
         self._converted: dict[Put, None] = {}
+        #: Those of which the first print counts what is lost.
+        self._counted: set[Put] = set()
 
     def same(self, slot: int, other: int) -> None:
         """Note that two slots must have the same token."""
@@ -93,20 +126,49 @@ class Trace:
         if not self._found.issuperset(self._marked) or any(map(_MARK.search, filter(None, others))):
             raise Untraceable
 
-    def note_converted(self, put: Put) -> None:
-        """Note that a value is converted, whether or not it will be printed."""
-        if put.read is not None or put.write is not None:
+    def put(self, slots: tuple[int, ...], written: Written) -> Put:
+        """Return what prints a cell, and note that it is converted, whether or not it will be printed."""
+        read, write, null, null_word, loss = written
+        put = Put(slots, read, write, null)
+        if null_word is not None and self._counts_losses:
+            put = put._replace(null_adds=self._adds(null_word))
+        elif null_word is not None:
+            put = put._replace(null=None)
+        if loss is not None and self._counts_losses:
+            put = put._replace(lossy=loss.write, adds=self._adds(loss.word))
+        if read is not None or write is not None or put.null_adds:
             self._converted[put] = None
+        return put
+
+    def _adds(self, word: str) -> int:
+        """Return what a word adds to the template's number. Raises Untraceable for too many."""
+        if len(self._converted) >= _MOST_LOSSES:
+            raise Untraceable
+        adds = self.words.setdefault(word, LOSS * _MOST_LOSSES ** len(self.words))
+        if len(self.words) > _MOST_WORDS:
+            raise Untraceable
+        return adds
+
+    @property
+    def lost(self) -> Callable[[int], list[str]]:
+        """What gives the words of what values of which something was lost have added. It outlives the trace."""
+        return partial(_lost, self.words)
 
     def left_out(self) -> list[Fits]:
-        """Return the conditions of values that were converted and are in no text."""
+        """Return the conditions of values that were converted and are in no text, and of those of which no
+        text counts what is lost.
+        """
         printed = [(put.slots, put.read, put.write) for op in self._found for put in _printed(op)]
         return [
             Fits(put)
             for put in self._converted
-            if not any(
-                slots[: len(put.slots)] == put.slots and (read, write) == (put.read, put.write)
-                for slots, read, write in printed
+            if put not in self._counted
+            and (
+                _loses(put)
+                or not any(
+                    slots[: len(put.slots)] == put.slots and (read, write) == (put.read, put.write)
+                    for slots, read, write in printed
+                )
             )
         ]
 
@@ -122,6 +184,7 @@ class Trace:
                 ops.append(Constant(text[at : found.start()]))
             op = self._marked[int(found[2])]
             self._found.add(op)
+            op = self._counting_once(op)
             if found[1] == _LONG_ESCAPE:
                 op = _with_long_escapes(op)
             ops += (_OPEN, op, _CLOSE) if isinstance(op, Changed) else (op,)
@@ -129,6 +192,26 @@ class Trace:
         if at < len(text):
             ops.append(Constant(text[at:]))
         return tuple(ops)
+
+    def _counting_once(self, op: _UnframedOp) -> _UnframedOp:
+        """Return an op that adds what is lost of a value where that is printed for the first time."""
+        if isinstance(op, Changed):
+            return Changed(tuple([(name, _silent(old), _silent(new)) for name, old, new in op.members]))
+        if not isinstance(op, Put) or not _loses(op):
+            return op
+        if op not in self._converted or op in self._counted:
+            return _silent(op)
+        self._counted.add(op)
+        return op
+
+
+def _loses(put: Put) -> bool:
+    return put.lossy is not None or put.null_adds > 0
+
+
+def _silent(put: Put) -> Put:
+    """The same, which prints values of which something is lost and does not count them."""
+    return put._replace(adds=0, null_adds=0) if _loses(put) else put
 
 
 def _printed(op: _UnframedOp) -> list[Put]:
@@ -326,13 +409,13 @@ class TracedCell(Traced):
         """Return what prints the cell as it is."""
         return Put(self.slots)
 
-    def written(
-        self, read: Conversion | None, write: Conversion | None, null: bytes | None = b"null"
-    ) -> TracedOp:
+    def written(self, read: Conversion | None, write: Conversion | None) -> TracedOp:
         """Return the cell as an encoder writes it."""
-        put = Put(self.slots, read, write, null)
-        self.trace.note_converted(put)
-        return TracedOp(self.trace, put)
+        return self.written_as(Written(read, write))
+
+    def written_as(self, written: Written) -> TracedOp:
+        """Return the cell as an encoder writes it."""
+        return TracedOp(self.trace, self.trace.put(self.slots, written))
 
 
 class TracedOp(Traced):

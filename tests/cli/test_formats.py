@@ -125,7 +125,7 @@ def test_wrong_options(relay: Run, arguments: tuple[str, ...], message: str) -> 
 def test_names_of_sources_are_completed_to_those_that_can_be_read() -> None:
     assert _protocols("fl") == ["flat-json"]
     assert _sources("fl") == []
-    assert _sources("canal") == ["canal-json"]
+    assert _sources("canal") == ["canal-json", "canal-protobuf"]
 
 
 def test_what_rows_of_tables_lose(relay: Run) -> None:

@@ -27,6 +27,7 @@ READERS = {
     "ckafka-json": "from",
     "ticdc-open-protocol": "from",
     "ticdc-debezium": "from",
+    "ticdc-simple-json": "from",
 }
 
 

@@ -73,6 +73,7 @@ COMMIT_TS = TIME_MS << 18
 #: No record of the size that is met here may take longer, on a busy machine too.
 MAX_SECONDS = 5.0
 
+DEBEZIUM = {"debezium-json", "debezium-avro"}
 READABLE = [name for name, codec in PROTOCOLS.items() if codec.is_readable]
 
 every_codec = pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -94,15 +95,22 @@ class Wire:
         read = parse_options(self.codec, told | (reading or {}), "from", "source")
         self.is_of_producer = told == given
         self.without_dates = {"date", "datetime"} | (
-            {"timestamp"} if given.get("zero-dates") == "null" or protocol == "debezium-json" else set()
+            {"timestamp"}
+            if given.get("zero-dates") == "null" or protocol in DEBEZIUM | {"maxwell-json"}
+            else set()
         )
         #: Whether columns have their own names in rows.
-        self.has_names = given.get("field.name.adjustment.mode", "none") == "none"
+        self.has_names = given.get("field.name.adjustment.mode", "none") == "none" and not (
+            self.codec.uses_registry  # Avro has no other names
+        )
         self._answers = Answers()
         self.carries = self.codec.encodes(written)
         self._encoder = self.codec.encoder(written, self._answers)
         self._decoder = self.codec.open_decoder(read, self._answers) if self.codec.is_readable else None
         self._catalog, self._offset = Catalog(), 0
+        if self.codec.rows_need_definitions:
+            self.sent(CREATED)
+            self._offset = 0
 
     def write(self, *events: Event) -> tuple[list[ConsumerRecord], list[Lossy]]:
         """The messages of events, as records of a topic, and what was counted."""
@@ -336,7 +344,7 @@ def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
     space that Debezium leaves out.
     """
     left_out = set() if wire.carries.every_time else {"time", "datetime"}
-    is_compact = wire.codec.name == "debezium-json"
+    is_compact = wire.codec.name in DEBEZIUM
 
     def said(column: Column, cell: Cell) -> object:
         if column.type.base in left_out:

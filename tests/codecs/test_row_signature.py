@@ -21,11 +21,17 @@ def is_ddl(translator: Translator, record: ConsumerRecord) -> bool | None:
     return any(isinstance(event, SchemaChange | Bootstrap) for event in found) if found else None
 
 
-@pytest.mark.parametrize("file", CAPTURED)
+#: Avro has none.
+SIGNED = [file for file in CAPTURED if PROTOCOLS[protocol_of(file)].row_signature is not None]
+
+
+@pytest.mark.parametrize("file", SIGNED)
 def test_no_captured_ddl_has_row_marks_and_every_other_message_has(file: str) -> None:
     protocol, options = protocol_of(file), reading_options(file)
     marks, translator = PROTOCOLS[protocol].row_signature, Translator(protocol, protocol, options)
-    assert marks is not None
+    if marks is None:
+        assert protocol == "ticdc-simple-avro"  # no bytes of a binary message surely are a mark
+        return
     records = captured(file)
     assert records
     for record in records:

@@ -20,6 +20,7 @@ from relay import (
     EncodeError,
     Lossy,
     Op,
+    Resolver,
     RowChange,
     Rows,
     Source,
@@ -300,7 +301,7 @@ def test_ddl_is_left_out_counted_no_loss_and_learnt(target: str) -> None:
     assert translator.translate(record(ddl(CREATE))) == []
     assert (translator.lossy, translator.events) == ({Lossy.DDL: 1}, {})
     row = row_message({"id": "int", "grade": "enum('low','high')"}, {"id": "1", "grade": "2"}, pkNames=["id"])
-    assert len(translator.translate(record(row, offset=1))) == 1
+    assert len(Resolver().translate(translator, record(row, offset=1))) == 1
     assert translator.lossy[Lossy.SCHEMA_GUESSED] == 0
 
 

@@ -37,6 +37,11 @@ DEFAULTS = {
     "ckafka-json": Op.UPDATE,
     "ticdc-debezium": Op.UPDATE,
     "debezium-json": Op.INSERT,
+    "ticdc-simple-json": Op.INSERT,
+    "ticdc-simple-avro": Op.INSERT,
+    "debezium-avro": Op.INSERT,
+    "canal-protobuf": Op.INSERT,
+    "maxwell-json": Op.UPDATE,
 }
 
 
@@ -47,9 +52,10 @@ def record(document: Mapping[str, Any]) -> ConsumerRecord:
 def written(target: str, options: Mapping[str, str]) -> tuple[list[RowChange], Translator]:
     translator = Translator("canal-json", target, target_options=options)
     reader = Translator(target, target)
-    out = translator.translate(record(UPDATE))
+    resolver = Resolver()
+    out = resolver.translate(translator, record(UPDATE))
     read = [
-        reader.inspect(ConsumerRecord("out", 0, at, one.timestamp_ms, one.key, one.value))
+        resolver.inspect(reader, ConsumerRecord("out", 0, at, one.timestamp_ms, one.key, one.value))
         for at, one in enumerate(out)
     ]
     return [event for events in read for event in events if isinstance(event, RowChange)], translator
@@ -73,9 +79,10 @@ def test_the_default_is_never_read_as_an_update_that_changes_nothing(target: str
 def test_of_two_rows_each_is_written_and_counted_for_itself(target: str) -> None:
     for old in ([{"a": "w"}, None], [None, {"a": "w"}]):
         translator, reader = Translator("canal-json", target), Translator(target, target)
-        out = translator.translate(record(UPDATE | {"old": old}))
+        resolver = Resolver()
+        out = resolver.translate(translator, record(UPDATE | {"old": old}))
         read = [
-            reader.inspect(ConsumerRecord("out", 0, at, one.timestamp_ms, one.key, one.value))
+            resolver.inspect(reader, ConsumerRecord("out", 0, at, one.timestamp_ms, one.key, one.value))
             for at, one in enumerate(out)
         ]
         changes = [event for events in read for event in events if isinstance(event, RowChange)]

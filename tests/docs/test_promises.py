@@ -178,6 +178,20 @@ PROMISES: Final = (
     ),
     Promise(
         "SECURITY.md",
+        "A registry's answer is bounded in size",
+        (
+            "registry/test_client.py::test_an_answer_without_an_end_is_left",
+            "registry/test_client.py::test_redirects_are_not_followed",
+            "registry/test_client.py::test_urls_are_checked_before_anything_is_asked",
+        ),
+    ),
+    Promise(
+        "SECURITY.md",
+        "of which few bytes could become very many values is refused",
+        ("codecs/test_avro.py::test_schemas_that_relay_does_not_read_are_refused",),
+    ),
+    Promise(
+        "SECURITY.md",
         "A record that cannot be read is an error with a code, and a policy decides about it",
         (
             "codecs/test_contract.py::test_arbitrary_bytes_are_events_or_refused",

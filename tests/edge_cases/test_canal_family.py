@@ -286,6 +286,6 @@ def test_large_texts_and_wide_rows_pass_unless_they_are_above_the_targets_limit(
 
 
 def test_every_number_is_a_case_or_a_decision() -> None:
-    for part in ("rows", "values", "variants"):
+    for part in ("rows", "values", "variants", "packets"):
         importlib.import_module(f"edge_cases.test_canal_family_{part}")
     CASES.check()

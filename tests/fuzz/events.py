@@ -70,7 +70,7 @@ class Target(NamedTuple):
             copies if carries.ddl and has_one_topic else None,
             carries.before is not Before.NONE,
             setting.partitions in {None, 1},
-            setting.target == "debezium-json",
+            setting.target in {"debezium-json", "debezium-avro"},
         )
 
 

@@ -42,14 +42,14 @@ def planted(fault: str) -> type[Engine]:
             self._engine.clear()
 
         def translate(
-            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
         ) -> Translation | None:
-            found = self._engine.translate(key, value, offset, time_ms)
+            found = self._engine.translate(key, value, offset, time_ms, place)
             if found is None or b"99" not in (value or b""):
                 return found
             if fault == "panic":
                 raise PanicError("planted")
-            return found[0], found[1], (found[2] or b"") + b" "
+            return found[0], found[1], (found[2] or b"") + b" ", found[3]
 
     return Planted
 

@@ -1,4 +1,4 @@
-"""What Canal's client and client adapter get of flat messages, as rows."""
+"""What Canal's client and client adapter get of flat messages and packets, as rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ class ClientFailed(Exception):
     """The client would throw this at a message, again and again."""
 
 
-def dmls(canal: Program, values: Sequence[bytes]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+def dmls(
+    canal: Program, values: Sequence[bytes], *, are_packets: bool = False
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """What the adapter is given of each table. Raises ClientFailed."""
-    answer = canal.ask({"values": [base64.b64encode(each).decode() for each in values]})
+    texts = [base64.b64encode(each).decode() for each in values]
+    answer = canal.ask({"values": texts, "packets": are_packets})
     if "error" in answer:
         raise ClientFailed(f"{answer['error']} at {values[answer['at']].decode(errors='replace')}")
     found = defaultdict(list)

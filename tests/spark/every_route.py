@@ -50,6 +50,7 @@ SOURCES = {
     "ticdc/canal-json": "ticdc-canal-json",
     "ticdc/open-protocol": "ticdc-open-protocol",
     "ticdc/debezium": "ticdc-debezium",
+    "ticdc/simple": "ticdc-simple-json",
     "mysql/canal-json": "canal-json",
 }
 Batches = Iterable[pa.RecordBatch]

@@ -124,7 +124,7 @@ def _number_pairs() -> Iterator[Pair]:
             yield Pair(("spelt-decimal", length, scale if length > scale else 4), ("decimal",), _spelt)
     for name in ("decimal-number", "decimal-double", "spelt-decimal"):
         yield Pair((name, None, None), ("decimal",), _spelt if name == "spelt-decimal" else _number)
-    for write in ("decimal-double", "decimal-float", "row-key"):
+    for write in ("decimal-double", "rounded-double", "decimal-float", "rounded-float", "row-key"):
         yield Pair(("decimal",), (write,), text)
         yield Pair(("decimal",), (write,), _string(lambda chosen: str(made.decimal(chosen))))
     for read in ("double-text", "float-text"):
@@ -242,6 +242,11 @@ def _moment(chosen: Random) -> str:
 def _temporal_writes() -> Iterator[Pair]:
     for name in ("date-days", "own-date-days", "own-date-iso", "calendar"):
         yield Pair(None, (name,), _DATE)
+    zero_datetime = _string(lambda chosen: made.datetime_text(chosen, made.zero_date_text))
+    yield Pair(("date",), ("no-date", b"null", 10, 10), _string(made.zero_date_text))
+    yield Pair(("date",), ("no-date", b"null", 10, 26), _string(made.zero_date_text))
+    yield Pair(("datetime",), ("no-date", b"0", 19, 23), zero_datetime)
+    yield Pair(("datetime",), ("no-date", b'"x"', 10, 26), zero_datetime)
     for write in (
         ("calendar",), ("iso",), ("iso", 1), ("iso-z",), ("iso-z", 1), ("datetime-iso",), ("datetime-micros",),
         ("datetime-millis", 23), ("datetime-millis", 26), ("datetime-units", 1, 1), ("datetime-units", 1, 1_000),

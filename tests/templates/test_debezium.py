@@ -110,6 +110,22 @@ class TestOfBoth:
         assert not both.learns(of(FIRST, op="x"))
         assert not both.learns(record(None, {"id": 1}))
 
+    def test_a_unique_key_may_change_where_it_is_no_key_of_the_target(
+        self, engine: type[Engine], source: str
+    ) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9) UNIQUE", "debezium-json"), MAKERS[source]
+        assert both.learns(of({"id": 1, "v": "b"}, op="u", before=FIRST))
+        assert both.fits(of({"id": 2, "v": None}, op="u", before={"id": 2, "v": "c"}))
+        assert both.fits(of({"id": 2, "v": "c"}, op="u", before={"id": 2, "v": "c"}))
+        assert not both.learns(of({"id": 2, "v": "a"}, op="u", before=FIRST))
+
+    def test_numbers_beyond_63_bits(self, engine: type[Engine], source: str) -> None:
+        both, of = Both(engine, source, "v BIGINT UNSIGNED", "canal-json"), MAKERS[source]
+        for value in (-1, 1, None):
+            assert both.learns(of({"id": 1, "v": value}))
+        for value in (-(1 << 63), -7, 0, (1 << 63) - 1, None):
+            assert both.fits(of({"id": 1, "v": value}))
+
     def test_an_update_without_its_old_row(self, engine: type[Engine], source: str) -> None:
         both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
         assert both.learns(of(FIRST, op="u"))

@@ -32,6 +32,8 @@ from relay.templates.ops import (
 pytestmark = pytest.mark.parametrize("make", ENGINES)
 
 TAKE = Take(("integer", "string"))
+#: The mark of what is at offset 0 of partition 3.
+MARK = b"t/3/0/0"
 
 
 def numbered(number: int, kind: str = "integer") -> Template:
@@ -48,13 +50,13 @@ def test_templates_are_found_by_the_marker(make: type[Engine]) -> None:
     numbers = [engine.add(numbered(number)) for number in range(100)]
     assert sorted(numbers) == list(range(100))
     for number in random.Random(1).sample(range(100), 20):
-        translated = engine.translate(None, b'{"t":%d,"v":5}' % number, 0, 0)
-        assert translated == (numbers[number], None, b"integer %d 5" % number)
+        translated = engine.translate(None, b'{"t":%d,"v":5}' % number, 0, 0, b"t/3/")
+        assert translated == (numbers[number], None, b"integer %d 5" % number, MARK)
     assert filled(engine, b'{"t":100,"v":5}') is None
     assert filled(engine, b'{"t":1}') is None
     assert filled(engine, b"") is None
-    assert engine.translate(b"{}", None, 0, 0) is None
-    assert engine.translate(None, None, 0, 0) is None
+    assert engine.translate(b"{}", None, 0, 0, b"t/3/") is None
+    assert engine.translate(None, None, 0, 0, b"t/3/") is None
 
 
 @pytest.mark.parametrize(
@@ -89,10 +91,10 @@ def test_a_marker_in_the_middle_of_a_key(make: type[Engine]) -> None:
     number = engine.add(Template(key, value, (), (Put((1,)),), (Put((0,)),), NO_LIMIT))
     text = b'{"ts":12,"scm":"a","tbl":"b"}'
     framed = bytes(8) + len(text).to_bytes(8, "big") + text
-    assert engine.translate(framed, b'v"x"', 0, 0) == (number, b'"x"', b"12")
-    assert engine.translate(framed, None, 0, 0) is None
-    assert engine.translate(framed.replace(b'"b"', b'"c"'), b'v"x"', 0, 0) is None
-    assert engine.translate(None, b'v"x"', 0, 0) is None
+    assert engine.translate(framed, b'v"x"', 0, 0, b"t/3/") == (number, b'"x"', b"12", MARK)
+    assert engine.translate(framed, None, 0, 0, b"t/3/") is None
+    assert engine.translate(framed.replace(b'"b"', b'"c"'), b'v"x"', 0, 0, b"t/3/") is None
+    assert engine.translate(None, b'v"x"', 0, 0, b"t/3/") is None
 
 
 @pytest.mark.parametrize("has_key", [True, False])
@@ -103,15 +105,15 @@ def test_parts_that_are_not_there(make: type[Engine], has_key: bool, has_value: 
     source_value, value = (((), b""), (None, None))[not has_value]
     target_key, key = (((), b""), (None, None))[not has_key]
     number = engine.add(Template((Constant(b"k"),), source_value, (), target_key, None, NO_LIMIT))
-    assert engine.translate(b"k", value, 0, 0) == (number, key, None)
-    assert engine.translate(b"k", b"" if value is None else None, 0, 0) is None
+    assert engine.translate(b"k", value, 0, 0, b"t/3/") == (number, key, None, MARK)
+    assert engine.translate(b"k", b"" if value is None else None, 0, 0, b"t/3/") is None
 
 
 def test_key_and_value_together_have_a_limit(make: type[Engine]) -> None:
     engine = make(ANYWHERE)
     engine.add(Template(None, (TAKE,), (), (Constant(b"k"),), (Put((0,)),), 5))
-    assert engine.translate(None, b"1234", 0, 0) == (0, b"k", b"1234")
-    assert engine.translate(None, b"12345", 0, 0) is None
+    assert engine.translate(None, b"1234", 0, 0, b"t/3/") == (0, b"k", b"1234", MARK)
+    assert engine.translate(None, b"12345", 0, 0, b"t/3/") is None
 
 
 def test_the_one_that_fitted_last_is_tried_first(make: type[Engine]) -> None:
@@ -144,13 +146,14 @@ def test_only_so_many_have_the_same_marker(make: type[Engine]) -> None:
     assert filled(engine, b'{"t":1,"v":0}') == b"integer 1 0"
     assert engine.add(just(MOST_TRIED)) == numbers[1], "the one that waits for longest gives its number"
     assert filled(engine, b'{"t":1,"v":1}') is None
-    assert engine.translate(None, b'{"t":1,"v":0}', 0, 0) == (numbers[0], None, b"integer 1 0")
-    assert engine.translate(None, b'{"t":1,"v":%d}' % MOST_TRIED, 0, 0) == (
+    assert engine.translate(None, b'{"t":1,"v":0}', 0, 0, b"t/3/") == (numbers[0], None, b"integer 1 0", MARK)
+    assert engine.translate(None, b'{"t":1,"v":%d}' % MOST_TRIED, 0, 0, b"t/3/") == (
         numbers[1],
         None,
         b"integer 1 %d" % MOST_TRIED,
+        MARK,
     )
-    assert engine.translate(None, b'{"t":2,"v":7}', 0, 0) == (other, None, b"integer 2 7")
+    assert engine.translate(None, b'{"t":2,"v":7}', 0, 0, b"t/3/") == (other, None, b"integer 2 7", MARK)
 
 
 def test_templates_are_forgotten(make: type[Engine]) -> None:
@@ -231,3 +234,18 @@ def test_members_of_many_columns_in_any_number(make: type[Engine]) -> None:
     there = b",".join(names[slot] + b"1" for slot in sorted(some))
     expected = b"0" + b"".join(b"1" if slot in some else b"0" for slot in range(300))
     assert filled(engine, b"{" + there + b"},0") == expected
+
+
+def unordered(names: list[bytes]) -> tuple[SourceOp, ...]:
+    return Constant(b"{"), Unordered(tuple(b'"%s":1' % name for name in names)), Constant(b"}")
+
+
+def test_members_whose_names_begin_alike(make: type[Engine]) -> None:
+    """The text up to the first colon is the same for many, as a name may have a colon."""
+    engine, names = make(ANYWHERE), [b"a:%d" % number for number in range(8)]
+    engine.add(template(unordered(names), (Constant(b"ok"),)))
+    random.Random(3).shuffle(names)
+    assert filled(engine, b"{" + b",".join(b'"%s":1' % name for name in names) + b"}") == b"ok"
+    assert (
+        filled(engine, b"{" + b",".join(b'"%s":1' % name for name in [names[1], *names[1:]]) + b"}") is None
+    )

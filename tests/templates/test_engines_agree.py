@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
-from engine_support import ANYWHERE, KERNEL, needs_kernel
+import pytest
+from engine_support import ANYWHERE, KERNEL, filled, needs_kernel, template
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_templates import changed_message, made
 
 from relay.templates.engine import Engine
 from relay.templates.interpreter import Interpreter
+from relay.templates.ops import Constant, Template, Unordered
 
 OFFSETS = (0, 1, 4711, (1 << 63) - 1)
 
@@ -31,7 +34,7 @@ def translations(random: Random, templates: int, messages: int) -> tuple[int, in
         message = random.choice(sources).message()
         if random.random() < 0.5:
             message = changed_message(random, message)
-        record = (None, message, random.choice(OFFSETS), random.choice(OFFSETS))
+        record = (None, message, random.choice(OFFSETS), random.choice(OFFSETS), b"t/3/")
         expected, found = python.translate(*record), native.translate(*record)
         assert found == expected, (message, [source.template for source in sources])
         fitted += expected is not None
@@ -60,9 +63,9 @@ def test_garbage_fits_nothing_and_raises_nothing() -> None:
     random = Random(5)
     python, native = engines()
     for _ in range(6):
-        template = made(random).template._replace(key=None)
-        python.add(template)
-        native.add(template)
+        one = made(random).template._replace(key=None)
+        python.add(one)
+        native.add(one)
     for size in (*range(40), 1000, 100_000):
         for text in (
             random.randbytes(size),
@@ -72,5 +75,39 @@ def test_garbage_fits_nothing_and_raises_nothing() -> None:
             b"1" * size,
             b'{"":' * size,
         ):
-            record = (None, text, 0, 0)
+            record = (None, text, 0, 0, b"")
             assert native.translate(*record) == python.translate(*record)
+
+
+def unordered(names: Iterable[bytes]) -> Template:
+    """A template of an object with these members, each of them 1."""
+    members = Unordered(tuple(b'"%s":1' % name for name in names))
+    return template((Constant(b"{"), members, Constant(b"}")), (Constant(b"ok"),))
+
+
+@needs_kernel
+def test_members_that_are_found_too_slowly_have_no_template() -> None:
+    """So that names chosen for it cannot make a message take the square of the time."""
+    _, native = engines()
+    native.add(unordered(b"c%d:%d" % (number, number) for number in range(4000)))
+    native.add(unordered(b"%d" % number for number in range(4000)))
+    with pytest.raises(ValueError, match="found too slowly"):
+        native.add(unordered(b"a:%d" % number for number in range(4000)))
+
+
+def first_place(name: bytes, places: int) -> int:
+    """Where the kernel looks for a name of up to 6 bytes at first, in its first table (`names.rs`)."""
+    product = int.from_bytes(b'"%s"' % name, "little") * 0x9E3779B97F4A7C15
+    return (product ^ product >> 64) % places
+
+
+@needs_kernel
+def test_names_chosen_for_the_same_place_are_found() -> None:
+    _, native = engines()
+    numbers = (b"%d" % number for number in range(100_000))
+    names = [name for name in numbers if first_place(name, 128) == 7][:60]
+    assert len(names) == 60
+    native.add(unordered(names))
+    Random(4).shuffle(names)
+    message = b"{" + b",".join(b'"%s":1' % name for name in names) + b"}"
+    assert filled(native, message) == b"ok"

@@ -10,6 +10,7 @@ from engine_support import ANYWHERE, ENGINES, filled, template
 
 from relay.templates.engine import Engine
 from relay.templates.ops import (
+    LOSS,
     OFFSET,
     TIME_MS,
     Above,
@@ -475,6 +476,97 @@ CASES = {
         (TOKEN,), (Put((0,), None, ("digits",)),), {b"12": b'"12"', b"null": b"null"}
     ),
 }
+
+
+class LosingCase(NamedTuple):
+    """`messages`: what is added to the template's number, and the target's value."""
+
+    source: tuple[SourceOp, ...]
+    target: tuple[TargetOp, ...]
+    messages: Mapping[bytes, tuple[int, bytes] | None]
+    conditions: tuple[Condition, ...] = ()
+
+
+DECIMAL = Put((0,), ("decimal",), ("decimal-double",), lossy=("rounded-double",), adds=LOSS)
+SILENT = DECIMAL._replace(adds=0)
+OTHER = DECIMAL._replace(slots=(1,))
+EXACT, ROUNDED = b'"1.5"', b'"1.2345678901234567890"'
+LOSING_CASES = {
+    "a value": LosingCase(
+        (TOKEN,),
+        (DECIMAL, COMMA, SILENT),
+        {
+            EXACT: (0, b"1.5,1.5"),
+            ROUNDED: (LOSS, b"1.2345678901234567,1.2345678901234567"),
+            b"null": (0, b"null,null"),
+            b'"x"': None,
+            b"1": None,
+        },
+    ),
+    "several values": LosingCase(
+        (TOKEN, COMMA, TOKEN),
+        (DECIMAL, COMMA, OTHER),
+        {
+            EXACT + b"," + ROUNDED: (LOSS, b"1.5,1.2345678901234567"),
+            ROUNDED + b"," + ROUNDED: (2 * LOSS, b"1.2345678901234567,1.2345678901234567"),
+            ROUNDED + b',"x"': None,
+        },
+    ),
+    "a null": LosingCase(
+        (TOKEN,),
+        (Put((0,), null=b"7", null_adds=LOSS << 10),),
+        {b"null": (LOSS << 10, b"7"), b"1": (0, b"1")},
+    ),
+    "neighbours that are nulls": LosingCase(
+        (TOKEN, COMMA, TOKEN),
+        (Put((0,), null_adds=LOSS), COMMA, Put((1,))),
+        {b"null,null": (LOSS, b"null,null"), b"1,null": (0, b"1,null")},
+    ),
+    "what is left out": LosingCase(
+        (Members(((b"a:", ANY),)),),
+        (),
+        {
+            b"a:" + EXACT: (0, b""),
+            b"a:" + ROUNDED: (LOSS, b""),
+            b"a:null": (LOSS << 1, b""),
+            b'a:"x"': None,
+            b"": (0, b""),
+        },
+        (Fits(DECIMAL._replace(null=None, null_adds=LOSS << 1)),),
+    ),
+    "changed": LosingCase(
+        (TOKEN, COMMA, TOKEN),
+        (Changed(((b"a:", SILENT, SILENT._replace(slots=(1,))),)),),
+        {
+            ROUNDED + b"," + ROUNDED: (LOSS, b""),
+            ROUNDED + b"," + EXACT: (LOSS, b"a:1.2345678901234567"),
+            EXACT + b"," + ROUNDED: (0, b"a:1.5"),
+        },
+        (Fits(DECIMAL),),
+    ),
+    "a date that is none": LosingCase(
+        (TOKEN,),
+        (Put((0,), ("date",), ("date-days",), lossy=("no-date", b"0", 10, 10), adds=LOSS),),
+        {
+            b'"1970-01-02"': (0, b"1"),
+            b'"0000-00-00"': (LOSS, b"0"),
+            b'"2020-05-00"': (LOSS, b"0"),
+            b'"2020-02-30"': None,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("make", ENGINES)
+@pytest.mark.parametrize("case", LOSING_CASES.values(), ids=LOSING_CASES)
+def test_what_is_lost_is_added_to_the_number(make: type[Engine], case: LosingCase) -> None:
+    engine = make(ANYWHERE)
+    engine.add(template((Constant(b"other"),), ()))
+    number = engine.add(template(case.source, case.target, case.conditions))
+    for message, expected in case.messages.items():
+        found = engine.translate(None, message, 0, 0, b"t/3/")
+        given = None if expected is None else (number + expected[0], None, expected[1], b"t/3/0/0")
+        assert found == given, message
 
 
 @pytest.mark.parametrize("make", ENGINES)

@@ -29,13 +29,13 @@ class Wrong(Interpreter):
         return super().add(template)
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
-        found = super().translate(key, value, offset, time_ms)
+        found = super().translate(key, value, offset, time_ms, place)
         if found is None or self._is_new:
             self._is_new = False
             return found
-        return found[0], found[1], b"{}"
+        return found[0], found[1], b"{}", found[3]
 
 
 def translated(translator: Translator) -> list[ProducerRecord]:

@@ -69,6 +69,12 @@ def date_text(chosen: Random) -> str:
     return f"{year:04}-{chosen.randint(1, 12):02}-{chosen.randint(1, 31):02}"
 
 
+def zero_date_text(chosen: Random) -> str:
+    """A date, often without a month or a day."""
+    date = date_text(chosen)
+    return f"{date[:5]}{chosen.choice(('00', date[5:7]))}-{chosen.choice(('00', date[8:10]))}"
+
+
 def _clock(chosen: Random) -> str:
     if chosen.random() < 0.2:
         return chosen.choice(_CLOCKS)
@@ -82,9 +88,9 @@ def _fraction(chosen: Random) -> str:
     return "." + _digits(chosen, 6)[:digits].ljust(digits, "0")
 
 
-def datetime_text(chosen: Random) -> str:
+def datetime_text(chosen: Random, date: Callable[[Random], str] = date_text) -> str:
     """A DATETIME."""
-    return f"{date_text(chosen)} {_clock(chosen)}{_fraction(chosen)}"
+    return f"{date(chosen)} {_clock(chosen)}{_fraction(chosen)}"
 
 
 def iso_text(chosen: Random) -> str:

@@ -33,12 +33,12 @@ class Kernel(Interpreter):
         return super().add(template)
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
-        found = super().translate(key, value, offset, time_ms)
+        found = super().translate(key, value, offset, time_ms, place)
         if found is None or self._is_asked:
             self._is_asked = False
             return found
         if os.environ.get(PANICS):
             raise PanicException("on purpose")
-        return found[0], found[1], b"{}"
+        return found[0], found[1], b"{}", *found[3:]

@@ -168,15 +168,24 @@ pub fn is_below_one(decimal: &[u8]) -> bool {
     split_digits(unsigned).0 == b"0"
 }
 
-/// The float of a decimal, without a sign of zero. None if it has not the same digits.
-pub fn float(decimal: &[u8]) -> Option<f64> {
+/// The float of a decimal, and whether it has the same digits.
+fn nearest_float(decimal: &[u8]) -> Option<(f64, bool)> {
     let value: f64 = std::str::from_utf8(decimal).ok()?.parse().ok()?;
     let digits = decimal.iter().filter(|byte| byte.is_ascii_digit());
     let significant = digits.skip_while(|&&byte| byte == b'0').count();
-    if significant > SAFE_DIGITS && !floats::has_digits(value, decimal)? {
-        return None;
-    }
-    Some(value + 0.0)
+    Some((value, significant <= SAFE_DIGITS || floats::has_digits(value, decimal)?))
+}
+
+/// The float of a decimal, without a sign of zero. None if it has not the same digits.
+pub fn float(decimal: &[u8]) -> Option<f64> {
+    let (value, is_exact) = nearest_float(decimal)?;
+    is_exact.then_some(value + 0.0)
+}
+
+/// The float of a decimal that has other digits than it. None if it has the same.
+pub fn rounded_float(decimal: &[u8]) -> Option<f64> {
+    let (value, is_exact) = nearest_float(decimal)?;
+    (!is_exact).then_some(value)
 }
 
 // ---------------------------------------------------------------- bytes

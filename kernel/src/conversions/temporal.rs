@@ -203,6 +203,12 @@ pub fn date_days(text: &[u8], moves: bool) -> Option<i128> {
     if is_own { days(text) } else { None }
 }
 
+/// Whether it is a DATE or DATETIME without a month or a day.
+pub fn is_no_date(text: &[u8]) -> bool {
+    let has_clock = || is_datetime(text) && clock(&text[DATE + 1..]).is_some();
+    (is_date(text) || has_clock()) && (text[5..7] == *b"00" || text[8..DATE] == *b"00")
+}
+
 /// Whether it is a DATE or DATETIME with a date of the calendar.
 pub fn is_in_calendar(text: &[u8]) -> bool {
     (is_date(text) || is_datetime(text)) && days(text).is_some()

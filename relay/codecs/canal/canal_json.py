@@ -11,7 +11,6 @@ scale. Verified with records of Canal 1.1.8 on MySQL 8.0.12.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final
@@ -26,15 +25,15 @@ from relay.codecs.canal.message import (
     READ,
     UPDATE,
     CanalMessage,
-    Dialect,
     check_size,
     ddl_word,
     parse,
     unchecked_bytes,
 )
 from relay.codecs.canal.parts import parts
-from relay.codecs.canal.reading import Spelling, SqlTypes, TextReaders, WireTable, are_full, parse_mysql_types
+from relay.codecs.canal.reading import TextReaders, are_full, parse_mysql_types
 from relay.codecs.canal.traced import traced_row
+from relay.codecs.canal.upstream import canal_dialect, canal_readers, canal_style
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -49,15 +48,12 @@ from relay.codecs.wire.shaping import (
     Tombstones,
     ZeroDates,
     op_without_before,
-    shaped_style,
 )
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, Problem, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
-from relay.mysql.numbers import java_text
-from relay.mysql.types import BINARIES, format_type
-from relay.mysql.values import Read, TextStyle, read_hex, read_signed_bytes
-from relay.native import native
+from relay.mysql.types import BINARIES
+from relay.mysql.values import TextStyle, read_hex
 from relay.needs import Answers
 from relay.records import ConsumerRecord
 from relay.templates.ops import Marker
@@ -72,9 +68,6 @@ _OPS: Final = {
 }  # fmt: skip
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
-#: In these types NULL has another `sqlType` than a value (LogEventConvert.java, 1.1.7 and later).
-_NULL_SQL_TYPES: Final = {"set": 2004, "json": 1111}
-_TEXTS: Final = ("text", "tinytext", "mediumtext", "longtext")
 
 # ---------------------------------------------------------------- wire
 
@@ -160,16 +153,7 @@ def carries(options: CanalOptions) -> Carries:
 
 
 def _style(options: CanalOptions) -> TextStyle:
-    style = TextStyle(
-        float_text=java_text,
-        zero_year="0000",
-        pads_binary=False,
-        keeps_scale=False,
-        is_loose=True,
-        zone=options.zone(),
-        read_binary=read_hex if options.hex_binary else None,
-    )
-    return shaped_style(style, options)
+    return canal_style(options, read_binary=read_hex if options.hex_binary else None)
 
 
 # ---------------------------------------------------------------- decoder
@@ -183,9 +167,7 @@ class Decoder:
         style, most = _style(options), answers.limits.cache_bytes
         self._is_told = options.hex_binary or options.binary != "producer"
         self._name = options.table.partition(".")
-        spelling_of = functools.partial(_spelling, style)
-        rows = TextReaders(NAME, style, are_full, spelling_of, _may_be_drs, is_druid=True, most_bytes=most)
-        self._rows = zoned(rows, style)
+        self._rows = canal_readers(NAME, style, most)
         hex_style = msgspec.structs.replace(style, read_binary=read_hex)
         self._hex_rows = zoned(TextReaders(NAME, hex_style, are_full, most_bytes=most), style)
 
@@ -258,43 +240,6 @@ def _ddl(message: CanalMessage, record: ConsumerRecord) -> DdlMessage:
     return message.ddl(table, _source(message, record), record)
 
 
-#: Numbers of java.sql.Types that Huawei DRS writes and Canal does not: LONGVARCHAR, BINARY, VARBINARY, FLOAT,
-#: and one of its own for DATETIME.
-_DRS_SQL_TYPES: Final = frozenset({-1, -2, -3, 6, 94})
-#: Finds where such a number begins, however it is written: also as text, or with a fraction or an exponent.
-_may_be_drs: Final = re.compile(rb':\s*(?:-[0-3]|[06"]|9[4.])').search
-
-
-def _spelling(style: TextStyle, sql_types: SqlTypes, wire: WireTable) -> Spelling:
-    """Return how values are spelled: as in Canal, or as in Huawei DRS, which prints bytes as Java does."""
-    marks = [name for name in wire.names if sql_types.all().get(name) in _DRS_SQL_TYPES]
-    if marks:
-        for name in marks:
-            sql_types.get(name)
-        return msgspec.structs.replace(style, read_binary=read_signed_bytes), {}
-    return style, _mistaken_texts(sql_types, wire)
-
-
-def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
-    """Find columns such as `TEXT(100)`, which Canal does not take for text.
-
-    It sends their UTF-8 bytes as ISO 8859-1, with the type number of a BLOB.
-    """
-    types = wire.mysql_types or {}
-    texts = [(name, types.get(name) or "") for name in wire.names]
-    suspects = [name for name, text in texts if "(" in text and text.lower().startswith(_TEXTS)]
-    return {name: read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
-
-
-@native("mistaken-text")
-def read_mistaken_text(text: str) -> str:
-    """Text whose UTF-8 bytes came as ISO 8859-1. Raises ValueError."""
-    try:
-        return text.encode("latin-1").decode()
-    except UnicodeError:
-        raise ValueError("neither text nor bytes of text") from None
-
-
 def _source(message: CanalMessage, record: ConsumerRecord, *, is_snapshot: bool = False) -> Source:
     # Canal writes no `_tidb`; where a look-alike does, it counts as lost.
     extras = message.unknown
@@ -331,7 +276,7 @@ class Encoder:
         self._count_lost = source_losses(carries(options))
         self._writers = TextWriters(
             NAME,
-            Dialect(_style(options), format_type, null_sql_types=_NULL_SQL_TYPES),
+            canal_dialect(_style(options)),
             CachePool(answers.limits.cache_bytes),
         )
         self._lost = self._writers.lost

@@ -146,7 +146,7 @@ def _images(images: TextRows, trace: Trace, slots: Mapping[Path, int]) -> _Trace
     old = None
     if images.op is UPDATE and images.old is not None:
         old = _traced_cells(reader, trace, slots, _OLD)
-    return _TracedText(reader, images.op, cells, old, 0)
+    return _TracedText(reader, images.op, cells, old, 0, images.surely_keeps_keys())
 
 
 def _traced_cells(reader: TextReader, trace: Trace, slots: Mapping[Path, int], row: Path) -> TracedCells:
@@ -188,7 +188,9 @@ class _TracedTextReader(TextReader):
 
 
 class _TracedText(TextRows, frozen=True, eq=False, gc=False):
-    """A change's images as traced text."""
+    """A change's images as traced text. `keeps_keys`: as `TracedRows`."""
+
+    keeps_keys: bool
 
     @property
     def possible_places(self) -> NoReturn:
@@ -196,11 +198,13 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
         raise Untraceable
 
     def surely_keeps_keys(self) -> bool:
-        """Note that `old` lacks the key columns or has the text of the new row, as the one at hand."""
+        """Note that `old` lacks the key columns or has the text of the new row, if the one at hand does. Else
+        the columns that an encoder asks for must tell.
+        """
         old, cells = self.old, self.cells
-        if old is not None:
+        if self.keeps_keys and old is not None:
             keep_same((old[name], cells[name]) for name in self.reader.key_columns if name in old)
-        return True
+        return self.keeps_keys
 
     def typed(self, *, has_before: bool) -> TypedRows:
         """Return the same cells with a typed reader."""
@@ -212,6 +216,6 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
             return [row[name] for name in names]
 
         if self.op is DELETE:
-            return TracedRows(typed, ordered(cells), None)
+            return TracedRows(typed, ordered(cells), None, keeps_keys=True)
         before = ordered(cells | old) if has_before and old is not None else None
-        return TracedRows(typed, before, ordered(cells))
+        return TracedRows(typed, before, ordered(cells), self.keeps_keys)

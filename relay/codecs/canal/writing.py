@@ -126,6 +126,12 @@ class TextWriter:
                     return NotRepresentable(protocol, f"data.{name}", _NO_TEXT)
         return NotRepresentable(protocol, "data", _NO_TEXT)
 
+    def sql_types_of(self, cells: dict[str, Any]) -> dict[str, int]:
+        """Return the numbers of `sqlType` for a row, by column."""
+        if not self._varying:
+            return self._plain
+        return self._plain | {name: sql_type_of(cells.get(name)) for name, sql_type_of in self._varying}
+
     def sql_type_of(self, cells: dict[str, Any]) -> Any:  # noqa: ANN401 - what msgspec prints: numbers by column
         """Return `sqlType` for a row where it depends on the values."""
         if type(cells) is TracedCells:

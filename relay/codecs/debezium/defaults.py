@@ -1,10 +1,9 @@
 """Column defaults in the Debezium family: as DDL events show them, as Connect schemas have them, and in place
 of NULL.
 
-Contract: pure functions of a column. `stored_default` is the text that TiDB keeps, with what it adds to a
-definition; the others are made of it. TiCDC writes a NULL of a nullable column with a default as that
-default, as Kafka Connect's converters do. Sources: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08),
-pingcap/tidb pkg/ddl/add_column.go (implied defaults).
+Contract: pure functions of a column, made of what TiDB keeps (`relay.codecs.wire.tidb_defaults`). TiCDC
+writes a NULL of a nullable column with a default as that default, as Kafka Connect's converters do. Sources:
+pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08).
 """
 
 from __future__ import annotations
@@ -25,48 +24,16 @@ from relay.codecs.wire.debezium_temporal import (
     time_micros,
 )
 from relay.codecs.wire.lenient_json import go_number
-from relay.model import ABSENT, Column, ColumnType, Default
-from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
+from relay.codecs.wire.tidb_defaults import NOW, next_value, sequence_default, stored_default
+from relay.model import Column, ColumnType, Default
+from relay.mysql.types import BINARIES, CHARS, FLOATS, INTEGERS
 
-#: The default that stands for the time of the insertion.
-NOW: Final = "CURRENT_TIMESTAMP"
 #: How DDL events show it.
 _NOW_SHOWN: Final = "1970-01-01 00:00:00"
-_ZERO: Final = "0000-00-00 00:00:00"
 #: What a date that is not in the calendar becomes in a column that cannot be NULL.
 _EPOCH: Final = 0
 #: Types that cannot have a default in TiDB.
 _WITHOUT: Final = frozenset({"json"})
-
-
-def stored_default(column: Column) -> str | None:
-    """Return the text of the default as TiDB keeps it, `NOW` for every CURRENT_TIMESTAMP; None if there is
-    none, or it is another expression.
-
-    A column that cannot be NULL gets a default from its type if the definition has none: YEAR `0000`,
-    TIMESTAMP the time of the insertion.
-    """
-    default = column.default
-    if isinstance(default, Default) and default.text is not None:
-        return _stored(column, default)
-    if default is ABSENT and column.nullable is False:
-        if column.type.base == "year":
-            return "0000"
-        if column.type.base == "timestamp":
-            return _ZERO if column.on_update else NOW
-    return None
-
-
-def _stored(column: Column, default: Default) -> str | None:
-    text, base = default.text or "", column.type.base
-    if default.is_expression:
-        return NOW if text.upper().startswith(NOW) and base in FRACTIONAL else None
-    if base == "binary":
-        return text.ljust(column.type.length or 0, "\0")
-    if base in FRACTIONAL and column.type.length and ":" in text:
-        whole, _, digits = text.partition(".")
-        return f"{whole}.{digits.ljust(column.type.length, '0')}"
-    return text
 
 
 def shown_default(column: Column, database: str) -> str | None:
@@ -77,7 +44,7 @@ def shown_default(column: Column, database: str) -> str | None:
     """
     text = stored_default(column)
     if text is None:
-        return _sequence_default(column, database)
+        return sequence_default(column, database)
     if text == NOW:
         return _NOW_SHOWN
     if column.type.base == "bit":
@@ -96,7 +63,7 @@ def read_default(text: str, column_type: ColumnType) -> Default:
         return Default(f"{NOW}({digits})" if digits else NOW, is_expression=True)
     if column_type.base == "bit" and _BINARY(text):
         return Default(str(int(text, 2)))
-    return Default(text, is_expression=_NEXT_VALUE(text) is not None)
+    return Default(text, is_expression=next_value(text) is not None)
 
 
 _BINARY: Final = re.compile(r"[01]{1,64}").fullmatch
@@ -114,23 +81,6 @@ def _binary_digits(text: str, length: int) -> str:
         return text
     data = value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
     return f"{data[0]:0{length % 8 or 1}b}" + "".join(f"{byte:08b}" for byte in data[1:])
-
-
-def _sequence_default(column: Column, database: str) -> str | None:
-    """The next value of a sequence, as TiDB keeps it: ``nextval(`database`.`sequence`)``."""
-    default = column.default
-    if not isinstance(default, Default) or not default.is_expression:
-        return None
-    found = _NEXT_VALUE(default.text or "")
-    if found is None:
-        return None
-    return f"nextval(`{found[1] or found[2] or database}`.`{found[3] or found[4]}`)"
-
-
-_NAME: Final = r"(?:`([^`.()]++)`|([^`.()\s]++))"
-_NEXT_VALUE: Final = re.compile(
-    rf"(?:NEXTVAL\s*+\(|NEXT\s++VALUE\s++FOR(?=[\s`]))\s*+(?:{_NAME}\s*+\.\s*+)?{_NAME}\s*+\)?", re.IGNORECASE
-).fullmatch
 
 
 # ---------------------------------------------------------------- in a Connect schema

@@ -34,6 +34,7 @@ from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.compiled import Null
 from relay.codecs.wire.rows import Target, TypeInfo, Write
 from relay.codecs.wire.ticdc_json import BACKSLASH, printed, with_long_escapes
+from relay.codecs.wire.traced import replacing
 from relay.model import Column, Generated, Op, SchemaChange, TableId, TableSchema, Watermark
 from relay.mysql.types import has_parameters
 from relay.templates.tracing import mark_of
@@ -189,15 +190,7 @@ class Messages(Target[RowPlan]):
             return None
         default = null_default(column, self._defaults.of(column))
         self._defaults.lost.clear()
-        lost = self.lost
-        if default is None:
-            return None
-
-        def null() -> Any:  # noqa: ANN401 - what msgspec prints
-            lost.append(_NULL_REPLACED)
-            return default
-
-        return null
+        return None if default is None else replacing(default, self.lost, _NULL_REPLACED)
 
     def row(
         self,

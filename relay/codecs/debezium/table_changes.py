@@ -27,10 +27,11 @@ from relay.codecs.debezium.ddl_events import (
     shown_table,
     table_charset,
 )
-from relay.codecs.debezium.defaults import NOW, read_default, shown_default
+from relay.codecs.debezium.defaults import read_default, shown_default
 from relay.codecs.debezium.schema import Json
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED, complaint
+from relay.codecs.wire.tidb_defaults import NOW
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,

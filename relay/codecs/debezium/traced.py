@@ -110,7 +110,10 @@ class RowMessage:
         self.key, first_slot = _key_ops(record.key)
         self.value, self._slots = source_ops(value, self._root, given, first_slot)
         for cell in cells:
-            trace.conditions += cell.conditions(self._slots[cell.path])
+            slot = self._slots[cell.path]
+            trace.conditions += cell.conditions(slot)
+            if cell.is_negative:
+                trace.negative.add(slot)
 
     def _token(self, path: Path) -> bytes:
         """The text of a value of the payload; null if it is missing."""
@@ -150,7 +153,7 @@ class RowMessage:
         reader = TracedReader.of(layout.reader, [_read_as(*each) for each in _reads(layout)])
         old = None if images.old is None else self._traced(_BEFORE)
         new = None if images.new is None else self._traced(_AFTER)
-        return TracedRows(reader, old, new)
+        return TracedRows(reader, old, new, images.surely_keeps_keys())
 
     def _traced(self, part: str) -> list[TracedCell]:
         payload, slots = self._payload, self._slots

@@ -35,7 +35,7 @@ from relay.model import Cell, Column, ColumnType
 from relay.mysql import numbers, temporal
 from relay.mysql.members import set_text, write_label
 from relay.mysql.types import GEOMETRIES
-from relay.native import BOOLEANS, native
+from relay.native import BOOLEANS, losing, native
 
 #: NULL that stands for a value, and must not be replaced by the column's default.
 NULL: Final = msgspec.Raw(b"null")
@@ -140,6 +140,14 @@ class ValueWriter:
         self._open = {
             nullable: _datetime_open(self._millis[nullable], self.too_fine) for nullable in (True, False)
         }
+        for writes, shortest, longest in (
+            (self._dates, DATE, DATE),
+            (self._micros, WHOLE, LONGEST),
+            (self._millis, WHOLE, _WITH_MILLIS),
+            (self._open, WHOLE, _WITH_MILLIS),
+        ):
+            losing(_ZERO_DATE, "no-date", b"null", shortest, longest)(writes[True])
+            losing(_ZERO_DATE, "no-date", b"0", shortest, longest)(writes[False])
         self._timestamps = {
             digits: timestamp_writer(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)
         }
@@ -200,6 +208,7 @@ class ValueWriter:
 
         return write
 
+    @losing(_DECIMAL_DIGITS, "rounded-double")
     @native("decimal-double")
     def _write_decimal(self, value: Decimal) -> Any:  # noqa: ANN401 - what msgspec prints
         number = float(value) + 0.0  # zero has no sign
@@ -235,6 +244,7 @@ _EPOCH: Final = datetime(1970, 1, 1)
 _DAYS_OF_YEAR_100: Final = (datetime(100, 1, 1) - _EPOCH).days
 #: The separators of a DATETIME, which are every third character from the fifth on.
 SHAPES: Final = frozenset({"-- ::", "-- ::."})
+DATE, WHOLE = len("0000-00-00"), len("0000-00-00 00:00:00")
 LONGEST: Final = len("0000-00-00 00:00:00.000000")
 _WITH_MILLIS: Final = len("0000-00-00 00:00:00.000")
 
@@ -318,7 +328,7 @@ def timestamp_writer(digits: int | None, lost: list[Lossy], null: msgspec.Raw | 
             return found if null is None else null
         return found
 
-    return write
+    return write if null is None else losing(_ZERO_DATE, "no-date", bytes(null), WHOLE, LONGEST)(write)
 
 
 @native("go-number-float")

@@ -25,12 +25,14 @@ from relay.model import Column
 from relay.mysql import numbers, temporal
 from relay.mysql.members import label_writer
 from relay.mysql.types import BINARIES
-from relay.native import named_after, native
+from relay.native import losing, named_after, native
 
 #: Types of which some values are no dates of the calendar.
 _DATES: Final = ("date", "datetime", "timestamp")
 _ENUM_INDEX: Final = Lossy.ENUM_INDEX
 _ZERO_DATE: Final = Lossy.ZERO_DATE
+#: Characters of a DATE, and of a DATETIME with microseconds.
+_SHORTEST, _LONGEST = len("0000-00-00"), len("0000-00-00 00:00:00.000000")
 
 
 class Forms(msgspec.Struct, frozen=True):
@@ -102,6 +104,7 @@ class ValueWriter:
         """The same for dates that are in the calendar; others are NULL."""
         lost = self.lost
 
+        @losing(_ZERO_DATE, "no-date", b"null", _SHORTEST, _LONGEST)
         def written(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             if not temporal.is_date(text[:10]):
                 lost.append(_ZERO_DATE)

@@ -78,7 +78,7 @@ def traced_row(
     after = follows_ddl(images.reader.known, newest, commit_ts, event_time_ns, record)
     traced = msgspec.structs.replace(
         change,
-        images=_images(images.reader, parts, slots, trace),
+        images=_images(images, parts, slots, trace),
         source=msgspec.structs.replace(change.source, commit_ts=commit_ts, event_time_ns=event_time_ns),
         emitted_at_ns=emitted_at_ns,
     )
@@ -183,10 +183,10 @@ def _times(
 
 
 def _images(
-    reader: TypedReader, parts: tuple[str | None, str | None], slots: Mapping[Path, int], trace: Trace
+    images: TypedRows, parts: tuple[str | None, str | None], slots: Mapping[Path, int], trace: Trace
 ) -> TracedRows:
     """The images of traced cells. An old cell that may be missing is the new one where it is."""
-    old, new = parts
+    reader, (old, new) = images.reader, parts
     traced = TracedReader.of(reader, _reads(reader))
 
     def cells(part: str | None) -> Sequence[Any] | None:
@@ -201,7 +201,7 @@ def _images(
                 found.append(TracedCell(trace, (slots[part, name, "v"],)))
         return found
 
-    return TracedRows(traced, cells(old), cells(new))
+    return TracedRows(traced, cells(old), cells(new), images.surely_keeps_keys())
 
 
 def _reads(reader: TypedReader) -> list[Conversion | None]:

@@ -29,12 +29,12 @@ class _Format(NamedTuple):
     protocols: tuple[str, ...] = ()
 
 
-_SIMPLE: Final = _Format("TiCDC Simple")
+_SIMPLE: Final = _Format("TiCDC Simple", ("ticdc-simple-json",))
 _DEBEZIUM: Final = _Format("Debezium", ("ticdc-debezium", "debezium-json"))
 _HISTORY: Final = _Format("the schema history of a Debezium connector")
 _FLAT: Final = _Format("rows that Debezium's ExtractNewRecordState has flattened")
 _DATAWORKS: Final = _Format("DataWorks")
-_MAXWELL: Final = _Format("Maxwell")
+_MAXWELL: Final = _Format("Maxwell", ("maxwell-json",))
 _CKAFKA: Final = _Format("CKafka's official format 1", ("ckafka-json",))
 _CANAL: Final = _Format("Canal-JSON", ("canal-json", "ticdc-canal-json", "ckafka-json"))
 _OPEN: Final = _Format("TiCDC Open Protocol", ("ticdc-open-protocol",))

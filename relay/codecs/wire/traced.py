@@ -17,15 +17,25 @@ from relay.codecs.wire.compiled import Null, RowFunction
 from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
 from relay.codecs.wire.shaped import written_in_key
 from relay.model import ABSENT, Position, TableSchema
-from relay.native import READ_INTEGER, conversion_of
+from relay.native import READ_INTEGER, conversion_of, loss_of
 from relay.records import ConsumerRecord
 from relay.templates.ops import Changed, Choice, Conversion, Put
-from relay.templates.tracing import Trace, Traced, TracedCell, TracedNumber, TracedOp, Untraceable
+from relay.templates.tracing import (
+    Trace,
+    Traced,
+    TracedCell,
+    TracedNumber,
+    TracedOp,
+    Untraceable,
+    Written,
+)
 
 _NULL: Final = b"null"
-#: Reads whose numbers are those that the tokens have, but for the sign of 64 bits, of which decoders see that
-#: it is the same in all messages of a shape.
-_PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (None, ("int",), READ_INTEGER, ("unsigned64",))
+#: Reads whose numbers are those that the tokens have; but tokens below 0 stand for numbers of 64 bits from
+#: this one on where there is no sign.
+_UNSIGNED: Final[Conversion] = ("unsigned64",)
+_PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (None, ("int",), READ_INTEGER, _UNSIGNED)
+_NEGATIVE: Final = 1 << 63
 _name = msgspec.json.Encoder().encode
 
 
@@ -143,6 +153,10 @@ def choice_of(function: Callable[[str | None], int], cell: Traced) -> TracedOp:
     put = put_of(cell)
     if least is not None and put.read not in _PLAIN_INTEGERS:
         raise Untraceable
+    if put.read == _UNSIGNED and not cell.trace.negative.isdisjoint(put.slots):
+        if least is None or least > _NEGATIVE or not cell.trace.negative.issuperset(put.slots):
+            raise Untraceable
+        small, least = large, None
     op = Choice(put.slots, b"%d" % null, b"%d" % small, b"%d" % large, least)
     return TracedOp(cell.trace, op)
 
@@ -153,6 +167,31 @@ def put_of(cell: Any) -> Put:  # noqa: ANN401 - what a row function made
     if not isinstance(op, Put):
         raise Untraceable
     return op
+
+
+def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 - what msgspec prints
+    """Return the function for a NULL that becomes this value, for which a word is counted, and which
+    templates know.
+    """
+
+    def null() -> Any:  # noqa: ANN401 - what msgspec prints
+        lost.append(word)
+        return value
+
+    null.replaces = value, word  # type: ignore[attr-defined]  # functions take attributes
+    return null
+
+
+def _replaced(null: Null | None) -> tuple[bytes | None, str | None]:
+    """Return the text that NULL becomes, and the word for it; no text where that is not known."""
+    if null is None:
+        return _NULL, None
+    found = getattr(null, "replaces", None)
+    if found is None:
+        return None, None
+    value, word = found
+    text = _name(value)
+    return (None, None) if b"\\" in text else (text, word)  # escapes depend on the target
 
 
 class TracedReader(TypedReader):
@@ -181,18 +220,16 @@ class TracedReader(TypedReader):
         as_struct: bool = False,  # noqa: ARG002 - rows are dicts
         is_compiled: bool = True,  # noqa: ARG002 - they are made once
     ) -> RowFunction:
-        """Return what gives the target's values of traced cells; see `TypedReader`. A NULL that becomes
-        something else fits no template.
-        """
+        """Return what gives the target's values of traced cells; see `TypedReader`."""
         names = self.names if names is None else names
-        puts = [(read, conversion(write)) for read, write in zip(self.reads_as, writes, strict=True)]
-        texts = [_NULL if null is None else None for null in nulls or [None] * len(puts)]
+        replaced = map(_replaced, nulls or [None] * len(writes))
+        forms = [
+            Written(read, conversion(write), null, word, loss_of(write))
+            for read, write, (null, word) in zip(self.reads_as, writes, replaced, strict=True)
+        ]
 
         def values(cells: Sequence[Any]) -> dict[str, Any]:
-            return {
-                name: cell.written(*put, null)
-                for name, cell, put, null in zip(names, cells, puts, texts, strict=True)
-            }
+            return {name: cell.written_as(form) for name, cell, form in zip(names, cells, forms, strict=True)}
 
         return values
 
@@ -216,7 +253,11 @@ class TracedReader(TypedReader):
 
 
 class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
-    """Images of traced cells; the reader is a `TracedReader`."""
+    """Images of traced cells; the reader is a `TracedReader`. `keeps_keys`: what the images at hand say of
+    `surely_keeps_keys`.
+    """
+
+    keeps_keys: bool
 
     @property
     def possible_places(self) -> NoReturn:
@@ -224,11 +265,13 @@ class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
         raise Untraceable
 
     def surely_keeps_keys(self) -> bool:
-        """Note that the key columns have the same values in both images, as those at hand."""
+        """Note that the key columns have the same values in both images, if those at hand have. Else the
+        columns that an encoder asks for must tell.
+        """
         old, new = self.old, self.new
-        if old is not None and new is not None:
+        if self.keeps_keys and old is not None and new is not None:
             keep_same((old[at], new[at]) for at in self.reader.key_cells)
-        return True
+        return self.keeps_keys
 
 
 def keep_same(pairs: Any) -> None:  # noqa: ANN401 - pairs of traced cells

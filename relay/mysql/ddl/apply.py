@@ -9,6 +9,7 @@ server does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -98,9 +99,9 @@ class _Alteration:
         self.primary = (
             None if schema.primary_key is None else [self._before(name) for name in schema.primary_key]
         )
-        keys = [(key, True) for key in schema.unique_keys] + [(index, False) for index in schema.indexes]
         self.indexes = [
-            _Key(key.name, [self._before(name) for name in key.columns], is_unique) for key, is_unique in keys
+            _Key(key.name, [self._before(name) for name in key.columns], is_unique)
+            for key, is_unique in schema.ordered_keys()
         ]
 
     def run(self, changes: tuple[Change, ...]) -> TableSchema:
@@ -264,7 +265,14 @@ class _Alteration:
             charset=self.charset,
             collation=self.collation,
             comment=self.comment,
+            key_order=key_order([(key.name, key.is_unique) for key in self.indexes]),
         )
+
+
+def key_order(keys: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
+    """Return `TableSchema.key_order` of keys, of which some are unique, in the order of their names here."""
+    unique = [is_unique for _, is_unique in keys]
+    return () if unique == sorted(unique, reverse=True) else tuple([name for name, _ in keys])
 
 
 _TABLE: Final = (TableCharset, TableComment)

@@ -78,8 +78,10 @@ class _Members:
     def __init__(self, change: SchemaChange) -> None:
         self._change = change
         self._definitions = {schema.id: schema for schema in change.definitions}
+        self._replaced = {schema.id: schema for schema in change.replaced}
         self._views = {schema.id: schema for schema in change.views}
         self._told = {told.table: told for told in change.table_changes}
+        self._dropped = {schema.id: schema for schema in change.dropped}
 
     def part(
         self,
@@ -98,6 +100,8 @@ class _Members:
             renamed=tuple(pairs),
             after=definitions.get(tables[0]),
             definitions=tuple([definitions[table] for table in named if table in definitions]),
+            replaced=tuple([self._replaced[table] for table in named if table in self._replaced]),
             views=tuple([self._views[table] for table in named if table in self._views]),
             table_changes=tuple([self._told[table] for table in named if table in self._told]),
+            dropped=tuple([self._dropped[table] for table in named if table in self._dropped]),
         )

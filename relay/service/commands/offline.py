@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
+from relay.config.registries import resolver_of
 from relay.errors import TopicUnusable
 from relay.kafka.admin import TopicAdmin
 from relay.kafka.clients import Brokers
@@ -40,7 +41,7 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
         # Watermarks of a few records alone would be promises about partitions that were not read, and DDL is
         # written to all of them.
         translator.expect_partitions(await _source_partitions(config))
-    return Learned(translator, len(records), teach(translator, records))
+    return Learned(translator, len(records), teach(translator, records, resolver_of(config)))
 
 
 async def _source_partitions(config: Config) -> list[tuple[str, int]]:

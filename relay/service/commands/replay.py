@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from relay.config import Config
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
+from relay.config.registries import resolver_of
 from relay.dead_letters import DeadLetter, by_original, marker
 from relay.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.kafka.admin import TopicAdmin
@@ -27,7 +28,6 @@ from relay.kafka.sink import KafkaSink
 from relay.kafka.sizes import Oversize, record_too_large
 from relay.logs import Log
 from relay.records import ProducerRecord
-from relay.resolver import Resolver
 from relay.service.loop.history import history_record
 from relay.topics.plan import limit_of
 from relay.topics.startup import Topics, topics_of_tables
@@ -123,7 +123,7 @@ class Replay:
     ) -> None:
         self._targets = targets
         limits = limits if targets is None else targets.limits
-        self._translator, self._resolver, self._writes = translator, Resolver(), writes
+        self._translator, self._resolver, self._writes = translator, resolver_of(config), writes
         self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
         self._sink = KafkaSink(producer_settings(config), limits)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from relay.catalog import Catalog
-from relay.errors import ClaimCheckMissing, StorageUnavailable
+from relay.errors import ClaimCheckMissing, SchemaMissing, StorageUnavailable
 from relay.logs import Log
 from relay.model import Event, TableId
 from relay.needs import Need
@@ -90,7 +90,8 @@ class AsyncResolver:
     ) -> list[ProducerRecord] | None:
         """Fetch what translating the record needs, and translate again; None if it was over before.
 
-        Raises ClaimCheckMissing, StorageUnavailable, NeedUnanswered, and whatever else translating raises.
+        Raises ClaimCheckMissing, SchemaMissing, StorageUnavailable, NeedUnanswered, and whatever else
+        translating raises.
         """
         while True:
             answer = await self._retry(self._resolver.fetch, need, is_over)
@@ -114,7 +115,7 @@ class AsyncResolver:
         for wait in (*RETRY_SECONDS, None):
             try:
                 found = await asyncio.to_thread(work, given)
-            except (ClaimCheckMissing, StorageUnavailable) as error:
+            except (ClaimCheckMissing, SchemaMissing, StorageUnavailable) as error:
                 if wait is None:
                     raise
                 self._log.warning("storage.failed", code=error.code, reason=str(error))

@@ -27,6 +27,7 @@ from relay.kafka.fetched import relay_records
 from relay.kafka.header_names import take_any_name
 from relay.kafka.ports import Partition, PollFailed
 from relay.records import ConsumerRecord, size_of
+from relay.resolver import Resolver
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.ddl_order import DdlPlaces
 
@@ -38,7 +39,7 @@ _YIELD_SECONDS = 0.010
 class DdlFollower:
     """Teaches the translator what partition 0 says about tables. `heartbeat` is called while rows wait.
 
-    `brokers`: those of the source, if their files were read before.
+    `brokers`: those of the source, if their files were read before. `resolver` fetches what records need.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class DdlFollower:
         translator: Translates,
         heartbeat: Callable[[], object] = lambda: None,
         brokers: Brokers | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
+        self._resolver = resolver or Resolver()
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
         self._places = DdlPlaces(config.ddl_topics)
         self._signature = codec_named(config.route.from_, "from").row_signature
@@ -221,4 +224,5 @@ class DdlFollower:
         # A record that cannot be read, for whatever reason, is the loop's to report in its turn, when all
         # before it is delivered.
         with contextlib.suppress(Exception):
-            self._translator.learn(record)
+            # A schema of a registry is waited for: each once, and DDL has few.
+            self._resolver.learn(self._translator, record)

@@ -22,6 +22,7 @@ from relay.logs import Log
 from relay.needs import Need
 from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord, size_of
+from relay.resolver import Resolver
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
@@ -65,12 +66,19 @@ def _source_record(kept: ConsumerRecord) -> ConsumerRecord:
         ) from error
 
 
-def teach(translator: Translates, records: Iterable[ConsumerRecord]) -> int:
-    """Have the translator learn; return how many records it could not read: the route may have changed."""
+def teach(translator: Translates, records: Iterable[ConsumerRecord], resolver: Resolver | None = None) -> int:
+    """Have the translator learn; return how many records it could not read: the route may have changed.
+
+    `resolver` fetches what records need, and may wait for it: a schema of a registry, the first time. Raises
+    what it raises.
+    """
     failed = 0
     for record in records:
         try:
-            translator.learn(record)
+            if resolver is None:
+                translator.learn(record)
+            else:
+                resolver.learn(translator, record)
         except (CodecError, Need):
             failed += 1
     return failed
@@ -85,7 +93,7 @@ class Schemas:
     partitions if rows wait for it.
 
     `ddl_order`: which rows wait, where the loop reads that DDL itself. `clusters`: those of the
-    configuration, if their files were read before.
+    configuration, if their files were read before. `resolver` fetches what records need.
     """
 
     def __init__(
@@ -95,13 +103,15 @@ class Schemas:
         log: Log,
         status: Status,
         clusters: Clusters | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
+        self._resolver = resolver or Resolver()
         clusters = clusters or Clusters.from_settings(source_cluster(config), target_cluster(config))
         self._translator, self._log, self._status = translator, log, status
         self._source_topics = config.source.topics
         self._topic = WholeTopic(clusters.target, config.history_topic) if config.history_topic else None
         self._follower = (
-            DdlFollower(config, translator, status.heartbeat, clusters.source)
+            DdlFollower(config, translator, status.heartbeat, clusters.source, self._resolver)
             if config.waits_for_ddl
             else None
         )
@@ -179,7 +189,7 @@ class Schemas:
         """Have the translator, which was set back, learn again what it knew out of turn. The loop reads again
         from these positions.
         """
-        teach(self._translator, self._kept.values())
+        teach(self._translator, self._kept.values(), self._resolver)
         self.ddl_order.rewound()
         if self._follower is not None:
             self._follower.rewound(positions)
@@ -201,7 +211,7 @@ class Schemas:
         for record in records:
             self._kept[record.topic, record.partition, record.offset] = record
             self._bytes_kept += size_of([record])
-            failed += teach(self._translator, [record])
+            failed += teach(self._translator, [record], self._resolver)
             if time.monotonic() >= pause_at:
                 self._status.heartbeat()
                 await asyncio.sleep(0)

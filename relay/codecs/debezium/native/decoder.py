@@ -64,11 +64,14 @@ _READ: Final = Op.READ
 
 
 class Decoder(MessageDecoder[Envelope]):
-    """Reads JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without."""
+    """Reads JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without.
 
-    def __init__(self, options: DebeziumOptions, answers: Answers) -> None:
-        rows = RowDecoder(NAME, DebeziumColumns(options), RowBody, answers.limits)
-        super().__init__(NAME, Envelope, rows, answers.limits)
+    `protocol`: the name of the protocol for which it reads, in errors of values.
+    """
+
+    def __init__(self, options: DebeziumOptions, answers: Answers, protocol: str = NAME) -> None:
+        rows = RowDecoder(protocol, DebeziumColumns(options), RowBody, answers.limits)
+        super().__init__(protocol, Envelope, rows, answers.limits)
 
     def traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace

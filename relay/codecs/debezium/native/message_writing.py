@@ -39,6 +39,7 @@ from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.compiled import Null
 from relay.codecs.wire.rows import Target, TypeInfo, Write
+from relay.codecs.wire.traced import replacing
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Column, Op, Snapshot, Source, TableId, TableSchema, Transaction
 from relay.mysql.numbers import decimal_text
@@ -238,15 +239,7 @@ class Messages(Target[RowPlan]):
         if value is None and column.nullable is False:
             is_number = options.decimal_format == "NUMERIC"
             value = fallback(column, field_of(column.type, options), is_number=is_number)
-        if value is None:
-            return None
-        lost = self.lost
-
-        def null() -> Any:  # noqa: ANN401 - what msgspec prints
-            lost.append(_NULL_REPLACED)
-            return value
-
-        return null
+        return None if value is None else replacing(value, self.lost, _NULL_REPLACED)
 
     def _default(self, column: Column) -> Any:  # noqa: ANN401 - any value of JSON
         found = schema_default(column, self._defaults.of(column))

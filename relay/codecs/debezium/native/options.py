@@ -1,7 +1,8 @@
-"""Options of `debezium-json`, by the names of Debezium's MySQL connector, Kafka Connect's JsonConverter, and
-ours that shape what readers see.
+"""Options of `debezium-json` and `debezium-avro`, by the names of Debezium's MySQL connector, of Kafka
+Connect's converters, and ours that shape what readers see.
 
-Sources: Debezium 3.6 "MySQL connector", connector properties; apache/kafka connect/json JsonConverterConfig.
+Sources: Debezium 3.6 "MySQL connector", connector properties; apache/kafka connect/json JsonConverterConfig;
+confluentinc schema-registry AvroConverterConfig, AvroDataConfig (8.x).
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.codec import Options
+from relay.codecs.wire.avro import SubjectNames
 from relay.codecs.wire.shaping import InsertUnknownBefore
 
 NAME: Final = "debezium-json"
 _TARGET: Final = {"side": "target"}
 
 
-class DebeziumOptions(Options, frozen=True):
-    """What connector and converter were set to (source), or what the output is to be like (target)."""
+class ConnectorOptions(Options, frozen=True):
+    """What a connector was set to (source), or what the output is to be like (target)."""
 
     topic_prefix: Annotated[
         str,
@@ -28,21 +30,9 @@ class DebeziumOptions(Options, frozen=True):
             "of a source, its topic of schema changes"
         ),
     ] = msgspec.field(name="topic.prefix", default="relay")
-    schemas_enable: Annotated[
-        bool, Meta(description="keys and values are {schema, payload}; false: the payload alone")
-    ] = msgspec.field(name="schemas.enable", default=True)
-    key_schemas_enable: Annotated[bool | None, Meta(description="the same for keys alone")] = msgspec.field(
-        name="key.converter.schemas.enable", default=None
-    )
-    value_schemas_enable: Annotated[bool | None, Meta(description="the same for values alone")] = (
-        msgspec.field(name="value.converter.schemas.enable", default=None)
-    )
     decimal_handling_mode: Annotated[
         Literal["precise", "double", "string"], Meta(description="form of DECIMAL: exact bytes, number, text")
     ] = msgspec.field(name="decimal.handling.mode", default="precise")
-    decimal_format: Annotated[
-        Literal["BASE64", "NUMERIC"], Meta(description="form of exact decimals in JSON: bytes, or a number")
-    ] = msgspec.field(name="decimal.format", default="BASE64")
     time_precision_mode: Annotated[
         Literal["adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"],
         Meta(description="form of DATE, TIME and DATETIME"),
@@ -77,13 +67,6 @@ class DebeziumOptions(Options, frozen=True):
     field_name_adjustment_mode: Annotated[
         Literal["none", "avro", "avro_unicode"], Meta(description="characters of column names")
     ] = msgspec.field(name="field.name.adjustment.mode", default="none")
-    replace_null_with_default: Annotated[
-        bool,
-        Meta(
-            description="write NULL as the column's default, as JsonConverter does",
-            extra=_TARGET,
-        ),
-    ] = msgspec.field(name="replace.null.with.default", default=True)
     provide_transaction_metadata: Annotated[
         bool, Meta(description="write `transaction`, and BEGIN and END as messages", extra=_TARGET)
     ] = msgspec.field(name="provide.transaction.metadata", default=False)
@@ -151,37 +134,19 @@ class DebeziumOptions(Options, frozen=True):
     ] = True
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of forms, schemas and statements that are not written."""
-        return {
-            **super().without_effect(),
-            **self._idle_forms(),
-            **self._idle_schemas(),
-            **self._idle_statements(),
-        }
+        """Find what is said of forms and statements that are not written."""
+        return {**super().without_effect(), **self._idle_forms(), **self._idle_statements()}
 
     def _idle_forms(self) -> dict[str, str]:
         found, mode = {}, self.decimal_handling_mode
         if mode != "precise":
             found["wide-decimals"] = f"decimal.handling.mode={mode} has no exact decimals"
-            if self.bigint_unsigned_handling_mode != "precise":
-                found["decimal.format"] = found["wide-decimals"]
         if self.temporal == "text":
             found |= dict.fromkeys(("time", "time.precision.mode"), "temporal=text writes MySQL's text")
             if self.zero_dates == "text":
                 found["zero-dates"] = "temporal=text writes all dates as text"
         elif self.zero_dates == "text" and self.time == "text":
             found["time.precision.mode"] = "zero-dates=text and time=text write MySQL's text"
-        return found
-
-    def _idle_schemas(self) -> dict[str, str]:
-        found, parts = {}, {self.key_schemas_enable, self.value_schemas_enable}
-        if None not in parts:
-            each = "key.converter.schemas.enable and value.converter.schemas.enable"
-            found["schemas.enable"] = f"{each} are given"
-        if not (self.has_key_schema or self.has_value_schema):
-            found |= dict.fromkeys(("enum-schema", "schema.name.adjustment.mode"), "no schemas are written")
-            if not self._writes_statements:
-                found["include.schema.comments"] = "neither schemas nor DDL are written"
         return found
 
     def _idle_statements(self) -> dict[str, str]:
@@ -196,6 +161,51 @@ class DebeziumOptions(Options, frozen=True):
     def _writes_statements(self) -> bool:
         return self.ddl == "keep" and self.include_schema_changes
 
+
+class DebeziumOptions(ConnectorOptions, frozen=True):
+    """What connector and JsonConverter were set to (source), or what the output is to be like (target)."""
+
+    schemas_enable: Annotated[
+        bool, Meta(description="keys and values are {schema, payload}; false: the payload alone")
+    ] = msgspec.field(name="schemas.enable", default=True)
+    key_schemas_enable: Annotated[bool | None, Meta(description="the same for keys alone")] = msgspec.field(
+        name="key.converter.schemas.enable", default=None
+    )
+    value_schemas_enable: Annotated[bool | None, Meta(description="the same for values alone")] = (
+        msgspec.field(name="value.converter.schemas.enable", default=None)
+    )
+    decimal_format: Annotated[
+        Literal["BASE64", "NUMERIC"], Meta(description="form of exact decimals in JSON: bytes, or a number")
+    ] = msgspec.field(name="decimal.format", default="BASE64")
+    replace_null_with_default: Annotated[
+        bool,
+        Meta(
+            description="write NULL as the column's default, as JsonConverter does",
+            extra=_TARGET,
+        ),
+    ] = msgspec.field(name="replace.null.with.default", default=True)
+
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of forms, schemas and statements that are not written."""
+        return {**super().without_effect(), **self._idle_schemas()}
+
+    def _idle_forms(self) -> dict[str, str]:
+        found = super()._idle_forms()
+        if self.decimal_handling_mode != "precise" and self.bigint_unsigned_handling_mode != "precise":
+            found["decimal.format"] = found["wide-decimals"]
+        return found
+
+    def _idle_schemas(self) -> dict[str, str]:
+        found, parts = {}, {self.key_schemas_enable, self.value_schemas_enable}
+        if None not in parts:
+            each = "key.converter.schemas.enable and value.converter.schemas.enable"
+            found["schemas.enable"] = f"{each} are given"
+        if not (self.has_key_schema or self.has_value_schema):
+            found |= dict.fromkeys(("enum-schema", "schema.name.adjustment.mode"), "no schemas are written")
+            if not self._writes_statements:
+                found["include.schema.comments"] = "neither schemas nor DDL are written"
+        return found
+
     @property
     def has_key_schema(self) -> bool:
         """Whether keys have a schema."""
@@ -205,3 +215,36 @@ class DebeziumOptions(Options, frozen=True):
     def has_value_schema(self) -> bool:
         """Whether values have a schema."""
         return self.schemas_enable if self.value_schemas_enable is None else self.value_schemas_enable
+
+
+AVRO_NAME: Final = "debezium-avro"
+
+
+class DebeziumAvroOptions(ConnectorOptions, frozen=True):
+    """What connector and AvroConverter were set to (source), or what the output is to be like (target)."""
+
+    # The connector's default is `none`, with which the converter fails for a name with a dash.
+    schema_name_adjustment_mode: Annotated[
+        Literal["none", "avro", "avro_unicode"], Meta(description="characters of schema names", extra=_TARGET)
+    ] = msgspec.field(name="schema.name.adjustment.mode", default="avro")
+    field_name_adjustment_mode: Annotated[
+        Literal["none", "avro", "avro_unicode"], Meta(description="characters of column names")
+    ] = msgspec.field(name="field.name.adjustment.mode", default="avro")
+    ignore_default_for_nullables: Annotated[
+        bool, Meta(description="NULL stays NULL where a column has a default", extra=_TARGET)
+    ] = msgspec.field(name="ignore.default.for.nullables", default=False)
+    key_subject_name_strategy: Annotated[
+        SubjectNames, Meta(description="subject of a key's schema in the registry", extra=_TARGET)
+    ] = msgspec.field(name="key.subject.name.strategy", default="TopicNameStrategy")
+    value_subject_name_strategy: Annotated[
+        SubjectNames,
+        Meta(
+            description="the same of a value's; TopicRecordNameStrategy for topics of several tables",
+            extra=_TARGET,
+        ),
+    ] = msgspec.field(name="value.subject.name.strategy", default="TopicNameStrategy")
+
+    def as_json(self) -> DebeziumOptions:
+        """Return the options of the JSON that says the same, with schemas."""
+        shared = {name: getattr(self, name) for name in ConnectorOptions.__struct_fields__}
+        return DebeziumOptions(**shared, replace_null_with_default=not self.ignore_default_for_nullables)

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.codecs.debezium import ddl_events
-from relay.codecs.debezium.defaults import NOW
 from relay.codecs.debezium.native.fields import SOURCE, Json, node
 from relay.codecs.debezium.native.message_writing import native_key
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.ticdc import per_table_statements
+from relay.codecs.wire.tidb_defaults import NOW
 from relay.model import Bootstrap, Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
 from relay.mysql.ddl.drops import drop_words
 from relay.mysql.ddl.parts import only_kind

@@ -37,7 +37,15 @@ from relay.codecs.debezium.native.unchanged import (
     same_time,
     same_timestamp,
 )
-from relay.codecs.debezium.value_writing import LONGEST, NULL, SHAPES, LabelWriter, timestamp_writer
+from relay.codecs.debezium.value_writing import (
+    DATE,
+    LONGEST,
+    NULL,
+    SHAPES,
+    WHOLE,
+    LabelWriter,
+    timestamp_writer,
+)
 from relay.codecs.debezium.values import bits, read_bits, signed64, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
@@ -47,7 +55,7 @@ from relay.errors import NotRepresentable
 from relay.model import Column, ColumnType
 from relay.mysql import numbers, temporal
 from relay.mysql.types import BINARIES, GEOMETRIES
-from relay.native import BOOLEANS, named_after, native
+from relay.native import BOOLEANS, losing, named_after, native
 
 _ZERO_DATE: Final = Lossy.ZERO_DATE
 _TIME_RANGE: Final = Lossy.TIME_RANGE
@@ -122,6 +130,7 @@ class ValueWriter:
         self.shortcuts[decimal_reader(scale), write] = same_decimal(scale, write)
         return write
 
+    @losing(_DECIMAL_DIGITS, "rounded-float")
     @native("decimal-float")
     def _write_double(self, value: Decimal) -> float:
         number = float(value) + 0.0  # zero has no sign
@@ -203,8 +212,10 @@ class ValueWriter:
 
     def _date(self, nullable: bool) -> Write:
         is_iso = self._options.time_precision_mode == "isostring"
-        no_date = self._no_date(nullable, "1970-01-01Z" if is_iso else 0)
+        zero = "1970-01-01Z" if is_iso else 0
+        no_date = self._no_date(nullable, zero)
 
+        @self._loses_dates(nullable, zero, DATE, DATE)
         @native("own-date-iso" if is_iso else "own-date-days")
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             days = calendar_days(text)
@@ -223,6 +234,7 @@ class ValueWriter:
         lost, otherwise, no_date = self.lost, NULL if nullable else 0, self._no_date(nullable, 0)
         may_cut = mode == "connect"
 
+        @self._loses_dates(nullable, 0, WHOLE, LONGEST)
         @native("datetime-units", up, down)
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             micros = _micros(text)
@@ -245,6 +257,7 @@ class ValueWriter:
     def _iso_datetime(self, nullable: bool) -> Write:
         no_date = self._no_date(nullable, ZERO_TIMESTAMP)
 
+        @self._loses_dates(nullable, ZERO_TIMESTAMP, WHOLE, LONGEST)
         @native("datetime-iso")
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             if _micros(text) is None:
@@ -294,10 +307,26 @@ class ValueWriter:
 
         return no_date
 
+    def _loses_dates(
+        self,
+        nullable: bool,
+        zero: Any,  # noqa: ANN401 - as `_no_date`
+        shortest: int,
+        longest: int,
+    ) -> Callable[[Write], Write]:
+        """Return what marks a write of texts of such lengths with what becomes of dates without a month or a
+        day; see `_no_date`.
+        """
+        if self._options.zero_dates == "null" and not nullable:
+            return lambda write: write
+        token = b"null" if nullable else msgspec.json.encode(zero)
+        return losing(_ZERO_DATE, "no-date", token, shortest, longest)
+
     def _calendar_text(self) -> Write:
         """MySQL's own text; NULL for a date that is not in the calendar."""
         lost = self.lost
 
+        @losing(_ZERO_DATE, "no-date", b"null", DATE, LONGEST)
         @native("calendar")
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             if calendar_days(text[:10]) is None:

@@ -1,0 +1,54 @@
+"""`--from-registry` and `--to-registry`: schema registries of commands that read files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from relay.codecs import codec_named
+from relay.errors import ConfigError, Problem
+from relay.resolver import Registry, Resolver
+
+_FLAGS = {"source": "--from-registry", "target": "--to-registry"}
+_HINTS = {
+    "source": "name its URL, or a file of schemas",
+    "target": "name its URL, or a file, which is made with the first schema",
+}
+
+
+def resolver_with(given: dict[str, tuple[str, str | None]]) -> Resolver:
+    """Return what answers needs. `given`: by side (`source`, `target`) the protocol, and the URL of its
+    registry, or a file of schemas.
+
+    Raises ConfigError with all that is wrong.
+    """
+    registries: dict[str, Registry] = {}
+    problems: list[Problem] = []
+    for side, (protocol, place) in given.items():
+        flag = _FLAGS[side]
+        try:
+            is_used = codec_named(protocol, "from" if side == "source" else "to").uses_registry
+        except ConfigError:  # the translator has said so
+            continue
+        if place is None:
+            if is_used:
+                message = f"is missing: {protocol} has its schemas in a schema registry"
+                problems.append(Problem(flag, message, _HINTS[side]))
+            continue
+        try:
+            registries[side] = _registry(place, side)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return Resolver(registries=registries)
+
+
+def _registry(place: str, side: str) -> Registry:
+    if "://" in place:
+        from relay.config.registries import registry_at
+
+        return registry_at(place, side, _FLAGS[side], os.environ)
+    from relay.registry import SchemaFile
+
+    return SchemaFile(Path(place), _FLAGS[side], is_new=side == "target")

@@ -1,0 +1,91 @@
+"""Protocol Buffers as they travel: the fields of a message, read and written.
+
+Contract: `fields` gives number and value of each field, in their order; unknown ones are the caller's to pass
+over. Only what Canal's messages have is written: numbers of 64 bits, and bytes. Raises ValueError for bytes
+that are no message. Source: Protocol Buffers "Encoding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
+_CUT: Final = "a message that ends too early"
+#: A number of 64 bits takes ten bytes of seven.
+_MOST_SHIFT: Final = 63
+_MASK: Final = (1 << 64) - 1
+_SIGN: Final = 1 << 63
+
+#: Number and value of a field: a number without a sign, or bytes.
+Field = tuple[int, int | bytes]
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    """Give the fields of a message. Raises ValueError."""
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            number, at = _varint(data, at)
+            yield tag >> 3, number
+            continue
+        if kind == _BYTES:
+            size, at = _varint(data, at)
+        elif kind in _FIXED:
+            size = _FIXED[kind]
+        else:
+            raise ValueError("a field of no kind that there is")
+        if size > end - at:
+            raise ValueError(_CUT)
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends. Raises ValueError."""
+    try:
+        byte = data[at]
+        at += 1
+        if byte < 0x80:
+            return byte, at
+        number, shift = byte & 0x7F, 7
+        while True:
+            byte = data[at]
+            at += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number & _MASK, at
+            shift += 7
+            if shift > _MOST_SHIFT:
+                raise ValueError("a number of more than ten bytes")
+    except IndexError:
+        raise ValueError(_CUT) from None
+
+
+def signed(number: int) -> int:
+    """Return a number with its sign."""
+    return number - (1 << 64) if number >= _SIGN else number
+
+
+def varint(number: int) -> bytes:
+    """Return a number's bytes, of a negative one as 64 bits."""
+    number &= _MASK
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def number_field(field: int, number: int) -> bytes:
+    """Return a field with a number."""
+    return varint(field << 3) + varint(number)
+
+
+def bytes_field(field: int, data: bytes) -> bytes:
+    """Return a field with bytes, text or a message."""
+    return b"".join((varint(field << 3 | _BYTES), varint(len(data)), data))

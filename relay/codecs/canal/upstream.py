@@ -1,0 +1,89 @@
+"""How upstream Canal spells values and types: what its JSON and its packets have in common."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from relay.codecs.canal.local_times import ZonedReaders, zoned
+from relay.codecs.canal.message import Dialect
+from relay.codecs.canal.reading import Spelling, SqlTypes, TextReaders, WireTable, are_full
+from relay.codecs.codec import ZonedOptions
+from relay.codecs.wire.shaping import shaped_style
+from relay.mysql.numbers import java_text
+from relay.mysql.types import format_type
+from relay.mysql.values import Read, TextStyle, read_signed_bytes
+from relay.native import native
+
+#: In these types NULL has another `sqlType` than a value (LogEventConvert.java, 1.1.7 and later).
+_NULL_SQL_TYPES: Final = {"set": 2004, "json": 1111}
+_TEXTS: Final = ("text", "tinytext", "mediumtext", "longtext")
+
+
+def canal_style(options: ZonedOptions, *, read_binary: Callable[[str], bytes] | None = None) -> TextStyle:
+    """Return how Canal spells values, with what options change of it. `read_binary`: see `TextStyle`."""
+    style = TextStyle(
+        float_text=java_text,
+        zero_year="0000",
+        pads_binary=False,
+        keeps_scale=False,
+        is_loose=True,
+        zone=options.zone(),
+        read_binary=read_binary,
+    )
+    return shaped_style(style, options)
+
+
+def canal_dialect(style: TextStyle) -> Dialect:
+    """Return how Canal writes rows of this style."""
+    return Dialect(style, format_type, null_sql_types=_NULL_SQL_TYPES)
+
+
+def canal_readers(protocol: str, style: TextStyle, most_bytes: int) -> TextReaders | ZonedReaders:
+    """Return who reads Canal's rows of this style, and those of Huawei DRS."""
+    spelling_of = functools.partial(_spelling, style)
+    rows = TextReaders(
+        protocol, style, are_full, spelling_of, _may_be_drs, is_druid=True, most_bytes=most_bytes
+    )
+    return zoned(rows, style)
+
+
+#: Numbers of java.sql.Types that Huawei DRS writes and Canal does not: LONGVARCHAR, BINARY, VARBINARY, FLOAT,
+#: and one of its own for DATETIME.
+_DRS_SQL_TYPES: Final = frozenset({-1, -2, -3, 6, 94})
+#: Finds where such a number begins, however it is written: also as text, or with a fraction or an exponent.
+_may_be_drs: Final = re.compile(rb':\s*(?:-[0-3]|[06"]|9[4.])').search
+
+
+def _spelling(style: TextStyle, sql_types: SqlTypes, wire: WireTable) -> Spelling:
+    """Return how values are spelled: as in Canal, or as in Huawei DRS, which prints bytes as Java does."""
+    marks = [name for name in wire.names if sql_types.all().get(name) in _DRS_SQL_TYPES]
+    if marks:
+        for name in marks:
+            sql_types.get(name)
+        return msgspec.structs.replace(style, read_binary=read_signed_bytes), {}
+    return style, _mistaken_texts(sql_types, wire)
+
+
+def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
+    """Find columns such as `TEXT(100)`, which Canal does not take for text.
+
+    It sends their UTF-8 bytes as ISO 8859-1, with the type number of a BLOB.
+    """
+    types = wire.mysql_types or {}
+    texts = [(name, types.get(name) or "") for name in wire.names]
+    suspects = [name for name, text in texts if "(" in text and text.lower().startswith(_TEXTS)]
+    return {name: read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
+
+
+@native("mistaken-text")
+def read_mistaken_text(text: str) -> str:
+    """Text whose UTF-8 bytes came as ISO 8859-1. Raises ValueError."""
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        raise ValueError("neither text nor bytes of text") from None

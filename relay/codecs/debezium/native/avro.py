@@ -1,0 +1,205 @@
+"""Debezium Avro: messages of Debezium's own MySQL connector, as Kafka Connect's Avro converters print them.
+
+    key, value      00, id of a schema in 4 bytes, Avro; null stays null
+    schema          a record for each Connect schema, with what Avro does not say in `connect.…`
+
+The converters are Confluent's AvroConverter, and Apicurio's with as-confluent. Messages are those of
+debezium-json, with schemas: rows, tombstones, schema changes, transactions, heartbeats. What JSON can say and
+what not is true of Avro, too; names are those that Avro takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.codec import ChosenKey, Codec, Encode, Payload
+from relay.codecs.debezium.connect_reading import ConnectReader
+from relay.codecs.debezium.connect_writing import ConnectWriter
+from relay.codecs.debezium.native import decoder as json_decoder
+from relay.codecs.debezium.native import writing as json_writing
+from relay.codecs.debezium.native.options import AVRO_NAME, DebeziumAvroOptions
+from relay.codecs.debezium.native.topics import ddl_topics
+from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY
+from relay.codecs.losses import Carries, Keys, Lossy
+from relay.codecs.wire.avro import (
+    ID_HEADERS,
+    AvroSchema,
+    Part,
+    RegisteredSchemas,
+    SchemaIds,
+    frame_of,
+    framed,
+    subject_of,
+)
+from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.errors import CodecError, DecodeError, EncodeError, Malformed, NotRepresentable, UnsupportedMessage
+from relay.model import Event
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+
+NAME: Final = AVRO_NAME
+Error = TypeVar("Error", bound=CodecError)
+#: What is kept of a schema beside its text, for each byte of it.
+_FACTOR: Final = 10
+_PLAN_BYTES: Final = 1_000
+_MOST_TOPICS: Final = 10_000
+
+
+def carries(options: DebeziumAvroOptions) -> Carries:
+    """What a message can say with these options."""
+    return json_writing.carries(options.as_json())
+
+
+def _renamed(error: Error) -> Error:
+    """An error of the JSON that a message stands for, as one of this protocol."""
+    return type(error)(NAME, error.path, error.reason)
+
+
+# ---------------------------------------------------------------- decoder
+
+
+class Decoder:
+    """Reads Avro of Debezium's connectors for MySQL and MariaDB."""
+
+    def __init__(self, options: DebeziumAvroOptions, answers: Answers) -> None:
+        self._json = json_decoder.Decoder(options.as_json(), answers, NAME)
+        self._schemas = RegisteredSchemas(NAME, answers)
+        self._readers: ByteCache[AvroSchema, ConnectReader] = CachePool(answers.limits.cache_bytes).cache()
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        key, value = self._key(record), None
+        found = frame_of(NAME, record, "value")
+        if found is not None:
+            reader, content = self._read(found.id, found.body, "value")
+            if not reader.is_struct:
+                raise UnsupportedMessage(NAME, "value", "no record, so this is no message of this protocol")
+            value = reader.json(content)
+        try:
+            return self._json.decode(msgspec.structs.replace(record, key=key, value=value), catalog, lossy)
+        except DecodeError as error:
+            raise _renamed(error) from error
+
+    def _key(self, record: ConsumerRecord) -> bytes | None:
+        """The key as JSON. One that another converter has written says nothing of columns."""
+        try:
+            found = frame_of(NAME, record, "key")
+        except Malformed:
+            return None
+        if found is None:
+            return None
+        reader, content = self._read(found.id, found.body, "key")
+        return reader.json(content) if reader.is_struct else None
+
+    def _read(self, id: int | str, body: bytes, part: Part) -> tuple[ConnectReader, Any]:
+        schema = self._schemas.find(id, part)
+        reader = self._readers.get(schema)
+        if reader is None:
+            try:
+                reader = ConnectReader(schema.type)
+            except ValueError as error:
+                raise UnsupportedMessage(NAME, part, f"schema {id} {error}") from None
+            self._readers.keep(schema, reader, _FACTOR * len(schema.text) + _PLAN_BYTES)
+        return reader, schema.read(NAME, part, body)
+
+
+# ---------------------------------------------------------------- encoder
+
+
+class _Wrapped(msgspec.Struct):
+    """A message of JsonConverter."""
+
+    schema: msgspec.Raw
+    payload: msgspec.Raw
+
+
+_unwrapped: Final = msgspec.json.Decoder(_Wrapped).decode
+
+
+class Encoder:
+    """Writes Debezium Avro as the MySQL connector 3.6 and AvroConverter do."""
+
+    def __init__(
+        self, options: DebeziumAvroOptions, answers: Answers, chosen: ChosenKey | None = None
+    ) -> None:
+        self._json = json_writing.Encoder(options.as_json(), answers, chosen)
+        self.prepare = self._json.prepare
+        pool = CachePool(answers.limits.cache_bytes)
+        self._writers: ByteCache[bytes, ConnectWriter] = pool.cache()
+        self._ids = SchemaIds(answers, pool)
+        self._strategies = {
+            "key": options.key_subject_name_strategy,
+            "value": options.value_subject_name_strategy,
+        }
+        self._topics: dict[str, Encode] = {}
+
+    def for_topic(self, topic: str) -> Encode:
+        """Return how events are encoded for a topic; see `TopicEncoder`."""
+        found = self._topics.get(topic)
+        if found is None:
+            if len(self._topics) >= _MOST_TOPICS:
+                self._topics.clear()
+            found = self._topics[topic] = partial(self._encode, topic)
+        return found
+
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterable[Payload]:
+        """Give the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
+        return self._encode(caused_by.topic, events, caused_by, lossy)
+
+    def _encode(
+        self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        try:
+            for payload in self._json.encode(events, caused_by, lossy):
+                key = None if payload.key is None else self._avro(topic, "key", payload.key)
+                value = None if payload.value is None else self._avro(topic, "value", payload.value)
+                yield Payload(key, value, headers=payload.headers)
+        except EncodeError as error:
+            raise _renamed(error) from error
+
+    def _avro(self, topic: str, part: Part, json: bytes) -> bytes:
+        """A message in Avro, of its JSON."""
+        wrapped = _unwrapped(json)
+        block = bytes(wrapped.schema)
+        writer = self._writers.get(block) or self._new_writer(block, part)
+        try:
+            value = writer.value(msgspec.json.decode(wrapped.payload))
+        except (ValueError, TypeError, KeyError) as error:
+            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
+        body = writer.schema.write(NAME, part, value)
+        subject = subject_of(self._strategies[part], topic, part, writer.record_name)
+        return framed(self._ids.find(subject, writer.schema.text), body)
+
+    def _new_writer(self, block: bytes, part: Part) -> ConnectWriter:
+        try:
+            found = ConnectWriter(msgspec.json.decode(block))
+        except ValueError as error:
+            raise NotRepresentable(NAME, part, f"its schema {error}") from None
+        return self._writers.keep(block, found, _FACTOR * len(block) + _PLAN_BYTES)
+
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="Debezium Avro of its own MySQL and MariaDB connectors, with a schema registry",
+    options=DebeziumAvroOptions,
+    decodes=carries(
+        DebeziumAvroOptions(provide_transaction_metadata=True, ignore_default_for_nullables=True)
+    ),
+    encodes=carries,
+    decoder=Decoder,
+    encoder=Encoder,
+    keyed_encoder=Encoder,
+    ddl_topics=ddl_topics,
+    keys=Keys.ROW,
+    uses_registry=True,
+    own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
+)

@@ -1,0 +1,1 @@
+"""Maxwell's JSON. Its inside is for this package alone."""

@@ -1,0 +1,167 @@
+"""Messages of Maxwell, read: rows of the log and of a bootstrap, and DDL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from relay.catalog import Catalog, DdlMessage, learn, left_by
+from relay.codecs.losses import Lossy
+from relay.codecs.maxwell.definitions import defined, parse_definition, table_of
+from relay.codecs.maxwell.messages import (
+    CONNECTOR,
+    DATABASES,
+    MARKERS,
+    Message,
+    ddl_time_ns,
+    emitted_at_ns,
+    parse,
+    row_time_ns,
+    source_of,
+    transaction_of,
+)
+from relay.codecs.maxwell.options import NAME, MaxwellOptions
+from relay.codecs.maxwell.rows import RowDecoder
+from relay.codecs.wire.rows import NAMELESS
+from relay.errors import Malformed, UnsupportedMessage
+from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, TableSchema, TransactionMark
+from relay.mysql.ddl.drops import rename_words
+from relay.mysql.ddl.parts import renames_alone, words_of_drops
+from relay.mysql.types import quoted_table
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+
+_OPS: Final = {
+    "insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE, "bootstrap-insert": Op.READ,
+}  # fmt: skip
+_READ: Final = Op.READ
+
+
+class Decoder:
+    """Reads Maxwell 1.x, and TiCDC's and others' dialects of it."""
+
+    def __init__(self, options: MaxwellOptions, answers: Answers) -> None:
+        self._limits = answers.limits
+        self._rows = RowDecoder(
+            answers.limits,
+            has_nulls=options.output_nulls,
+            is_camel=options.output_naming_strategy != "none",
+        )
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        if not record.value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        events: list[Event] = []
+        for message in parse(record.value, self._limits, lossy):
+            word = message.type.lower()
+            if word in _OPS:
+                self._row(_OPS[word], message, record, catalog, lossy, events)
+            elif word in MARKERS:
+                lossy.append(Lossy.SNAPSHOT)
+            elif message.sql is not None:
+                catalog = self._ddl(word, message, record, catalog, lossy, events)
+            else:
+                raise UnsupportedMessage(NAME, "type", "not a type of Maxwell's")
+        return events, catalog
+
+    def _row(
+        self,
+        op: Op,
+        message: Message,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+        events: list[Event],
+    ) -> None:
+        """Add a row, and the end of its transaction if it is the last one."""
+        if not message.table:
+            raise Malformed(NAME, "table", NAMELESS)
+        event_time_ns = row_time_ns(message, record)
+        source = source_of(message, event_time_ns, is_read=op is _READ)
+        at = source.at(record)
+        schema, images = self._rows.read(op, message, record.key, at, catalog, lossy)
+        emitted, transaction = emitted_at_ns(message, record, event_time_ns), transaction_of(message)
+        events.append(RowChange(op, schema, images, source, emitted, transaction))
+        if message.commit and transaction is not None:
+            end = Source(CONNECTOR, event_time_ns, gtid=source.gtid)
+            events.append(
+                TransactionMark(is_begin=False, id=transaction.id, source=end, emitted_at_ns=emitted)
+            )
+
+    def _ddl(
+        self,
+        word: str,
+        message: Message,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+        events: list[Event],
+    ) -> Catalog:
+        """Add a statement, and return the catalogue after it."""
+        event_time_ns = ddl_time_ns(message, record)
+        source = source_of(message, event_time_ns)
+        told = parse_definition(message.definition, "def", self._limits)
+        before = None
+        if isinstance(message.old, msgspec.Raw):
+            before = parse_definition(message.old, "old", self._limits)
+        table = TableId(message.database or "", message.table or "")
+        old, new = table_of(before) or table, table_of(told) or table
+        ddl = DdlMessage(
+            message.sql or "",
+            table,
+            word,
+            source,
+            source.at(record),
+            emitted_at_ns(message, record, event_time_ns),
+        )
+        learnt, change = learn(catalog, ddl)
+        part = _part(change, table, old, new)
+        if part is not None:
+            ddl = msgspec.structs.replace(ddl, ddl=part)
+            learnt, change = learn(catalog, ddl)
+        found = _told_beside(word, told, ddl, learnt, new)
+        if found is not None:
+            definitions = () if found is _GONE else (found,)
+            gone = (table,) if found is _GONE else ()
+            ddl = msgspec.structs.replace(ddl, definitions=definitions, gone=gone)
+            learnt, change = learn(catalog, ddl)
+        if not change.kinds:
+            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        self._rows.forget(change)
+        events.append(change)
+        return learnt
+
+
+#: Stands for a definition that a table no longer has.
+_GONE: Final = TableSchema(TableId("", ""), ())
+
+
+def _part(change: SchemaChange, table: TableId, old: TableId, new: TableId) -> str | None:
+    """What a statement about several tables does to the one of its message; None for any other statement.
+
+    Maxwell sends a message for each, with the whole text.
+    """
+    if renames_alone(change) and len(change.renamed) > 1 and old != new:
+        return f"{rename_words(change.ddl)} {quoted_table(old)} TO {quoted_table(new)}"
+    words = words_of_drops(change)
+    return None if words is None else f"{words} {quoted_table(table)}"
+
+
+def _told_beside(
+    word: str, told: object, ddl: DdlMessage, learnt: Catalog, table: TableId
+) -> TableSchema | None:
+    """The definition that the message tells and its text does not; `_GONE` if it tells that there is none."""
+    if word in DATABASES:
+        return None
+    known = left_by(learnt, ddl, table)
+    if word == "table-drop":
+        return None if known is None else _GONE
+    if told is None:
+        return None
+    found = defined(told, table, known)  # type: ignore[arg-type]  # a Definition
+    return None if found is known else found

@@ -1,0 +1,175 @@
+"""Definitions of tables as Maxwell's DDL messages have them, read and written.
+
+    {"database", "charset", "table", "columns": [{"type", "name", …}], "primary-key": [column]}
+
+A column has, by its type, `signed` (integers), `charset` (text and binary types), `enum-values` (labels as
+the statement spells them) or `column-length` (digits of a second). It says nothing of lengths, precision,
+NULL, defaults and other keys: these are the statement's, which stands beside it. Source: zendesk/maxwell 1.45
+schema/Table.java, schema/columndef.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.maxwell.options import NAME
+from relay.codecs.maxwell.values import spelled
+from relay.codecs.wire.lenient_json import REFUSED, complaint
+from relay.errors import Malformed
+from relay.limits import Limits, check_columns
+from relay.model import Column, ColumnType, TableId, TableSchema
+from relay.mysql.ddl.tokens import unquoted
+from relay.mysql.types import (
+    BINARIES,
+    CHARS,
+    FRACTIONAL,
+    GEOMETRIES,
+    INTEGERS,
+    as_binary,
+    checked_type,
+    parse_type,
+)
+
+_DEFAULT_CHARSET: Final = "utf8mb4"
+
+
+class _Column(msgspec.Struct):
+    type: str
+    name: str
+    signed: bool | None = None
+    charset: str | None = None
+    labels: list[str] | None = msgspec.field(name="enum-values", default=None)
+    digits: int | None = msgspec.field(name="column-length", default=None)
+
+
+class Definition(msgspec.Struct):
+    """A table. TiCDC's dialect writes null for what it does not know."""
+
+    database: str | None = None
+    charset: str | None = None
+    table: str | None = None
+    columns: list[_Column] | None = None
+    primary_key: list[str] | None = msgspec.field(name="primary-key", default=None)
+
+
+_decode = msgspec.json.Decoder(Definition | None).decode
+
+
+def parse_definition(text: msgspec.Raw, path: str, limits: Limits) -> Definition | None:
+    """Read a definition, None if there is none. Raises Malformed."""
+    try:
+        found: Definition | None = _decode(text)
+    except REFUSED as error:
+        where, reason = complaint(error)
+        raise Malformed(NAME, f"{path}.{where}" if where else path, reason) from error
+    if found is not None:
+        check_columns(NAME, path, len(found.columns or ()), limits)
+    return found
+
+
+def table_of(told: Definition | None) -> TableId | None:
+    """Return the table's name, None if it is not told."""
+    if told is None or not told.table:
+        return None
+    return TableId(told.database or "", told.table)
+
+
+def defined(told: Definition, table: TableId, known: TableSchema | None) -> TableSchema | None:
+    """Return the definition that is told; `known`, what the statement's text makes of the table, if that says
+    the same and more; None if no columns are told.
+
+    Raises Malformed for a type that is none, or a column that stands twice.
+    """
+    columns = told.columns or ()
+    if not columns:
+        return known
+    of_name = {} if known is None else {column.name: column for column in known.columns}
+    found = tuple([_column(each, of_name.get(each.name)) for each in columns])
+    names = [column.name for column in found]
+    if len(set(names)) < len(names):
+        raise Malformed(NAME, "def.columns", "a column that stands twice")
+    before = known or TableSchema(table, (), charset=told.charset)
+    key = before.primary_key if told.primary_key is None else tuple(told.primary_key)
+    if not set(key or ()) <= set(names):
+        key = None
+    if known is not None and found == known.columns and key == known.primary_key:
+        return known
+    return msgspec.structs.replace(before, columns=found, primary_key=key)
+
+
+def _column(told: _Column, known: Column | None) -> Column:
+    try:
+        column_type = _type(told)
+    except ValueError as error:
+        raise Malformed(NAME, f"def.columns.{told.name}", str(error)) from error
+    if known is not None and _agrees(column_type, told, known.type):
+        return known
+    if known is None:
+        return Column(told.name, column_type)
+    return msgspec.structs.replace(known, type=column_type)
+
+
+def _type(told: _Column) -> ColumnType:
+    """The column's type, without the parameters that are not told. Raises ValueError."""
+    base = parse_type(told.type).base
+    if base in CHARS and told.charset == "binary":
+        return ColumnType(as_binary(base))
+    members = None if told.labels is None else tuple([unquoted(f"'{label}'") for label in told.labels])
+    return checked_type(
+        ColumnType(
+            base,
+            unsigned=told.signed is False,
+            length=told.digits if base in FRACTIONAL else None,
+            charset=told.charset if base in CHARS else None,
+            members=members if base in {"enum", "set"} else None,
+        )
+    )
+
+
+def _agrees(column_type: ColumnType, told: _Column, known: ColumnType) -> bool:
+    """Whether what is known of a type says the same, and more."""
+    if column_type.base != known.base or (known.base in INTEGERS and column_type.unsigned != known.unsigned):
+        return False
+    if known.base in FRACTIONAL and column_type.length is not None:
+        return column_type.length == (known.length or 0)
+    if told.labels is None or known.members is None:
+        return column_type.members is None or known.members is not None
+    return column_type.members == known.members or [*map(spelled, known.members)] == told.labels
+
+
+# ---------------------------------------------------------------- written
+
+
+def shown_table(schema: TableSchema) -> dict[str, Any]:
+    """Return a definition as Maxwell writes it."""
+    charset = schema.charset or _charset_of(schema.collation) or _DEFAULT_CHARSET
+    return {
+        "database": schema.id.database,
+        "charset": charset,
+        "table": schema.id.table,
+        "columns": [_shown(column, charset) for column in schema.columns],
+        "primary-key": list(schema.primary_key or ()),
+    }
+
+
+def _charset_of(collation: str | None) -> str | None:
+    return None if collation is None else collation.partition("_")[0]
+
+
+def _shown(column: Column, charset: str) -> dict[str, Any]:
+    column_type = column.type
+    base = column_type.base
+    shown: dict[str, Any] = {"type": base, "name": column.name}
+    if base in INTEGERS:
+        shown["signed"] = not column_type.unsigned
+    elif base in CHARS:
+        shown["charset"] = column_type.charset or _charset_of(column_type.collation) or charset
+    elif base in BINARIES and base not in GEOMETRIES:
+        shown["charset"] = "binary"
+    elif base in {"enum", "set"}:
+        shown["enum-values"] = [spelled(label) for label in column_type.members or ()]
+    elif base in FRACTIONAL:
+        shown["column-length"] = column_type.length or 0
+    return shown

@@ -1,0 +1,407 @@
+"""Events written as Maxwell 1.45 writes them: rows of the log and of a bootstrap, and DDL.
+
+Contract: `Encoder` as in `relay.codecs.codec`. The key of a statement, and of a row without a primary key, is
+random in Maxwell; here it is made of the place of the source record, so that two runs give the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.codec import Payload
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.maxwell.definitions import shown_table
+from relay.codecs.maxwell.messages import camel_case
+from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
+from relay.codecs.maxwell.values import ValueWriter
+from relay.codecs.wire.caches import CachePool
+from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.shaping import op_without_before
+from relay.codecs.wire.ticdc import mysql_text
+from relay.codecs.wire.traced import TracedReader
+from relay.errors import NotRepresentable
+from relay.model import (
+    Column,
+    DdlKind,
+    Event,
+    Op,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+    Transaction,
+    TransactionMark,
+)
+from relay.mysql.types import has_parameters
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+from relay.templates.tracing import Untraceable
+
+_UPDATE: Final = Op.UPDATE
+_READ: Final = Op.READ
+_WORDS: Final = {Op.INSERT: "insert", Op.UPDATE: "update", Op.DELETE: "delete", Op.READ: "bootstrap-insert"}
+_SECOND_NS: Final = 1_000_000_000
+_MS_NS: Final = 1_000_000
+#: `push_ts` has microseconds.
+_MICROSECOND_NS: Final = 1_000
+#: What printing raises for values that no JSON of this protocol can hold.
+_UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
+_print: Final = msgspec.json.Encoder().encode
+_SCHEMA_ID: Final = "schema_id"
+
+# ---------------------------------------------------------------- rows
+
+
+class _Plan(msgspec.Struct, frozen=True, eq=False):
+    """What all rows of a table version have in common: the beginning of a message, the columns of the primary
+    key in its order, and their names in a Kafka key.
+    """
+
+    head: bytes
+    key: tuple[str, ...]
+    key_names: tuple[bytes, ...]
+    key_head: bytes
+    width: int
+    loses_parameters: bool
+
+
+#: What a column takes in a plan, about.
+_PLAN_COLUMN_BYTES: Final = 60
+
+
+class _Target(Target[_Plan]):
+    """Rows as Maxwell has them."""
+
+    has_virtual = True
+
+    def __init__(self, options: MaxwellOptions) -> None:
+        self._values = ValueWriter(
+            has_null_dates=options.output_null_zerodates, has_nulls=options.output_nulls
+        )
+        self.lost = self._values.lost
+        self._is_camel = options.output_naming_strategy != "none"
+        self._is_array = options.kafka_key_format == "array"
+
+    def plan(self, schema: TableSchema) -> _Plan:
+        """Return the plan of a table version. Raises NotRepresentable for two columns of one name."""
+        names = {column.name: self._name(column.name) for column in schema.columns}
+        if len(set(names.values())) < len(names):
+            raise NotRepresentable(NAME, "", "two columns would have one name in camel case")
+        database, table = _print(schema.id.database), _print(schema.id.table)
+        key = tuple([name for name in schema.primary_key or () if name in names])
+        lower = [_print(("" if self._is_array else "pk.") + name.lower()) for name in key]
+        return _Plan(
+            head=b'{"database":%b,"table":%b' % (database, table),
+            key=tuple([names[name] for name in key]),
+            key_names=tuple(lower),
+            key_head=(b"[%b,%b," if self._is_array else b'{"database":%b,"table":%b,') % (database, table),
+            width=len(names),
+            loses_parameters=any(has_parameters(column.type) for column in schema.columns),
+        )
+
+    def _name(self, name: str) -> str:
+        return camel_case(name) if self._is_camel else name
+
+    def plan_bytes(self, plan: _Plan) -> int:
+        """Return about how much memory a plan takes."""
+        return len(plan.head) + len(plan.key_head) + _PLAN_COLUMN_BYTES * plan.width
+
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses: types and parameters that the source tells."""
+        untyped = (Lossy.UNTYPED,) if type_info.types else ()
+        loses_parameters = type_info.parameters and plan.loses_parameters
+        return (*untyped, Lossy.TYPE_PARAMETERS) if loses_parameters else untyped
+
+    def columns_of(self, schema: TableSchema) -> Sequence[Column]:
+        """Return a table's columns by the names that rows have; NULL is let in everywhere but in its key."""
+        key = frozenset(schema.primary_key or ())
+        return [
+            msgspec.structs.replace(each, name=self._name(each.name), nullable=each.name not in key)
+            for each in schema.columns
+        ]
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written."""
+        return self._values.of(column)
+
+
+class Encoder:
+    """Writes Maxwell's JSON."""
+
+    prepare: Final = None
+
+    def __init__(self, options: MaxwellOptions, answers: Answers) -> None:
+        self._options, says = options, carries(options)
+        target = _Target(options)
+        self._rows, self._lost = (
+            TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes)),
+            target.lost,
+        )
+        kept = frozenset({_SCHEMA_ID}) if options.output_schema_id else frozenset[str]()
+        self._count_lost = source_losses(says, kept_extras=kept)
+        of_ddl = msgspec.structs.replace(says, server_id=False, thread_id=False, query=False)
+        self._count_lost_of_ddl = source_losses(of_ddl, kept_extras=kept)
+        self._is_camel = options.output_naming_strategy != "none"
+        self._is_array = options.kafka_key_format == "array"
+
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        """Give the events' messages; see `relay.codecs.codec.Encoder`."""
+        numbers = iter(range(len(events) + 1))
+        for at, event in enumerate(events):
+            try:
+                if isinstance(event, RowChange):
+                    following = events[at + 1] if at + 1 < len(events) else None
+                    is_last = _ends(following, event.transaction)
+                    yield self._row(event, caused_by, next(numbers), lossy, is_last=is_last)
+                elif isinstance(event, SchemaChange) and self._options.output_ddl:
+                    yield from self._ddl(event, caused_by, lossy)
+                elif not (self._options.output_commit_info and at and _ends_row(event, events[at - 1])):
+                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            except _UNPRINTABLE as error:
+                raise NotRepresentable(
+                    NAME, "", "a number beyond 64 bits, or text that is no Unicode"
+                ) from error
+
+    def _row(
+        self, change: RowChange, caused_by: ConsumerRecord, number: int, lossy: list[Lossy], *, is_last: bool
+    ) -> Payload:
+        images, options, lost = change.images, self._options, self._lost
+        if type(images) is TypedRows and isinstance(images.reader, TracedReader):
+            raise Untraceable
+        if lost:
+            lost.clear()
+        plan, before, after, losses = self._rows.write(change)
+        op, row = change.op, before if after is None else after
+        if op is _UPDATE and before is None:
+            op = op_without_before(options.unknown_before, NAME)
+        if change.source.snapshot is not None and op is Op.INSERT:
+            op = _READ
+        parts = [plan.head, *self._facts(op, change, lossy, is_last=is_last)]
+        parts += self._key_facts(plan, row)
+        parts.append(self._member("data", self._data(row)))
+        if op is _UPDATE and before is not None:
+            parts.append(self._member("old", self._old(before, row)))
+        lossy += [*losses, *lost]
+        return Payload(self._key(plan, row, caused_by, number), b",".join(parts) + b"}")
+
+    def _data(self, row: dict[str, Any]) -> bytes:
+        if self._options.output_nulls:
+            return _print(row)
+        return _print({name: value for name, value in row.items() if value is not None})
+
+    def _old(self, before: dict[str, Any], row: dict[str, Any]) -> bytes:
+        """The old values of what has changed, NULLs always among them: nothing else tells of them."""
+        return _print(
+            {name: value for name, value in before.items() if _differ(value, row.get(name, _NOTHING))}
+        )
+
+    # ------------------------------------------------------------ facts
+
+    def _facts(self, op: Op, change: RowChange, lossy: list[Lossy], *, is_last: bool) -> list[bytes]:
+        """The members between the table's name and the row."""
+        source, options = change.source, self._options
+        if source.event_time_ns % _SECOND_NS:
+            lossy.append(Lossy.EVENT_TIME_PRECISION)
+        found: list[tuple[str, Any]] = []
+        if options.output_row_query and source.query is not None:
+            found.append(("query", self._query(source.query)))
+        found += [("type", _WORDS[op]), ("ts", source.event_time_ns // _SECOND_NS)]
+        transaction = change.transaction
+        if op is not _READ and options.output_commit_info:
+            transaction = self._commit(transaction, found, is_last=is_last)
+        self._count_lost(source, lossy, transaction)
+        found += self._origin(source)
+        if options.output_push_timestamp:
+            micros = change.emitted_at_ns // _MICROSECOND_NS
+            text = f"{micros // 1_000_000}.{micros % 1_000_000:06}"
+            found.append(("push_ts", msgspec.Raw(text.encode())))
+        return [self._member(name, _print(value)) for name, value in found]
+
+    def _query(self, text: str) -> str:
+        most = self._options.row_query_max_length
+        return text[:most] if most else text
+
+    def _commit(
+        self, transaction: Transaction | None, found: list[tuple[str, Any]], *, is_last: bool
+    ) -> Transaction | None:
+        """Add `xid`, and `xoffset` or, of the last row, `commit`. Return what is lost of the transaction: all
+        of it, if its id is no number.
+        """
+        xid = None if transaction is None else _number(transaction.id)
+        if transaction is None or xid is None:
+            return transaction
+        found.append(("xid", xid))
+        order = transaction.order
+        if is_last:
+            found.append(("commit", True))
+        elif self._options.output_xoffset and order is not None and order > 0:
+            found.append(("xoffset", order - 1))
+        return None
+
+    def _origin(self, source: Source) -> Iterator[tuple[str, Any]]:
+        options, position = self._options, source.binlog_position
+        if options.output_binlog_position and source.binlog_file is not None and position is not None:
+            yield "position", f"{source.binlog_file}:{position}"
+        if options.output_gtid_position and source.gtid is not None:
+            yield "gtid", source.gtid
+        if options.output_server_id and source.server_id is not None:
+            yield "server_id", source.server_id
+        if options.output_thread_id and source.thread_id is not None:
+            yield "thread_id", source.thread_id
+        if options.output_schema_id and source.extras is not None and _SCHEMA_ID in source.extras:
+            yield _SCHEMA_ID, source.extras[_SCHEMA_ID]
+
+    def _key_facts(self, plan: _Plan, row: dict[str, Any]) -> list[bytes]:
+        options = self._options
+        found: list[tuple[str, Any]] = []
+        if options.output_primary_keys:
+            found.append(("primary_key", [row.get(name) for name in plan.key]))
+        if options.output_primary_key_columns:
+            found.append(("primary_key_columns", plan.key))
+        return [self._member(name, _print(value)) for name, value in found]
+
+    def _member(self, name: str, value: bytes) -> bytes:
+        return b'"%b":%b' % ((camel_case(name) if self._is_camel else name).encode(), value)
+
+    # ------------------------------------------------------------ keys
+
+    def _key(self, plan: _Plan, row: dict[str, Any], caused_by: ConsumerRecord, number: int) -> bytes:
+        """The key of a row after the change. Without a primary key it is one of its own."""
+        columns = [
+            (name, row[column])
+            for name, column in zip(plan.key_names, plan.key, strict=True)
+            if column in row
+        ]
+        if self._is_array:
+            return plan.key_head + b"[%b]]" % b",".join([b"{%b:%b}" % (n, _print(v)) for n, v in columns])
+        if not columns:
+            return plan.key_head + b'"_uuid":"%b"}' % _made_id(caused_by, number)
+        return plan.key_head + b",".join([b"%b:%b" % (n, _print(v)) for n, v in columns]) + b"}"
+
+    # ------------------------------------------------------------ DDL
+
+    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+        """The messages of a statement, one a table, each with the whole text; none, counted, of what Maxwell
+        has no message for.
+        """
+        messages = _statements(change)
+        if not messages:
+            lossy.append(Lossy.DDL)
+            return
+        self._count_lost_of_ddl(change.source, lossy)
+        event_ms = change.source.event_time_ns // _MS_NS
+        for number, shown in enumerate(messages):
+            message = {
+                **shown,
+                "ts": event_ms,
+                "sql": mysql_text(change),
+                **dict(self._origin_of_ddl(change.source)),
+            }
+            yield Payload(_made_id(caused_by, number), _print(message))
+
+    def _origin_of_ddl(self, source: Source) -> Iterator[tuple[str, Any]]:
+        for name, value in self._origin(source):
+            if name in {"position", "gtid", _SCHEMA_ID}:
+                yield name, value
+
+
+_NOTHING: Final = object()
+
+
+def _differ(old: object, new: object) -> bool:
+    return bool(old != new)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def _ends(event: Event | None, transaction: Transaction | None) -> bool:
+    """Whether a row of this transaction, before this event, is the last one."""
+    if transaction is None:
+        return False
+    if transaction.total is not None and transaction.order == transaction.total:
+        return True
+    return isinstance(event, TransactionMark) and not event.is_begin and event.id == transaction.id
+
+
+def _ends_row(event: Event, row: Event) -> bool:
+    """Whether an event is the END of a transaction that the row before it has said."""
+    if not isinstance(row, RowChange) or row.transaction is None or _number(row.transaction.id) is None:
+        return False
+    return row.op is not _READ and _ends(event, msgspec.structs.replace(row.transaction, total=None))
+
+
+def _made_id(caused_by: ConsumerRecord, number: int) -> bytes:
+    """The UUID of the message of this number that a source record becomes."""
+    place = f"{caused_by.topic}/{caused_by.partition}/{caused_by.offset}/{number}"
+    digest = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=16).digest()
+    return str(uuid.UUID(bytes=digest, version=4)).encode()
+
+
+# ---------------------------------------------------------------- DDL
+
+_OF_DATABASE: Final = {
+    DdlKind.CREATE_DATABASE: "database-create",
+    DdlKind.ALTER_DATABASE: "database-alter",
+    DdlKind.DROP_DATABASE: "database-drop",
+}
+#: What Maxwell has no message for.
+_WITHOUT_MESSAGE: Final = frozenset(
+    {
+        DdlKind.CREATE_VIEW,
+        DdlKind.DROP_VIEW,
+        DdlKind.TRUNCATE_TABLE,
+        DdlKind.RECOVER_TABLE,
+        DdlKind.SEQUENCE,
+        DdlKind.OTHER,
+    }
+)
+_CHARSET: Final = re.compile(r"\b(?:CHARACTER\s+SET|CHARSET)(?:\s*=\s*|\s+)'?(\w+)", re.IGNORECASE).search
+
+
+def _statements(change: SchemaChange) -> list[dict[str, Any]]:
+    """What the messages of a statement say beside its text; none for one that Maxwell has no message for."""
+    kind = change.kinds[0] if change.kinds else None
+    if kind is None or kind in _WITHOUT_MESSAGE:
+        return []
+    if kind in _OF_DATABASE:
+        return [_database(change, _OF_DATABASE[kind])]
+    if kind is DdlKind.DROP_TABLE:
+        return [_named("table-drop", table) for table in change.targets or (change.table,)]
+    after = {schema.id: schema for schema in change.definitions}
+    if kind is DdlKind.CREATE_TABLE:
+        tables = change.targets or (change.table,)
+        return [_named("table-create", table) | _shown("def", after.get(table)) for table in tables]
+    before = {schema.id: schema for schema in change.replaced}
+    pairs = [(pair.old, pair.new) for pair in change.renamed] or [
+        (table, table) for table in change.targets or (change.table,)
+    ]
+    return [
+        _named("table-alter", old) | _shown("old", before.get(old)) | _shown("def", after.get(new))
+        for old, new in pairs
+    ]
+
+
+def _named(word: str, table: TableId) -> dict[str, Any]:
+    return {"type": word, "database": table.database, "table": table.table}
+
+
+def _shown(member: str, schema: TableSchema | None) -> dict[str, Any]:
+    return {} if schema is None else {member: shown_table(schema)}
+
+
+def _database(change: SchemaChange, word: str) -> dict[str, Any]:
+    """A statement about a database, with its character set if the text says it."""
+    found: dict[str, Any] = {"type": word, "database": change.table.database}
+    charset = None if word == "database-drop" else _CHARSET(change.ddl)
+    return found if charset is None else {**found, "charset": charset[1]}

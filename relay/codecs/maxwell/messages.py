@@ -1,0 +1,280 @@
+"""Maxwell's messages as they travel, with single facts taken out of them.
+
+Contract: `parse` gives the messages of a Kafka value, mostly one: TiCDC's dialect puts several JSON objects
+behind each other. Rows, definitions and unknown members are still JSON. Raises Malformed, UnsupportedMessage,
+LimitExceeded, whatever the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, ClassVar, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from relay.codecs.losses import Lossy
+from relay.codecs.maxwell.options import NAME
+from relay.codecs.wire import lookalikes
+from relay.codecs.wire.lenient_json import REFUSED, complaint
+from relay.errors import Malformed, UnsupportedMessage
+from relay.limits import Limits, check_values, exceeded
+from relay.model import TSO_LOGICAL_BITS, Snapshot, Source, Transaction
+from relay.records import TIME_END_MS, ConsumerRecord
+
+CONNECTOR: Final = "maxwell"
+_NULL: Final = msgspec.Raw(b"null")
+
+ROWS: Final = frozenset({"insert", "update", "delete", "bootstrap-insert"})
+MARKERS: Final = frozenset({"bootstrap-start", "bootstrap-complete"})
+#: What a statement makes of its database or table.
+DATABASES: Final = frozenset({"database-create", "database-alter", "database-drop"})
+
+
+class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A message. Members are in the order in which Maxwell writes them.
+
+    `unknown`: members that it does not have (`_ForeignMessage`).
+    """
+
+    unknown: ClassVar[dict[str, Any] | None] = None
+
+    database: str | None = None
+    table: str | None = None
+    query: str | None = None
+    type: str
+    ts: int | None = None
+    xid: int | None = None
+    xoffset: int | None = None
+    commit: bool | None = None
+    position: str | None = None
+    gtid: str | None = None
+    server_id: int | None = None
+    thread_id: int | None = None
+    schema_id: int | None = None
+    push_ts: Decimal | None = None
+    primary_key: msgspec.Raw = _NULL
+    primary_key_columns: list[str] | None = None
+    data: msgspec.Raw = _NULL
+    old: msgspec.Raw | UnsetType = UNSET
+    definition: msgspec.Raw = msgspec.field(name="def", default=_NULL)
+    charset: str | None = None
+    sql: str | None = None
+
+
+class _ForeignMessage(Message, kw_only=True, gc=False):
+    """A message with members that Maxwell does not have, or that users' scripts have added."""
+
+    unknown: dict[str, Any] | None = None  # type: ignore[misc]  # a class variable where there are none
+
+
+_decode = msgspec.json.Decoder(Message).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(Message)}
+_TICDC: Final = re.compile(rb"\}\s*\{").search
+_ENCRYPTED: Final = "encrypted"
+
+
+def parse(value: bytes, limits: Limits, lossy: list[Lossy]) -> Iterator[Message]:
+    """Give the messages of a value. Bytes that are no UTF-8 become U+FFFD, counted."""
+    check_values(NAME, "", value, limits)
+    try:
+        message = _decode(value)
+    except UnicodeDecodeError:
+        lossy.append(Lossy.INVALID_TEXT)
+        value = value.decode("utf-8", "replace").encode()
+    except REFUSED:
+        pass
+    else:
+        yield message
+        return
+    for part in _parts(value, limits):
+        yield _parsed(part)
+
+
+def _parts(value: bytes, limits: Limits) -> Iterator[bytes]:
+    """The JSON objects that stand behind each other."""
+    if _TICDC(value) is None:
+        yield value
+        return
+    if len(value) > limits.lenient_json_bytes:
+        most = limits.lenient_json_bytes
+        raise exceeded(NAME, "", "bytes that are no strict JSON", "lenient_json_bytes", most)
+    text, at, decoder = value.decode(errors="replace"), 0, json.JSONDecoder(strict=False)
+    while at < len(text):
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = len(text)
+        yield text[at:end].encode(errors="replace")
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+
+
+def _parsed(value: bytes) -> Message:
+    """One message that may have other members than Maxwell's, and names in camel case."""
+    try:
+        return _decode(value)
+    except REFUSED as error:
+        found = error
+    try:
+        members = _decode_members(value)
+    except REFUSED as error:
+        raise lookalikes.refusal(NAME, value) or _malformed(error) from error
+    if _ENCRYPTED in members:
+        raise UnsupportedMessage(NAME, _ENCRYPTED, "an encrypted payload; relay has no key for it")
+    names = {_underscored(name): name for name in members}
+    known = {name: members[names[name]] for name in names.keys() & _FIELDS.keys()}
+    foreign = lookalikes.refusal(NAME, value)
+    if "type" not in known or foreign is not None:
+        raise foreign or _malformed(found) from found
+    fields = {}
+    for name, raw in known.items():
+        field = _FIELDS[name]
+        try:
+            fields[field.name] = msgspec.json.decode(raw, type=field.type)
+        except REFUSED as error:
+            raise Malformed(NAME, name, _reason(error)) from error
+    others = {name: members[name] for under, name in names.items() if under not in known}
+    unknown = {name: msgspec.json.decode(raw) for name, raw in others.items()}
+    return _ForeignMessage(**fields, unknown=unknown or None)
+
+
+def _malformed(error: Exception) -> Malformed:
+    return Malformed(NAME, "", _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    return "not UTF-8" if isinstance(error, UnicodeDecodeError) else complaint(error)[1]
+
+
+_CAPITAL: Final = re.compile(r"[A-Z]")
+
+
+def _underscored(name: str) -> str:
+    """Undo what `output_naming_strategy` does to names of members."""
+    if name in _FIELDS:
+        return name
+    found = _CAPITAL.sub(lambda match: "_" + match[0].lower(), name)
+    return found if found in _FIELDS else name
+
+
+def camel_case(name: str) -> str:
+    """Return a name as `output_naming_strategy=underscore_to_camelcase` makes it.
+
+    A name without `_` stays as it is (FieldNameStrategy.java).
+    """
+    parts = [part for part in name.split("_") if part]
+    if "_" not in name or not parts:
+        return name
+    return parts[0].lower() + "".join([part[0].upper() + part[1:].lower() for part in parts[1:]])
+
+
+# ---------------------------------------------------------------- facts
+
+#: Above this a time of DDL is a commit ts of TiDB, which TiCDC's dialect has there.
+_MOST_MS: Final = 10**14
+_SECOND_NS: Final = 1_000_000_000
+_END: Final = 1 << 63
+
+
+def row_time_ns(message: Message, record: ConsumerRecord) -> int:
+    """Return when a row changed: `ts`, in seconds, else the record's timestamp. Raises Malformed."""
+    ts = message.ts
+    if ts is None:
+        return record.time_ms(0) * 1_000_000
+    if not -TIME_END_MS <= ts * 1_000 < TIME_END_MS:
+        raise Malformed(NAME, "ts", "not a time in seconds")
+    return ts * _SECOND_NS
+
+
+def ddl_time_ns(message: Message, record: ConsumerRecord) -> int:
+    """Return when a statement was executed: `ts`, in milliseconds. Raises Malformed."""
+    ts = message.ts
+    if ts is None:
+        return record.time_ms(0) * 1_000_000
+    if ts > _MOST_MS:
+        ts >>= TSO_LOGICAL_BITS
+    if not -TIME_END_MS <= ts < TIME_END_MS:
+        raise Malformed(NAME, "ts", "not a time in milliseconds")
+    return ts * 1_000_000
+
+
+def source_of(message: Message, event_time_ns: int, *, is_read: bool = False) -> Source:
+    """Return the canonical source."""
+    file, position = _position(message.position)
+    extras = message.unknown
+    if message.schema_id is not None:
+        extras = {"schema_id": message.schema_id, **(extras or {})}
+    return Source(
+        CONNECTOR,
+        event_time_ns,
+        gtid=message.gtid or None,
+        binlog_file=file,
+        binlog_position=position,
+        server_id=message.server_id,
+        thread_id=message.thread_id,
+        snapshot=Snapshot.TRUE if is_read else None,
+        query=message.query,
+        extras=extras,
+    )
+
+
+def _position(text: str | None) -> tuple[str | None, int | None]:
+    """File and position of `file:position`; (None, None) for a text that is none."""
+    file, colon, digits = (text or "").rpartition(":")
+    if not (colon and file and digits.isascii() and digits.isdigit() and len(digits) < 20):
+        return None, None
+    position = int(digits)
+    return (file, position) if position < _END else (None, None)
+
+
+def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) -> int:
+    """Return when Maxwell made the message: `push_ts`, in seconds, else the record's timestamp."""
+    pushed = message.push_ts
+    if pushed is not None and 0 <= pushed < TIME_END_MS // 1_000:
+        return int(pushed * _SECOND_NS)
+    return record.time_ms(event_time_ns // 1_000_000) * 1_000_000
+
+
+def transaction_of(message: Message) -> Transaction | None:
+    """Return a row's place in its transaction, None if the message has none."""
+    if message.xid is None:
+        return None
+    order = message.xoffset
+    return Transaction(str(message.xid), None if order is None or order < 0 else order + 1)
+
+
+_decode_hash = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_array = msgspec.json.Decoder(tuple[str, str, list[dict[str, msgspec.Raw]]]).decode
+_KEY_START: Final = "pk."
+
+
+def key_columns(message: Message, key: bytes | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the columns of the primary key that the message names, else its Kafka key: in lower case there.
+    None if neither does, or they are not among the row's (`names`).
+    """
+    named = message.primary_key_columns
+    if named is None:
+        named = _named_by(key or b"")
+    if named is None:
+        return None
+    exact = {name: name for name in names}
+    lower = {name.lower(): name for name in reversed(names)}
+    found = [exact.get(name) or lower.get(name.lower()) for name in named]
+    return None if None in found else tuple([name for name in found if name is not None])
+
+
+def _named_by(key: bytes) -> list[str] | None:
+    """The columns that a Kafka key names; a table without a primary key has a random one."""
+    try:
+        if key[:1] == b"[":
+            return [name for column in _decode_array(key)[2] for name in column]
+        columns = _decode_hash(key)
+    except REFUSED:
+        return None
+    if not {"database", "table"} <= columns.keys():
+        return None
+    return [name[len(_KEY_START) :] for name in columns if name.startswith(_KEY_START)]

@@ -1,0 +1,368 @@
+"""Rows of Maxwell, read: `data`, and `old` with what has changed.
+
+Contract: `RowDecoder` keeps layouts by table: the columns of a row and how each is parsed. A row whose
+columns are those of one before is parsed in one step into a struct that was compiled for them; everything
+else takes the general way, which finds the definition. Both parse each value with the same type. What no
+definition tells, the values themselves let guess, message by message.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.losses import Lossy
+from relay.codecs.maxwell import values
+from relay.codecs.maxwell.messages import Message, camel_case, key_columns
+from relay.codecs.maxwell.options import NAME
+from relay.codecs.wire.caches import columns_bytes
+from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
+from relay.codecs.wire.lenient_json import REFUSED, complaint
+from relay.codecs.wire.rows import PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
+from relay.errors import Malformed
+from relay.limits import Limits, check_columns
+from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, TableSchema
+
+_PARTS: Final = PartNames(deleted="data", old="old", new="data")
+#: Layouts of one table's rows that are kept ready.
+_CACHED_LAYOUTS: Final = 16
+#: What a layout takes, with what encoders add to it, by column and beside.
+_LAYOUT_BYTES: Final = 8_000
+_COLUMN_BYTES: Final = 1_500
+
+_UPDATE: Final = Op.UPDATE
+_DELETE: Final = Op.DELETE
+
+#: The members of a row, still as JSON.
+Members = dict[str, msgspec.Raw]
+_decode_members = msgspec.json.Decoder(Members | None).decode
+_NULL: Final = b"null"
+
+
+class Layout:
+    """Rows with exactly these columns of one table version. `types`: by wire name, in the order of the table;
+    `guessed`: those that values have told.
+    """
+
+    def __init__(
+        self,
+        reader: TypedReader,
+        names: Sequence[str],
+        guessed: Mapping[str, ColumnType],
+        *,
+        is_known: bool,
+        has_nulls: bool,
+    ) -> None:
+        self.reader, self.names, self.guessed = reader, tuple(names), dict(guessed)
+        self._has_nulls, self._fills_nulls = has_nulls, is_known and not has_nulls
+        columns = [reader.schema.columns[at] for at in reader.places]
+        self.types = [values.wire_type(column.type) for column in columns]
+        #: Where JSON columns stand of which null is NULL.
+        self.documents = [
+            at
+            for at, column in enumerate(columns)
+            if column.type.base == "json" and (column.nullable is not False or not is_known)
+        ]
+        found = [(at, values.null_cell(column)) for at, column in enumerate(columns)]
+        #: What null means where it is not NULL, by place among the cells.
+        self.nulls = [(at, cell) for at, cell in found if cell is not None] if is_known else []
+        #: Where TIME stands, of which Maxwell loses all but the time of a day.
+        self.times = [at for at, column in enumerate(columns) if column.type.base == "time"]
+        self._decoders: list[Callable[[Any], Any]] | None = None
+        self._uses = 0
+        self.full: Callable[[bytes], Any] | None = None
+        self._partial: Callable[[bytes], Any] | None = None
+        self._values: Callable[[Any], Any] = tuple
+
+    def count_use(self) -> None:
+        """Count a row that was read in the general way; after some, compile, if a struct can be it."""
+        self._uses += 1
+        is_nameable = 0 < len(self.names) <= MAX_COLUMNS and not any(map(UNNAMEABLE, self.names))
+        if not is_due(self._uses) or self.guessed or not is_nameable:
+            return
+        fields = [f"f{at}" for at in range(len(self.names))]
+        renamed = dict(zip(fields, self.names, strict=True))
+        row = [(field, values.or_null(each)) for field, each in zip(fields, self.types, strict=True)]
+        old = [(field, values.or_null(each), ABSENT) for field, each in zip(fields, self.types, strict=True)]
+        self.full, self._partial = _parser(row, renamed), _parser(old, renamed)
+        self._values = operator.attrgetter(*fields) if len(fields) > 1 else _only
+
+    def row(self, data: bytes) -> Sequence[Any] | None:
+        """Return the cells of a row that has all columns, None if it has not this layout."""
+        return self._parsed(self.full, data, is_old=False)
+
+    def changed(self, data: bytes) -> Sequence[Any] | None:
+        """Return the cells of an old row, ABSENT where a column is missing; None as `row`."""
+        return self._parsed(self._partial, data, is_old=True)
+
+    def _parsed(
+        self, parse: Callable[[bytes], Any] | None, data: bytes, *, is_old: bool
+    ) -> Sequence[Any] | None:
+        if parse is None:
+            return None
+        try:
+            return self._with_nulls(self._values(parse(data)), is_old=is_old)
+        except REFUSED:
+            return None
+
+    def cells(self, members: Members, part: str) -> Sequence[Any]:
+        """Return the cells of a row in the general way. Where one is missing it is ABSENT, or the NULL that
+        Maxwell has left out. Raises Malformed.
+        """
+        missing = None if self._fills_nulls and part != _PARTS.old else ABSENT
+        if self._decoders is None:
+            self._decoders = [msgspec.json.Decoder(values.or_null(each)).decode for each in self.types]
+        found: list[Any] = []
+        for name, decode in zip(self.names, self._decoders, strict=True):
+            raw = members.get(name)
+            try:
+                found.append(missing if raw is None else decode(raw))
+            except REFUSED as error:
+                raise Malformed(NAME, f"{part}.{name}", _reason(error)) from error
+        return self._with_nulls(found, is_old=part == _PARTS.old)
+
+    def _with_nulls(self, cells: Sequence[Any], *, is_old: bool) -> Sequence[Any]:
+        """Return the cells with what null means: NULL in a JSON column, something else in some columns that
+        cannot be NULL. In a row from which NULLs are left out it is the JSON document.
+        """
+        documents = self.documents if self._has_nulls or is_old else ()
+        nulls = [(at, None) for at in documents if _is_null_document(cells[at])]
+        nulls += [(at, cell) for at, cell in self.nulls if cells[at] is None]
+        if not nulls:
+            return cells
+        found = list(cells)
+        for at, cell in nulls:
+            found[at] = cell
+        return found
+
+
+def _is_null_document(cell: object) -> bool:
+    return isinstance(cell, msgspec.Raw) and bytes(cell) == _NULL
+
+
+def _only(row: Any) -> tuple[Any]:  # noqa: ANN401 - a class made at run time
+    return (row.f0,)
+
+
+def _parser(fields: list[Any], names: Mapping[str, str]) -> Callable[[bytes], Any]:
+    row = msgspec.defstruct("Row", fields, rename=names, forbid_unknown_fields=True, gc=False)
+    return msgspec.json.Decoder(row).decode
+
+
+def _reason(error: Exception) -> str:
+    return "not UTF-8" if isinstance(error, UnicodeDecodeError) else complaint(error)[1]
+
+
+class _WireRow(NamedTuple):
+    """A row as its message has it; `old`: what an UPDATE has changed, None if it does not say."""
+
+    op: Op
+    message: Message
+    old: msgspec.Raw | None
+    key: bytes | None
+
+
+class RowDecoder:
+    """Reads rows with layouts that it keeps by table, a cache that could be emptied at any time.
+
+    `has_nulls`: rows have columns that are NULL. `is_camel`: columns' names are in camel case.
+    """
+
+    def __init__(self, limits: Limits, *, has_nulls: bool, is_camel: bool) -> None:
+        self._limits, self._has_nulls, self._is_camel = limits, has_nulls, is_camel
+        self._tables: Tables[Table[Layout]] = Tables(Table, limits.cache_bytes)
+        self.forget = self._tables.forget
+
+    def read(
+        self,
+        op: Op,
+        message: Message,
+        key: bytes | None,
+        at: Position,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> tuple[TableSchema, Images]:
+        """Return a row's definition and images. Raises Malformed."""
+        table = self._tables[message.database, message.table]
+        if table.is_newest(catalog, None, at.event_time_ns, at):
+            known = table.newest
+        else:
+            known = catalog.table(table.id, at)
+        known = known or catalog.of_moment(table.id, at)
+        data, old = message.data, _old_of(op, message)
+        if self._has_nulls:
+            for layout in table.kept:
+                if layout.reader.known is not known or layout.full is None:
+                    continue
+                new = layout.row(bytes(data))
+                before = None if new is None or old is None else layout.changed(bytes(old))
+                if new is not None and (old is None or before is not None):
+                    return self._images(op, layout, before, new, lossy)
+        return self._general(_WireRow(op, message, old, key), table, known, lossy)
+
+    def _general(
+        self, row: _WireRow, table: Table[Layout], known: TableSchema | None, lossy: list[Lossy]
+    ) -> tuple[TableSchema, Images]:
+        op, message, old, key = row
+        new_members, old_members = _members(message.data, "data"), _members(old, "old")
+        if op is _DELETE and not new_members and message.old:
+            # TiCDC's dialect has the deleted row there.
+            new_members = _members(msgspec.Raw(bytes(message.old)), "old")
+        if not new_members and (self._has_nulls or known is None):
+            raise Malformed(NAME, "data", "a row without columns")
+        new_members = new_members or {}
+        check_columns(NAME, "data", len(new_members) + len(old_members or {}), self._limits)
+        layout = self._layout(table, known, new_members, old_members or {}, message, key)
+        layout.count_use()
+        new = layout.cells(new_members, "data")
+        before = None if old_members is None else layout.cells(old_members, "old")
+        return self._images(op, layout, before, new, lossy)
+
+    def _places(self, known: TableSchema) -> dict[str, int]:
+        """Where the columns of a definition stand, by their names in messages."""
+        if not self._is_camel:
+            return {column.name: at for at, column in enumerate(known.columns)}
+        return {camel_case(column.name): at for at, column in enumerate(known.columns)}
+
+    def _layout(
+        self,
+        table: Table[Layout],
+        known: TableSchema | None,
+        new: Members,
+        old: Members,
+        message: Message,
+        key: bytes | None,
+    ) -> Layout:
+        names = tuple(dict.fromkeys([*new, *old]))
+        places = {} if known is None else self._places(known)
+        # A definition that lacks columns of the row is another one.
+        fitting = (
+            known
+            if places.keys() >= set(names) and len(places) == len(known.columns if known else ())
+            else None
+        )
+        if fitting is not None and not self._has_nulls:
+            names = tuple(places)
+        guessed = _guesses(fitting, places, names, (new, old))
+        named = (
+            None
+            if fitting is not None and fitting.primary_key is not None
+            else key_columns(message, key, names)
+        )
+        for layout in table.kept:
+            reader = layout.reader
+            if reader.known is not known or layout.guessed != guessed or set(layout.names) != set(names):
+                continue
+            if fitting is not None or (layout.names == names and reader.schema.primary_key == named):
+                return layout
+        made = self._made(table, known, fitting, names, guessed, named)
+        size = _LAYOUT_BYTES + columns_bytes(
+            [made.reader.schema.columns[at] for at in made.reader.places], _COLUMN_BYTES
+        )
+        self._tables.keep(table, made, size, _CACHED_LAYOUTS)
+        return made
+
+    def _made(
+        self,
+        table: Table[Layout],
+        known: TableSchema | None,
+        fitting: TableSchema | None,
+        names: tuple[str, ...],
+        guessed: dict[str, ColumnType],
+        named: tuple[str, ...] | None,
+    ) -> Layout:
+        if fitting is None:
+            columns = tuple([Column(name, guessed[name]) for name in names])
+            schema = TableSchema(table.id, columns, primary_key=named, complete=False)
+            ordered = list(names)
+            places = list(range(len(names)))
+        else:
+            place_of = self._places(fitting)
+            ordered = sorted(names, key=place_of.__getitem__)
+            places = [place_of[name] for name in ordered]
+            schema = _with_guesses(fitting, {place_of[name]: each for name, each in guessed.items()})
+        reads = [values.read_of(schema.columns[at].type) for at in places]
+        reader = TypedReader(NAME, schema, places, reads, _PARTS, known=known, tells_types=False)
+        return Layout(reader, ordered, guessed, is_known=fitting is not None, has_nulls=self._has_nulls)
+
+    def _images(
+        self,
+        op: Op,
+        layout: Layout,
+        old: Sequence[Any] | None,
+        new: Sequence[Any],
+        lossy: list[Lossy],
+    ) -> tuple[TableSchema, Images]:
+        reader = layout.reader
+        if reader.is_guessed:
+            lossy += [Lossy.SCHEMA_GUESSED, Lossy.VALUE_GUESSED]
+        if layout.times and any(isinstance(new[at], str) for at in layout.times):
+            lossy.append(Lossy.TIME_RANGE)
+        before: Sequence[Any] | None = None
+        after: Sequence[Any] | None = new
+        if op is _DELETE:
+            before, after = new, None
+        elif op is _UPDATE and old is None:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
+        elif op is _UPDATE and old is not None:
+            before = [now if was is ABSENT else was for was, now in zip(old, new, strict=True)]
+        is_partial = ABSENT in new or (before is not None and ABSENT in before)
+        if reader.is_partial or is_partial:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        rows = PartialRows if is_partial else TypedRows
+        return reader.schema, rows(reader, before, after)
+
+
+def _old_of(op: Op, message: Message) -> msgspec.Raw | None:
+    """What an UPDATE has changed; None if the message does not say."""
+    old = message.old
+    if op is not _UPDATE or not isinstance(old, msgspec.Raw) or bytes(old) == _NULL:
+        return None
+    return old
+
+
+def _members(row: msgspec.Raw | None, part: str) -> Members | None:
+    if row is None:
+        return None
+    try:
+        found: Members | None = _decode_members(row)
+    except REFUSED as error:
+        raise Malformed(NAME, part, _reason(error)) from error
+    return found
+
+
+def _guesses(
+    known: TableSchema | None, places: Mapping[str, int], names: Sequence[str], rows: Sequence[Members]
+) -> dict[str, ColumnType]:
+    """The types of the columns that no definition tells: all, or those whose values contradict it."""
+    found: dict[str, ColumnType] = {}
+    for name in names:
+        cells = [row[name] for row in rows if name in row]
+        if known is not None and all(values.fits(known.columns[places[name]].type, cell) for cell in cells):
+            continue
+        types = [each for cell in cells if (each := values.guessed_type(cell)) is not None]
+        if not types:
+            types = [_UNKNOWN]
+        guess = types[0]
+        for each in types[1:]:
+            guess = values.common_type(guess, each)
+        found[name] = guess
+    return found
+
+
+#: The type of a column of which nothing but NULL is known.
+_UNKNOWN: Final = ColumnType("varchar")
+
+
+def _with_guesses(schema: TableSchema, guesses: Mapping[int, ColumnType]) -> TableSchema:
+    """A definition with other types where values contradict it."""
+    if not guesses:
+        return schema
+    columns = list(schema.columns)
+    for at, column_type in guesses.items():
+        columns[at] = Column(columns[at].name, column_type)
+    return msgspec.structs.replace(schema, columns=tuple(columns), complete=False)

@@ -1,0 +1,393 @@
+"""Column values as Maxwell's JSON has them: how they are parsed, read and written.
+
+Contract: of each type of column, `wire_type` is what the JSON parser makes of a value, so that nothing is
+lost: DECIMAL is a number with all its digits, a JSON column stays JSON. `read_of` gives the function from
+that to the canonical value, None where both are the same; `ValueWriter.of` the function from the canonical
+value to what msgspec prints. A reader raises ValueError. Sources: zendesk/maxwell 1.45
+schema/columndef/*.java; its records.
+
+Labels of ENUM and SET have the spelling of the statement that defined them: `it''s`, `back\\\\slash`. Maxwell
+itself destroys what no reader can repair: TIME beyond a day or negative, BIT above 31 bits, dates that are
+not in the calendar.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from relay.codecs.losses import Lossy
+from relay.codecs.maxwell.geometry import geometry_text, read_geometry
+from relay.codecs.wire.base64_text import base64_text, read_base64
+from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.rows import Read, Write
+from relay.model import Column, ColumnType
+from relay.mysql import numbers, temporal
+from relay.mysql.members import label_text
+from relay.mysql.types import BINARIES, GEOMETRIES, INTEGERS
+from relay.mysql.values import padded_reader
+
+# ---------------------------------------------------------------- parsed
+
+_Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_DATES: Final = frozenset({"date", "datetime", "timestamp"})
+
+
+def wire_type(column_type: ColumnType) -> Any:  # noqa: ANN401 - a type
+    """Return what the JSON parser makes of a column's values other than NULL."""
+    base = column_type.base
+    if base in INTEGERS:
+        return int if base == "bigint" and column_type.unsigned else _Int64
+    if base == "bit":
+        return int
+    return _WIRE_TYPES.get(base, str)
+
+
+_WIRE_TYPES: Final[dict[str, Any]] = {
+    "year": _Int64,
+    "decimal": Decimal,
+    # Java's words for what is no number.
+    "float": float | str,
+    "double": float | str,
+    # TiCDC's dialect has numbers.
+    "enum": str | int,
+    "set": list[str] | int,
+    "json": msgspec.Raw,
+    "vector": str | list[float],
+}
+
+
+def or_null(wire: Any) -> Any:  # noqa: ANN401 - a type
+    """Return what the parser makes of a value that may be null: of a JSON column, still JSON."""
+    return wire if wire is msgspec.Raw else wire | None
+
+
+#: What the JSON of a value is, by its first byte.
+STRING, NUMBER, ARRAY, OBJECT, BOOLEAN, NULL = "string", "number", "array", "object", "boolean", "null"
+_BY_FIRST: Final = {
+    ord('"'): STRING, ord("["): ARRAY, ord("{"): OBJECT, ord("t"): BOOLEAN, ord("f"): BOOLEAN, ord("n"): NULL,
+}  # fmt: skip
+_STRINGS: Final = frozenset({STRING})
+_NUMBERS: Final = frozenset({NUMBER})
+_ANY: Final = frozenset({STRING, NUMBER, ARRAY, OBJECT, BOOLEAN})
+_KINDS_OF: Final = {
+    "decimal": _NUMBERS | _STRINGS,
+    "float": _NUMBERS | _STRINGS,
+    "double": _NUMBERS | _STRINGS,
+    "enum": _NUMBERS | _STRINGS,
+    "set": frozenset({ARRAY, NUMBER}),
+    "json": _ANY,
+    "vector": frozenset({ARRAY, STRING}),
+}
+
+
+def kind_of(value: msgspec.Raw) -> str:
+    """Return what kind of JSON a value is."""
+    return _BY_FIRST.get(memoryview(value)[0], NUMBER)
+
+
+def fits(column_type: ColumnType, value: msgspec.Raw) -> bool:
+    """Whether a value has a kind of JSON that a column of this type has."""
+    kind = kind_of(value)
+    if kind is NULL:
+        return True
+    base = column_type.base
+    if base in INTEGERS or base in {"bit", "year"}:
+        return kind is NUMBER and bytes(value).lstrip(b"-").isdigit()
+    return kind in _KINDS_OF.get(base, _STRINGS)
+
+
+def guessed_type(value: msgspec.Raw) -> ColumnType | None:
+    """Return the type of a column of which nothing but a value is known; None if that is NULL.
+
+    Text may be anything that Maxwell writes as text: dates and base64 are not told from it. An array of texts
+    is a SET.
+    """
+    kind = kind_of(value)
+    if kind is NULL:
+        return None
+    if kind is NUMBER:
+        return _number_type(bytes(value).decode())
+    if kind is STRING:
+        return _VARCHAR
+    return _SET if kind is ARRAY and _is_set(value) else _JSON
+
+
+_VARCHAR, _SET, _JSON = ColumnType("varchar"), ColumnType("set"), ColumnType("json")
+_BIGINT, _UNSIGNED = ColumnType("bigint"), ColumnType("bigint", unsigned=True)
+_DECIMAL, _DOUBLE = ColumnType("decimal"), ColumnType("double")
+#: From this exponent down Java prints a DECIMAL with one.
+_LEAST_PLAIN: Final = -6
+
+
+def _number_type(text: str) -> ColumnType:
+    if text.lstrip("-").isdigit():
+        number = Decimal(text)
+        if -(1 << 63) <= number < 1 << 63:
+            return _BIGINT
+        return _UNSIGNED if 0 < number < 1 << 64 else _DECIMAL
+    mantissa, _, exponent = text.upper().partition("E")
+    if exponent and "." in mantissa and int(exponent[:6]) >= _LEAST_PLAIN:
+        return _DOUBLE
+    return _DECIMAL if abs(Decimal(text).adjusted()) <= _MOST_DIGITS else _DOUBLE
+
+
+_MOST_DIGITS: Final = 65
+_parse_labels: Final = msgspec.json.Decoder(list[str]).decode
+
+
+def _is_set(value: msgspec.Raw) -> bool:
+    try:
+        _parse_labels(value)
+    except REFUSED:
+        return False
+    return True
+
+
+def common_type(one: ColumnType, other: ColumnType) -> ColumnType:
+    """Return the type of a column of which two values let guess these types."""
+    if one == other:
+        return one
+    both = {one.base, other.base}
+    if both == {"bigint"}:
+        return _UNSIGNED
+    if both <= {"bigint", "decimal"}:
+        return _DECIMAL
+    if both <= {"bigint", "decimal", "double"}:
+        return _DOUBLE
+    return _JSON
+
+
+# ---------------------------------------------------------------- read
+
+
+def read_of(column_type: ColumnType) -> Read | None:
+    """Return how a parsed value is read; None if it is the canonical one."""
+    base = column_type.base
+    if base == "decimal":
+        return functools.partial(_read_decimal, column_type.scale or 0)
+    if base in {"enum", "set"}:
+        return _labels_reader(column_type)
+    if base in GEOMETRIES:
+        return read_geometry
+    if base in BINARIES:
+        length = column_type.length
+        return padded_reader(read_base64, length) if base == "binary" and length is not None else read_base64
+    if base == "bigint" and column_type.unsigned:
+        return _read_unsigned
+    return _READS.get(base)
+
+
+def _read_unsigned(value: int) -> int:
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError("a number beyond 64 bits")
+    return value
+
+
+def _read_bit(value: int) -> int:
+    """BIT(32) comes as a number of 32 bits with a sign."""
+    if value < 0:
+        value &= 0xFFFF_FFFF
+    return _read_unsigned(value)
+
+
+def _read_year(year: int) -> int:
+    """1900 is no YEAR of MySQL: Maxwell writes it for 0000."""
+    return 0 if year == 1900 else year
+
+
+def _read_decimal(scale: int, value: Decimal) -> Decimal:
+    return numbers.read_scaled_decimal(scale, str(value))
+
+
+#: What MySQL has no number for, but a producer that has lost its own (REAL as 32 bits).
+_WORDS: Final = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+
+
+def _read_double(value: float | str) -> float:
+    if not isinstance(value, str):
+        return value
+    if value not in _WORDS:
+        raise ValueError("not a number")
+    return _WORDS[value]
+
+
+def _read_float(value: float | str) -> float:
+    value = _read_double(value)
+    return value if value - value else numbers.shortest_float32(value)
+
+
+def _read_document(value: msgspec.Raw) -> str:
+    return bytes(value).decode()
+
+
+def _read_vector(value: str | list[float]) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+_READS: Final[dict[str, Read]] = {
+    "bit": _read_bit,
+    "year": _read_year,
+    "float": _read_float,
+    "double": _read_double,
+    "date": temporal.read_date,
+    "datetime": temporal.read_datetime,
+    "timestamp": temporal.read_datetime,
+    "time": temporal.read_time,
+    "json": _read_document,
+    "vector": _read_vector,
+}
+
+
+def spelled(label: str) -> str:
+    """Return a label as a literal of DDL has it between its quotes."""
+    return label.replace("\\", "\\\\").replace("'", "''")
+
+
+def _labels_reader(column_type: ColumnType) -> Read:
+    members = column_type.members
+    if column_type.base == "enum":
+        indexes = None if members is None else _places(members, lambda at: at + 1)
+        return functools.partial(_read_enum, indexes)
+    bits = None if members is None else _places(members, lambda at: 1 << at)
+    return functools.partial(_read_set, bits)
+
+
+def _places(members: tuple[str, ...], number: Callable[[int], int]) -> Mapping[str, int]:
+    """The numbers of labels as DDL spells them, and, where that is no other's, as they are."""
+    found: dict[str, int] = {}
+    for spelling in (spelled, lambda label: label.replace("\\", "\\\\").replace("'", "\\'"), str):
+        for at, label in enumerate(members):
+            found.setdefault(spelling(label), number(at))
+    return found
+
+
+def _read_enum(indexes: Mapping[str, int] | None, value: str | int) -> int | str:
+    if isinstance(value, int) or indexes is None:
+        return value
+    index = indexes.get(value)
+    if index is None and value:
+        raise ValueError("not a member of the type")
+    return index or 0
+
+
+def _read_set(bits: Mapping[str, int] | None, value: list[str] | int) -> int | str:
+    if isinstance(value, int):
+        return value
+    labels = [label for label in value if label]
+    if bits is None:
+        return ",".join(labels)
+    try:
+        return sum({bits[label] for label in labels})
+    except KeyError:
+        raise ValueError("not a member of the type") from None
+
+
+def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
+    """Return what null means in a column that cannot be NULL, None if nothing: index 0 of ENUM is null."""
+    return 0 if column.nullable is False and column.type.base == "enum" else None
+
+
+# ---------------------------------------------------------------- written
+
+
+class ValueWriter:
+    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
+
+    def __init__(self, *, has_null_dates: bool, has_nulls: bool) -> None:
+        self._has_null_dates, self._has_nulls = has_null_dates, has_nulls
+        self.lost: list[Lossy] = []
+
+    def of(self, column: Column) -> Write | None:
+        """Return how a column's values are written; None if msgspec prints them as they are. No date of a
+        column that cannot be NULL becomes NULL.
+        """
+        base = column.type.base
+        if base in {"enum", "set"}:
+            return functools.partial(self._enum if base == "enum" else self._set, column.type)
+        if base in GEOMETRIES:
+            return geometry_text
+        if base in BINARIES:
+            # MySQL's log leaves out the zeros at the end of BINARY(n).
+            return _stripped if base == "binary" else base64_text
+        if base in _DATES and self._has_null_dates and column.nullable is not False:
+            return self._dated
+        return self._document if base == "json" else _WRITES.get(base)
+
+    def _document(self, text: str) -> msgspec.Raw:
+        try:
+            document = _document_in(text)
+        except REFUSED as error:
+            raise ValueError("not JSON") from error
+        if self._has_nulls and bytes(document) == b"null":
+            self.lost.append(_JSON_NULL)
+        return document
+
+    def _dated(self, value: str) -> str | None:
+        if temporal.is_date(value[:10]):
+            return value
+        self.lost.append(_ZERO_DATE)
+        return None
+
+    def _enum(self, column_type: ColumnType, value: int | str) -> int | str:
+        if isinstance(value, str):
+            return value
+        if not value:
+            # Maxwell writes null for it, which is NULL, too.
+            if "" in (column_type.members or ()):
+                self.lost.append(_ENUM_INDEX)
+            return ""
+        label = label_text(column_type, value)
+        return self._number(column_type, value) if label is None else spelled(label)
+
+    def _set(self, column_type: ColumnType, value: int | str) -> list[str] | int:
+        if isinstance(value, str):
+            return value.split(",") if value else []
+        members = column_type.members
+        if members is None or value >> len(members):
+            return self._number(column_type, value)
+        return [spelled(label) for at, label in enumerate(members) if value >> at & 1]
+
+    def _number(self, column_type: ColumnType, value: int) -> int:
+        """A number for which there is no label, as TiCDC's dialect has all of them."""
+        if column_type.members is not None:
+            self.lost.append(_ENUM_INDEX)
+        return value
+
+
+_ENUM_INDEX: Final = Lossy.ENUM_INDEX
+_ZERO_DATE: Final = Lossy.ZERO_DATE
+_JSON_NULL: Final = Lossy.JSON_NULL
+
+
+def _decimal(value: Decimal) -> msgspec.Raw:
+    # Java's BigDecimal and Python's Decimal spell numbers alike.
+    return msgspec.Raw(str(value).encode())
+
+
+def _float_writer(write: Callable[[float], str]) -> Write:
+    def written(value: float) -> msgspec.Raw | str:
+        text = write(value)
+        # NaN and infinity are the numbers whose distance to themselves is not 0; JSON has words for them.
+        return text if value - value else msgspec.Raw(text.encode())
+
+    return written
+
+
+def _stripped(value: bytes) -> str:
+    return base64_text(value.rstrip(b"\0"))
+
+
+_document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
+
+_WRITES: Final[dict[str, Write]] = {
+    "decimal": _decimal,
+    "float": _float_writer(numbers.float_writer(numbers.java_text)),
+    "double": _float_writer(numbers.java_text),
+}

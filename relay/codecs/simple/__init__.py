@@ -1,0 +1,1 @@
+"""TiCDC Simple: rows, statements and watermarks that refer to definitions, which travel apart."""

@@ -1,0 +1,142 @@
+"""Avro's binary form, as far as a fixed schema needs it: longs, text, bytes, blocks.
+
+Contract: what is read lies inside the data, or ValueError is raised. Source: Apache Avro 1.12 specification,
+binary encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
+
+_MOST_BITS: Final = 63
+_LOW: Final = 0x7F
+_MORE: Final = 0x80
+#: Longs of one byte, which most are.
+_SHORT: Final = [bytes((value << 1,)) for value in range(64)]
+
+
+class AvroReader:
+    """Reads data from its beginning on."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self._data, self._at = data, at
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything was read."""
+        return self._at == len(self._data)
+
+    def long(self) -> int:
+        """Read an integer of 64 bits. Raises ValueError."""
+        data, at = self._data, self._at
+        try:
+            byte = data[at]
+            at += 1
+            value = byte & _LOW
+            shift = 7
+            while byte & _MORE:
+                byte = data[at]
+                at += 1
+                value |= (byte & _LOW) << shift
+                shift += 7
+                if shift > _MOST_BITS + 7:
+                    raise ValueError("a number beyond 64 bits")
+        except IndexError:
+            raise ValueError("the message is cut off") from None
+        if value >> 64:
+            raise ValueError("a number beyond 64 bits")
+        self._at = at
+        return (value >> 1) ^ -(value & 1)
+
+    def take(self, size: int) -> bytes:
+        """Read so many bytes. Raises ValueError."""
+        end = self._at + size
+        if size < 0 or end > len(self._data):
+            raise ValueError("the message is cut off")
+        found = self._data[self._at : end]
+        self._at = end
+        return found
+
+    def data(self) -> bytes:
+        """Read bytes that have their length before them. Raises ValueError."""
+        return self.take(self.long())
+
+    def text(self) -> str:
+        """Read text. Raises ValueError, for bytes that are no UTF-8 too."""
+        return self.take(self.long()).decode()
+
+    def flag(self) -> bool:
+        """Read a boolean. Raises ValueError."""
+        (found,) = self.take(1)
+        if found > 1:
+            raise ValueError("neither true nor false")
+        return found == 1
+
+    def choice(self, names: tuple[str, ...]) -> str:
+        """Read a word of an enumeration. Raises ValueError."""
+        at = self.long()
+        if not 0 <= at < len(names):
+            raise ValueError("a word that the schema does not have")
+        return names[at]
+
+    def optional(self, read: Callable[[AvroReader], Item]) -> Item | None:
+        """Read what may be null. Raises ValueError."""
+        branch = self.long()
+        if branch not in {0, 1}:
+            raise ValueError("a branch that the schema does not have")
+        return read(self) if branch else None
+
+    def items(self, read: Callable[[AvroReader], Item]) -> Iterator[Item]:
+        """Read what stands in the blocks of an array or a map. Raises ValueError."""
+        while count := self.long():
+            if count < 0:
+                count = -count
+                self.long()  # the bytes of the block
+            for _ in range(count):
+                yield read(self)
+
+
+def avro_long(value: int) -> bytes:
+    """Return an integer of 64 bits. Raises OverflowError for another one."""
+    if 0 <= value < len(_SHORT):
+        return _SHORT[value]
+    if value >> _MOST_BITS not in {0, -1}:
+        raise OverflowError("a number beyond 64 bits")
+    rest = (value << 1) ^ (value >> _MOST_BITS)
+    found = bytearray()
+    while rest > _LOW:
+        found.append(rest & _LOW | _MORE)
+        rest >>= 7
+    found.append(rest)
+    return bytes(found)
+
+
+def avro_bytes(data: bytes) -> bytes:
+    """Return bytes with their length."""
+    return avro_long(len(data)) + data
+
+
+def avro_text(text: str) -> bytes:
+    """Return text with its length. Raises UnicodeError for what is no Unicode."""
+    return avro_bytes(text.encode())
+
+
+def avro_flag(flag: bool) -> bytes:
+    """Return a boolean."""
+    return b"\x01" if flag else b"\x00"
+
+
+def avro_optional(data: bytes | None) -> bytes:
+    """Return what may be null."""
+    return b"\x00" if data is None else b"\x02" + data
+
+
+def avro_block(items: Iterable[bytes]) -> bytes:
+    """Return an array or a map of these items."""
+    found = list(items)
+    return avro_long(len(found)) + b"".join(found) + b"\x00" if found else b"\x00"

@@ -1,0 +1,340 @@
+"""Simple as Avro: one schema, which is part of TiCDC, and neither a header nor a registry.
+
+A message is the twelfth branch of a union of all types: 0x16, then `Message`. Maps have their entries in any
+order; written is the table's. Source: pingcap/ticdc pkg/sink/codec/simple/{message.json,avro.go} (2026-08),
+and its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import tzinfo
+from typing import Final
+
+from msgspec import UNSET
+
+from relay.codecs.simple.avro_bytes import (
+    AvroReader,
+    avro_block,
+    avro_bytes,
+    avro_flag,
+    avro_long,
+    avro_optional,
+    avro_text,
+)
+from relay.codecs.simple.avro_values import NULL, read_of, read_value, write_of
+from relay.codecs.simple.definitions import ColumnEntry, DataType, IndexEntry, TableEntry, temporal_digits
+from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Image, Message
+from relay.codecs.wire.rows import Read, Write
+from relay.errors import Malformed, NotRepresentable
+from relay.model import ColumnType
+from relay.mysql.types import FLOATS, INTEGERS
+
+_MESSAGE: Final = avro_long(11)
+_KINDS: Final = (WATERMARK, BOOTSTRAP, "DDL", "DML")
+_DDL_TYPES: Final = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
+_DML_TYPES: Final = ("INSERT", "UPDATE", "DELETE")
+_SIGNED: Final = INTEGERS | FLOATS | {"bit", "year", "decimal"}
+_SCALED: Final = frozenset({"decimal", "timestamp"})
+
+
+class AvroWire:
+    """The encoding as Avro."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @staticmethod
+    def is_plain(value: bytes) -> bool:
+        """Whether a value is a message that is not compressed."""
+        return value[:1] == _MESSAGE
+
+    def read(self, value: bytes) -> Message:
+        """Read a message. Raises Malformed."""
+        if value[:1] != _MESSAGE:
+            raise Malformed(self.name, "", "does not begin as a message of Simple, with the byte 0x16")
+        reader = AvroReader(value, 1)
+        try:
+            message = _read(reader)
+        except UnicodeDecodeError as error:
+            raise Malformed(self.name, "", "text that is not UTF-8") from error
+        except ValueError as error:
+            raise Malformed(self.name, "", str(error)) from error
+        return message
+
+    def write(self, message: Message) -> bytes:
+        """Write a message. Raises NotRepresentable for text that is no Unicode, numbers beyond 64 bits."""
+        try:
+            if message.type in OPS:
+                return _framed("DML", _dml(message))
+            if message.type == BOOTSTRAP:
+                return _framed(BOOTSTRAP, _bootstrap(message))
+            if message.type == WATERMARK:
+                return _framed(WATERMARK, _stamps(message))
+            return _framed("DDL", _ddl(message))
+        except (OverflowError, UnicodeError) as error:
+            reason = "text that is no Unicode, or a number beyond 63 bits"
+            raise NotRepresentable(self.name, "", reason) from error
+
+    def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
+        """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none."""
+        return read_of(column_type, zone)
+
+    def write_of(
+        self, column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Callable[[], None]
+    ) -> Write | None:
+        """Return how a column's canonical value is written."""
+        return write_of(column_type, zone, zone_name, unmoved)
+
+
+# ---------------------------------------------------------------- read
+
+
+def _read(reader: AvroReader) -> Message:
+    kind = reader.choice(_KINDS)
+    if reader.choice(_KINDS) != kind:
+        raise ValueError("another payload than its type says")
+    message = _READS[kind](reader)
+    if not reader.is_done:
+        raise ValueError("bytes behind the message")
+    return message
+
+
+def _read_watermark(reader: AvroReader) -> Message:
+    return Message(type=WATERMARK, version=reader.long(), commit_ts=reader.long(), build_ts=reader.long())
+
+
+def _read_bootstrap(reader: AvroReader) -> Message:
+    return Message(
+        type=BOOTSTRAP, version=reader.long(), build_ts=reader.long(), table_schema=_read_table(reader)
+    )
+
+
+def _read_ddl(reader: AvroReader) -> Message:
+    return Message(
+        version=reader.long(),
+        type=reader.choice(_DDL_TYPES),
+        sql=reader.text(),
+        commit_ts=reader.long(),
+        build_ts=reader.long(),
+        table_schema=reader.optional(_read_table),
+        pre_table_schema=reader.optional(_read_table),
+    )
+
+
+def _read_dml(reader: AvroReader) -> Message:
+    return Message(
+        version=reader.long(),
+        database=reader.text(),
+        table=reader.text(),
+        table_id=reader.long(),
+        type=reader.choice(_DML_TYPES),
+        commit_ts=reader.long(),
+        build_ts=reader.long(),
+        schema_version=reader.long(),
+        claim_check_location=reader.optional(AvroReader.text),
+        handle_key_only=reader.optional(AvroReader.flag) is True,
+        checksum=reader.optional(_read_checksum),
+        data=reader.optional(_read_image),
+        old=reader.optional(_read_image),
+    )
+
+
+_READS: Final[dict[str, Callable[[AvroReader], Message]]] = {
+    WATERMARK: _read_watermark,
+    BOOTSTRAP: _read_bootstrap,
+    "DDL": _read_ddl,
+    "DML": _read_dml,
+}
+
+
+def _read_checksum(reader: AvroReader) -> Checksum:
+    return Checksum(reader.long(), reader.flag(), reader.long(), reader.long())
+
+
+def _read_image(reader: AvroReader) -> Image:
+    return dict(reader.items(_read_member))
+
+
+def _read_member(reader: AvroReader) -> tuple[str, object]:
+    return reader.text(), read_value(reader)
+
+
+def _read_table(reader: AvroReader) -> TableEntry:
+    return TableEntry(
+        reader.text(),
+        reader.text(),
+        reader.long(),
+        reader.long(),
+        list(reader.items(_read_column)),
+        list(reader.items(_read_index)),
+    )
+
+
+def _read_column(reader: AvroReader) -> ColumnEntry:
+    name, data_type, nullable = reader.text(), _read_type(reader), reader.flag()
+    default = reader.optional(AvroReader.data)
+    return ColumnEntry(name, data_type, nullable, _read_default(default, data_type.mysqlType))
+
+
+def _read_default(default: bytes | None, base: str) -> str | int | None:
+    """A default: that of a BIT is its bytes."""
+    if default is None:
+        return None
+    return int.from_bytes(default, "big") if base == "bit" else default.decode(errors="replace")
+
+
+def _read_type(reader: AvroReader) -> DataType:
+    """A type, with what JSON has of it: the digits of a second follow from the length."""
+    found = DataType(reader.text(), reader.text(), reader.text(), reader.long() or UNSET)
+    digits = reader.optional(AvroReader.long) or temporal_digits(found.mysqlType, found.length or 0)
+    elements = reader.optional(_read_elements)
+    unsigned, zerofill = reader.optional(AvroReader.flag), reader.optional(AvroReader.flag)
+    found.decimal = digits or UNSET
+    found.elements = elements or UNSET
+    found.unsigned, found.zerofill = unsigned or UNSET, zerofill or UNSET
+    return found
+
+
+def _read_elements(reader: AvroReader) -> list[str]:
+    return list(reader.items(AvroReader.text))
+
+
+def _read_index(reader: AvroReader) -> IndexEntry:
+    return IndexEntry(
+        reader.text(), reader.flag(), reader.flag(), reader.flag(), list(reader.items(AvroReader.text))
+    )
+
+
+# ---------------------------------------------------------------- written
+
+
+def _framed(kind: str, payload: bytes) -> bytes:
+    number = avro_long(_KINDS.index(kind))
+    return _MESSAGE + number + number + payload
+
+
+def _stamps(message: Message) -> bytes:
+    return avro_long(message.version) + avro_long(message.commit_ts) + avro_long(message.build_ts)
+
+
+def _bootstrap(message: Message) -> bytes:
+    table = b"" if message.table_schema is None else _table(message.table_schema)
+    return avro_long(message.version) + avro_long(message.build_ts) + table
+
+
+def _ddl(message: Message) -> bytes:
+    return b"".join(
+        (
+            avro_long(message.version),
+            avro_long(_DDL_TYPES.index(message.type)),
+            avro_text(message.sql or ""),
+            avro_long(message.commit_ts),
+            avro_long(message.build_ts),
+            *(
+                avro_optional(None if entry is None else _table(entry))
+                for entry in (message.table_schema, message.pre_table_schema)
+            ),
+        )
+    )
+
+
+def _dml(message: Message) -> bytes:
+    location, checksum = message.claim_check_location, message.checksum
+    return b"".join(
+        (
+            avro_long(message.version),
+            avro_text(message.database or ""),
+            avro_text(message.table or ""),
+            avro_long(message.table_id),
+            avro_long(_DML_TYPES.index(message.type)),
+            avro_long(message.commit_ts),
+            avro_long(message.build_ts),
+            avro_long(message.schema_version),
+            avro_optional(None if location is None else avro_text(location)),
+            avro_optional(avro_flag(True) if message.handle_key_only else None),
+            avro_optional(None if checksum is None else _checksum(checksum)),
+            _image(message.data),
+            _image(message.old),
+        )
+    )
+
+
+def _checksum(checksum: Checksum) -> bytes:
+    return b"".join(
+        (
+            avro_long(checksum.version),
+            avro_flag(checksum.corrupted),
+            avro_long(checksum.current),
+            avro_long(checksum.previous),
+        )
+    )
+
+
+def _image(image: Image | None) -> bytes:
+    if image is None:
+        return b"\x00"
+    entries = [avro_text(name) + (NULL if value is None else value) for name, value in image.items()]
+    return b"\x02" + avro_block(entries)
+
+
+def _table(entry: TableEntry) -> bytes:
+    return b"".join(
+        (
+            avro_text(entry.schema),
+            avro_text(entry.table),
+            avro_long(entry.tableID),
+            avro_long(entry.version),
+            avro_block(map(_column, entry.columns)),
+            avro_block(map(_index, entry.indexes or ())),
+        )
+    )
+
+
+def _column(column: ColumnEntry) -> bytes:
+    default = _default(column.default)
+    return b"".join(
+        (
+            avro_text(column.name),
+            _type(column.dataType),
+            avro_flag(column.nullable),
+            avro_optional(None if default is None else avro_bytes(default)),
+        )
+    )
+
+
+def _default(default: str | float | None) -> bytes | None:
+    """A default: a number is that of a BIT, and stands as its bytes."""
+    if default is None or isinstance(default, str):
+        return None if default is None else default.encode()
+    number = int(default)
+    return number.to_bytes(max(1, (number.bit_length() + 7) // 8), "big")
+
+
+def _type(data_type: DataType) -> bytes:
+    base, elements = data_type.mysqlType, data_type.elements or None
+    has_sign = base in _SIGNED
+    return b"".join(
+        (
+            avro_text(base),
+            avro_text(data_type.charset),
+            avro_text(data_type.collate),
+            avro_long(data_type.length or 0),
+            avro_optional(avro_long(data_type.decimal or 0) if base in _SCALED else None),
+            avro_optional(None if elements is None else avro_block(map(avro_text, elements))),
+            avro_optional(avro_flag(data_type.unsigned is True) if has_sign else None),
+            avro_optional(avro_flag(data_type.zerofill is True) if has_sign else None),
+        )
+    )
+
+
+def _index(index: IndexEntry) -> bytes:
+    return b"".join(
+        (
+            avro_text(index.name),
+            avro_flag(index.unique),
+            avro_flag(index.primary),
+            avro_flag(index.nullable),
+            avro_block(map(avro_text, index.columns)),
+        )
+    )

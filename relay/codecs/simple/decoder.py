@@ -1,0 +1,271 @@
+"""The decoder of Simple, of both encodings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from relay.catalog import Catalog, DdlMessage, define, learn, left_by
+from relay.codecs.losses import Lossy
+from relay.codecs.simple.checksums import CHECKSUM_VERSION, row_checksum
+from relay.codecs.simple.ddl_types import DDL_TYPES
+from relay.codecs.simple.definitions import TableEntry, definition, entry_text
+from relay.codecs.simple.message import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
+from relay.codecs.simple.options import SimpleOptions
+from relay.codecs.simple.rows import RowDecoder, definition_of_version
+from relay.codecs.wire import lookalikes
+from relay.codecs.wire.large_messages import (
+    Compression,
+    Decompression,
+    claim_check_parts,
+    claim_checked,
+    decompressed,
+)
+from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
+from relay.errors import DecodeError, LimitExceeded, Malformed, UnsupportedMessage
+from relay.limits import check_values, uncounted_bytes
+from relay.model import (
+    TSO_LOGICAL_BITS,
+    Bootstrap,
+    DdlKind,
+    Event,
+    Images,
+    Op,
+    Position,
+    Row,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableChange,
+    TableId,
+    TableSchema,
+    Watermark,
+)
+from relay.needs import Answers
+from relay.records import TIME_END_MS, ConsumerRecord
+
+#: How `TableChange` names what a message says of tables.
+DIALECT: Final = "ticdc-simple"
+SCHEMA, PRE_SCHEMA = "tableSchema", "preTableSchema"
+_NS_PER_MS: Final = 1_000_000
+_LOCATION: Final = "claimCheckLocation"
+
+
+class SimpleDecoder:
+    """Reads Simple of all releases."""
+
+    def __init__(self, wire: Wire, options: SimpleOptions, answers: Answers) -> None:
+        self._wire, self._options, self._answers, self._limits = wire, options, answers, answers.limits
+        self._name = wire.name
+        self._compression = options.large_message_handle_compression
+        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._uncounted = uncounted_bytes(answers.limits)
+        self._verifies = options.integrity_check_level != "none"
+        self._refuses_corrupted = options.corruption_handle_level == "error"
+        self._rows = RowDecoder(wire, options.zone(), answers.limits)
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        value = record.value
+        if not value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        try:
+            message = self._read(value)
+        except LimitExceeded:
+            raise
+        except DecodeError as error:
+            raise lookalikes.refusal(self._name, value) or error from None
+        if message.data is not None or message.old is not None:
+            if message.claim_check_location is not None:
+                message = self._stored(message)
+            return [self._row(message, record, catalog, lossy)], catalog
+        source = self._source(message, record)
+        if message.type == WATERMARK:
+            return [Watermark(source, _emitted_at_ns(message, record))], catalog
+        if message.type == BOOTSTRAP:
+            return self._bootstrap(message, record, catalog)
+        if message.type in DDL_TYPES:
+            return self._ddl(message, source, record, catalog, lossy)
+        if message.type in OPS:
+            raise Malformed(self._name, "data", "a row message without a row")
+        raise UnsupportedMessage(self._name, "type", "no type of TiCDC Simple")
+
+    def _read(self, value: bytes) -> Message:
+        if self._is_packed or not self._wire.is_plain(value):
+            value = decompressed(self._name, "", value, self._compression, Decompression(self._limits))
+        if len(value) > self._uncounted:
+            check_values(self._name, "value", value, self._limits)
+        message = self._wire.read(value)
+        if message.version != VERSION:
+            raise UnsupportedMessage(self._name, "version", f"not {VERSION}, the only one that relay knows")
+        for path, number in (("commitTs", message.commit_ts), ("schemaVersion", message.schema_version)):
+            if not 0 <= number < TSO_END:
+                raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+        return message
+
+    def _source(self, message: Message, record: ConsumerRecord) -> Source:
+        commit_ts = message.commit_ts
+        if message.type == BOOTSTRAP:
+            return Source(CONNECTOR, _emitted_at_ns(message, record))
+        return Source(CONNECTOR, (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, commit_ts)
+
+    # ------------------------------------------------------------ rows
+
+    def _row(
+        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> RowChange:
+        op = OPS.get(message.type)
+        if op is None:
+            raise UnsupportedMessage(self._name, "type", "a row that is not of INSERT, UPDATE or DELETE")
+        if (message.old if op is Op.DELETE else message.data) is None:
+            path = "old" if op is Op.DELETE else "data"
+            raise Malformed(self._name, path, "a row message without its row")
+        schema, images = self._rows.read(message, op, catalog, lossy)
+        if op is Op.UPDATE and message.old is None:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
+        source = self._source(message, record)
+        if message.table_id and schema.table_id is not None and message.table_id != schema.table_id:
+            source = msgspec.structs.replace(source, extras={"ptn": message.table_id})
+        if message.checksum is not None:
+            self._check(message, schema, images, lossy)
+        return RowChange(op, schema, images, source, _emitted_at_ns(message, record))
+
+    def _check(self, message: Message, schema: TableSchema, images: Images, lossy: list[Lossy]) -> None:
+        """Count or refuse a row that is corrupted, or whose checksum says so."""
+        found = message.checksum
+        if found is None:
+            return
+        path = "checksum.corrupted" if found.corrupted else ""
+        if not path and self._verifies and found.version <= CHECKSUM_VERSION:
+            if not _is_sum(schema, images.after, found.current):
+                path = "checksum.current"
+            elif not _is_sum(schema, images.before, found.previous):
+                path = "checksum.previous"
+        if path and self._refuses_corrupted:
+            raise Malformed(self._name, path, "the row is corrupted: its checksum is not that of its values")
+        if path:
+            lossy.append(Lossy.CHECKSUM)
+
+    def _stored(self, stub: Message) -> Message:
+        """Return the message that this one, which has the handle key alone, stands for.
+
+        Raises Malformed if the claim-check object holds another message.
+        """
+        data = claim_checked(self._name, _LOCATION, stub.claim_check_location, self._answers, self._options)
+        parts = claim_check_parts(data)
+        try:
+            message = self._read(data if parts is None else parts.value)
+        except (Malformed, UnsupportedMessage) as error:
+            reason = f"its object: {error.path or 'message'}: {error.reason}"
+            raise Malformed(self._name, _LOCATION, reason) from error
+        if _identity(message) != _identity(stub) or message.claim_check_location is not None:
+            raise Malformed(self._name, _LOCATION, "its object holds another message")
+        return message
+
+    # ------------------------------------------------------------ definitions
+
+    def _bootstrap(
+        self, message: Message, record: ConsumerRecord, catalog: Catalog
+    ) -> tuple[list[Event], Catalog]:
+        entry = message.table_schema
+        if entry is None:
+            raise Malformed(self._name, SCHEMA, "a BOOTSTRAP without its definition")
+        table, source = TableId(entry.schema, entry.table), self._source(message, record)
+        self._check_version(entry)
+        known = definition_of_version(catalog, table, entry.version)
+        schema = known or self._definition(entry, catalog.newest(table)[1], is_current=False)
+        told = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
+        event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, told)
+        if known is None:
+            # Whatever has this version follows the moment that it names.
+            time_ns = (entry.version >> TSO_LOGICAL_BITS) * _NS_PER_MS
+            at = Position(entry.version, time_ns, record.topic, record.partition, record.offset)
+            catalog = define(catalog, event, at)
+        return [event], catalog
+
+    def _ddl(
+        self,
+        message: Message,
+        source: Source,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> tuple[list[Event], Catalog]:
+        entries = {SCHEMA: message.table_schema, PRE_SCHEMA: message.pre_table_schema}
+        told = {name: entry for name, entry in entries.items() if entry is not None}
+        # Of EXCHANGE PARTITION the second table is the one that other formats name.
+        ddl, about = message.sql or "", told.get(PRE_SCHEMA) or told.get(SCHEMA)
+        table = TableId("", "") if about is None else TableId(about.schema, about.table)
+        statement = DdlMessage(
+            ddl,
+            table,
+            message.type,
+            source,
+            source.at(record),
+            _emitted_at_ns(message, record),
+            is_restored(ddl),
+        )
+        learnt, change = learn(catalog, statement)
+        found = {name: self._told(entry, change, statement, learnt, catalog) for name, entry in told.items()}
+        if not _drops(change, message.type):
+            definitions = tuple(found.values())
+            learnt, change = learn(catalog, msgspec.structs.replace(statement, definitions=definitions))
+        if not change.kinds:
+            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        changes = [
+            TableChange(message.type, name, found[name].id, found[name], entry_text(entry), DIALECT)
+            for name, entry in told.items()
+        ]
+        return [msgspec.structs.replace(change, table_changes=tuple(changes))], learnt
+
+    def _told(
+        self,
+        entry: TableEntry,
+        change: SchemaChange,
+        statement: DdlMessage,
+        learnt: Catalog,
+        catalog: Catalog,
+    ) -> TableSchema:
+        """The definition that an entry of a statement tells."""
+        self._check_version(entry)
+        table = TableId(entry.schema, entry.table)
+        known = left_by(learnt, statement, table)
+        if known is None:
+            known = next((each for each in (*change.dropped, *change.views) if each.id == table), None)
+        if known is not None:
+            return self._definition(entry, known, is_current=True)
+        return self._definition(entry, catalog.newest(table)[1], is_current=False)
+
+    def _definition(self, entry: TableEntry, known: TableSchema | None, *, is_current: bool) -> TableSchema:
+        return definition(entry, known, self._name, self._limits, is_current=is_current)
+
+    def _check_version(self, entry: TableEntry) -> None:
+        if not 0 <= entry.version < TSO_END:
+            raise Malformed(self._name, f"{SCHEMA}.version", "not a timestamp of TiDB")
+
+
+def _drops(change: SchemaChange, word: str) -> bool:
+    """Whether the tables of a statement are gone behind it."""
+    return word == "ERASE" or not {DdlKind.DROP_TABLE, DdlKind.DROP_VIEW}.isdisjoint(change.kinds)
+
+
+def _is_sum(schema: TableSchema, row: Row | None, checksum: int) -> bool:
+    """Whether this may be the checksum of a row; 0 says that there is none."""
+    found = row_checksum(schema, row) if row is not None and checksum else None
+    return found is None or found == checksum
+
+
+def _identity(message: Message) -> tuple[object, ...]:
+    """Return what a message and the one in its claim-check object have in common."""
+    return message.database, message.table, message.type, message.commit_ts, message.schema_version
+
+
+def _emitted_at_ns(message: Message, record: ConsumerRecord) -> int:
+    build_ts = message.build_ts
+    if not 0 < build_ts < TIME_END_MS:
+        build_ts = record.time_ms(message.commit_ts >> TSO_LOGICAL_BITS)
+    return build_ts * _NS_PER_MS

@@ -1,0 +1,422 @@
+"""Definitions in Simple: `tableSchema` as it is written, and what one that was read stands for.
+
+Contract: `shown_table` gives what TiCDC writes for a definition; `definition` is its inverse, and keeps of a
+known definition what the wire has no place for. `version_of` and `table_id_of` give the numbers by which rows
+refer to a definition: those of the source, else numbers made of the definition alone, so that every run, and
+every reader of relay's own output, has the same ones. Source: pingcap/ticdc
+pkg/sink/codec/simple/message.go (2026-08), and its records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from relay.codecs.wire.ticdc_json import printed
+from relay.codecs.wire.tidb_defaults import NOW, next_value, sequence_default, stored_default
+from relay.errors import Malformed
+from relay.limits import Limits, check_columns
+from relay.model import (
+    ABSENT,
+    Absent,
+    Column,
+    ColumnType,
+    Default,
+    Index,
+    TableId,
+    TableSchema,
+    UniqueKey,
+)
+from relay.mysql.ddl.apply import key_order
+from relay.mysql.types import CHARS, DISPLAY_WIDTHS, FLOATS, INTEGERS, checked_type
+
+# ---------------------------------------------------------------- wire
+
+
+class DataType(msgspec.Struct, gc=False):
+    """A column's type. `length` is left out where it is 0, the rest where it says nothing."""
+
+    mysqlType: str
+    charset: str = ""
+    collate: str = ""
+    length: int | UnsetType = UNSET
+    decimal: int | UnsetType = UNSET
+    elements: list[str] | UnsetType | None = UNSET
+    unsigned: bool | UnsetType = UNSET
+    zerofill: bool | UnsetType = UNSET
+
+
+class ColumnEntry(msgspec.Struct, gc=False):
+    """A column. The default of a BIT is a number."""
+
+    name: str
+    dataType: DataType
+    nullable: bool = True
+    default: str | int | float | None = None
+
+
+class IndexEntry(msgspec.Struct, gc=False):
+    """An index; `nullable`: any of its columns is."""
+
+    name: str
+    unique: bool
+    primary: bool
+    nullable: bool
+    columns: list[str]
+
+
+class TableEntry(msgspec.Struct, gc=False):
+    """`tableSchema`, and `preTableSchema`."""
+
+    schema: str
+    table: str
+    tableID: int
+    version: int
+    columns: list[ColumnEntry]
+    indexes: list[IndexEntry] | None = None
+
+
+# ---------------------------------------------------------------- numbers
+
+#: Bits of numbers that relay makes: JSON numbers of every reader hold them, and as the TSO that a version is
+#: they lie before every commit of TiDB.
+_BITS: Final = 53
+
+
+def table_id_of(schema: TableSchema) -> int:
+    """Return the table's id: the source's, else one made of its name."""
+    return named_id(schema.id) if schema.table_id is None else schema.table_id
+
+
+def named_id(table: TableId) -> int:
+    """Return the id that relay gives a table of this name."""
+    return _number(printed([table.database, table.table]))
+
+
+def version_of(schema: TableSchema) -> int:
+    """Return the version of a definition: the source's, else one made of its columns and keys."""
+    return _content_version(shown_table(schema)) if schema.version is None else schema.version
+
+
+def _content_version(entry: TableEntry) -> int:
+    """Return the version that relay gives what an entry says; a table keeps it when it is renamed."""
+    return _number(printed([entry.columns, entry.indexes]))
+
+
+def _number(text: bytes) -> int:
+    digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+    return 1 + (digest >> (64 - _BITS)) % ((1 << _BITS) - 1)
+
+
+# ---------------------------------------------------------------- written
+
+#: What a reader knows these types to have, whatever their definition says.
+_FIXED_LENGTHS: Final = {
+    "year": 4, "date": 10, "tinytext": 255, "tinyblob": 255, "text": 65_535, "blob": 65_535,
+    "mediumtext": 16_777_215, "mediumblob": 16_777_215, "longtext": 4_294_967_295, "longblob": 4_294_967_295,
+    "json": 4_294_967_295,
+}  # fmt: skip
+#: Characters of a temporal value without fraction.
+_TEMPORAL_LENGTHS: Final = {"time": 10, "datetime": 19, "timestamp": 19}
+_FLOAT_LENGTHS: Final = {"float": 12, "double": 22}
+_TEXTS: Final = CHARS | {"enum", "set"}
+#: Columns of a view have no types.
+_UNSPECIFIED: Final = "unspecified"
+_CHARSET: Final = "utf8mb4"
+#: TiCDC's name for the key by which rows are known, where no index of the table is called PRIMARY.
+_HANDLE: Final = "primary"
+#: TiDB's collations of charsets whose name is not that of the charset with `_bin`.
+_COLLATIONS: Final = {"gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci", "binary": "binary"}
+
+
+def shown_table(schema: TableSchema, *, is_numbered: bool = False) -> TableEntry:
+    """Return what a message says of a definition; `is_numbered`: with its id and version."""
+    return TableEntry(
+        schema.id.database,
+        schema.id.table,
+        table_id_of(schema) if is_numbered else 0,
+        version_of(schema) if is_numbered else 0,
+        [shown_column(column, schema) for column in schema.columns],
+        list(_indexes(schema)),
+    )
+
+
+def shown_column(column: Column, schema: TableSchema) -> ColumnEntry:
+    """Return what a message says of a column of this table."""
+    nullable = column.nullable
+    if nullable is None:
+        nullable = column.name not in (schema.primary_key or ())
+    return ColumnEntry(
+        column.name, _shown_type(column.type, schema), nullable, _shown_default(column, schema.id.database)
+    )
+
+
+def _shown_type(column_type: ColumnType, schema: TableSchema) -> DataType:
+    base = column_type.base
+    charset, collation = _charset(column_type, schema)
+    shown = DataType(base, charset, collation, _length(column_type) or UNSET)
+    digits = column_type.length if base in _TEMPORAL_LENGTHS else column_type.scale
+    if digits and base not in FLOATS:
+        shown.decimal = digits
+    if column_type.members is not None:
+        shown.elements = list(column_type.members)
+    if column_type.unsigned or base in {"year", "bit"}:
+        shown.unsigned = True
+    if column_type.zerofill or base == "year":
+        shown.zerofill = True
+    return shown
+
+
+def _charset(column_type: ColumnType, schema: TableSchema) -> tuple[str, str]:
+    """The charset and the collation of a type: TiDB's own where nothing says another."""
+    if column_type.base == _UNSPECIFIED:
+        return "", ""
+    if column_type.base not in _TEXTS:
+        return "binary", "binary"
+    charset, collation = column_type.charset, column_type.collation
+    if charset is None and collation is None:
+        charset, collation = schema.charset, schema.collation
+    if charset is None:
+        charset = _CHARSET if collation is None else collation.partition("_")[0]
+    return charset, collation or _collation(charset)
+
+
+def _collation(charset: str) -> str:
+    return _COLLATIONS.get(charset, f"{charset}_bin")
+
+
+def _length(column_type: ColumnType) -> int:
+    """What `length` is; 0 where it is not known."""
+    base, length = column_type.base, column_type.length
+    if base in DISPLAY_WIDTHS and length is None:
+        return DISPLAY_WIDTHS[base][column_type.unsigned]
+    if base in _FIXED_LENGTHS:
+        return _FIXED_LENGTHS[base]
+    if base in _TEMPORAL_LENGTHS:
+        return 0 if length is None else _TEMPORAL_LENGTHS[base] + (length + 1 if length else 0)
+    if base in _FLOAT_LENGTHS and length is None:
+        return _FLOAT_LENGTHS[base]
+    if base in {"enum", "set"}:
+        sizes = [len(member.encode(errors="replace")) for member in column_type.members or ()]
+        return max(sizes, default=0) if base == "enum" else sum(sizes) + max(len(sizes) - 1, 0)
+    if base == "vector":
+        return -1 if length is None else length
+    return length or 0
+
+
+def _shown_default(column: Column, database: str) -> str | int | None:
+    text = stored_default(column)
+    if text is None:
+        return sequence_default(column, database)
+    if column.type.base == "bit":
+        try:
+            return int(text, 0)
+        except ValueError:
+            return text
+    return text
+
+
+def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
+    """The indexes. The primary key stands in the end if it is an integer, by which TiDB stores the row; there
+    also stands, as if it was the primary key, a unique key that takes its place.
+    """
+    not_null = {column.name for column in schema.columns if column.nullable is False}
+    primary = schema.primary_key or ()
+
+    def entry(name: str, columns: Sequence[str], *, unique: bool, is_primary: bool = False) -> IndexEntry:
+        nullable = not (is_primary or not_null.issuperset(columns))
+        return IndexEntry(name, unique, is_primary, nullable, list(columns))
+
+    is_handle = len(primary) == 1 and _is_integer(schema, primary[0])
+    if primary and not is_handle:
+        yield entry("PRIMARY", primary, unique=True, is_primary=True)
+    for key, is_unique in schema.ordered_keys():
+        yield entry(key.name, key.columns, unique=is_unique)
+    handle = schema.handle_key()
+    if is_handle or (handle and not primary):
+        yield entry(_HANDLE, handle, unique=True, is_primary=True)
+
+
+def _is_integer(schema: TableSchema, name: str) -> bool:
+    return any(column.name == name and column.type.base in INTEGERS for column in schema.columns)
+
+
+# ---------------------------------------------------------------- read
+
+
+def definition(
+    entry: TableEntry, known: TableSchema | None, protocol: str, limits: Limits, *, is_current: bool
+) -> TableSchema:
+    """Return the definition that an entry tells. `known`: one of the same table, of which columns stay whole
+    that the entry shows as they are; `is_current`: the one that the statement has made.
+
+    Raises Malformed for one without a name, and for columns of one name; LimitExceeded.
+    """
+    if not entry.table or not entry.schema:
+        raise Malformed(protocol, "tableSchema", "a definition without the name of its table")
+    check_columns(protocol, "tableSchema.columns", len(entry.columns), limits)
+    names = [column.name for column in entry.columns]
+    if len(set(names)) < len(names):
+        raise Malformed(protocol, "tableSchema.columns", "two columns of one name")
+    id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
+    origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
+    columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
+    if of_known.keys() == set(names):
+        # The classic architecture has them in the order in which they were added.
+        places = {name: at for at, name in enumerate(of_known)}
+        columns.sort(key=lambda column: places[column.name])
+    found = msgspec.structs.replace(
+        origin,
+        columns=tuple(columns),
+        complete=True,
+        is_view=bool(columns) and all(column.type.base == _UNSPECIFIED for column in columns),
+        table_id=None if entry.tableID == named_id(id) else entry.tableID,
+        version=None if entry.version == _content_version(entry) else entry.version,
+    )
+    return _with_keys(found, entry.indexes or [], known, is_current=is_current)
+
+
+def _by_name(schema: TableSchema) -> dict[str, Column]:
+    return {column.name: column for column in schema.columns}
+
+
+def _merged(told: ColumnEntry, known: Column | None, origin: TableSchema) -> Column:
+    """The column that is told, with what only the known one has."""
+    column_type = _type(told.dataType)
+    default = _default(told.default, column_type)
+    if known is None:
+        return Column(told.name, column_type, told.nullable, default)
+    shown = shown_column(known, origin)
+    if shown == told:
+        return known
+    if shown.dataType == told.dataType:
+        column_type = known.type
+    if shown.default == told.default:
+        default = known.default
+    return msgspec.structs.replace(known, type=column_type, nullable=told.nullable, default=default)
+
+
+def _type(told: DataType) -> ColumnType:
+    """The type; parameters that no server allows are unknown."""
+    base, members = told.mysqlType.lower(), None
+    if base in {"enum", "set"} and told.elements:
+        members = tuple(told.elements)
+    length, scale = _read_length(told, base)
+    charset, collation = _read_charset(told, base)
+    found = ColumnType(
+        base,
+        unsigned=told.unsigned is True and base not in {"year", "bit"},
+        zerofill=told.zerofill is True and base != "year",
+        length=length,
+        scale=scale,
+        charset=charset,
+        collation=collation,
+        members=members,
+    )
+    try:
+        return checked_type(found)
+    except ValueError:
+        return msgspec.structs.replace(found, length=None, scale=None, members=None)
+
+
+def _read_length(told: DataType, base: str) -> tuple[int | None, int | None]:
+    """The length and the scale of a type, as a definition has them."""
+    length = told.length or None
+    decimal = told.decimal or 0
+    if length is None or length < 0 or base in _FIXED_LENGTHS or base in FLOATS:
+        return None, None
+    if base in DISPLAY_WIDTHS:
+        is_usual = length == DISPLAY_WIDTHS[base][told.unsigned is True]
+        return (None if is_usual else length), None
+    if base in _TEMPORAL_LENGTHS:
+        return decimal or temporal_digits(base, length), None
+    if base == "decimal":
+        return length, decimal
+    return (None if base in {"enum", "set"} else length), None
+
+
+def temporal_digits(base: str, length: int) -> int:
+    """Return the digits of a second that a temporal type of so many characters has; 0 for other types."""
+    return max(length - _TEMPORAL_LENGTHS[base] - 1, 0) if base in _TEMPORAL_LENGTHS else 0
+
+
+def _read_charset(told: DataType, base: str) -> tuple[str | None, str | None]:
+    """The charset and the collation; those that a column has without its own are left out."""
+    charset, collation = told.charset or None, told.collate or None
+    if base not in _TEXTS or charset is None:
+        return None, None
+    if collation == _collation(charset):
+        collation = None
+    return (None, None) if charset == _CHARSET and collation is None else (charset, collation)
+
+
+def _default(told: str | float | None, column_type: ColumnType) -> Default | Absent:
+    """The default; DEFAULT NULL is told as none."""
+    if told is None:
+        return ABSENT
+    text, base = str(told), column_type.base
+    if text == NOW and base in _TEMPORAL_LENGTHS:
+        digits = column_type.length
+        return Default(f"{NOW}({digits})" if digits else NOW, is_expression=True)
+    return Default(text, is_expression=next_value(text) is not None)
+
+
+def _with_keys(
+    schema: TableSchema, indexes: Sequence[IndexEntry], known: TableSchema | None, *, is_current: bool
+) -> TableSchema:
+    """The definition with the keys that are told; those of foreign keys, which TiDB makes by itself and no
+    statement has, are not among them, if the statement is known.
+    """
+    primary = next((index for index in indexes if index.primary), None)
+    keys = [index for index in indexes if not index.primary]
+    columns = () if primary is None else tuple(primary.columns)
+    if primary is not None and primary.name == _HANDLE:
+        is_known = known is not None and known.primary_key == columns
+        is_unique_key = any(key.unique and key.columns == primary.columns for key in keys)
+        columns = () if is_unique_key and not is_known else columns
+    if is_current and known is not None:
+        names = {key.name for key in known.indexes}
+        keys = [key for key in keys if key.unique or key.name in names]
+    return msgspec.structs.replace(
+        schema,
+        primary_key=columns,
+        unique_keys=tuple(UniqueKey(key.name, tuple(key.columns)) for key in keys if key.unique),
+        indexes=tuple(Index(key.name, tuple(key.columns)) for key in keys if not key.unique),
+        key_order=key_order([(key.name, key.unique) for key in keys]),
+    )
+
+
+# ---------------------------------------------------------------- as JSON
+
+_read_entry = msgspec.json.Decoder(TableEntry).decode
+
+
+def entry_text(entry: TableEntry) -> bytes:
+    """Return an entry as JSON, for `TableChange.wire`."""
+    return msgspec.json.encode(entry)
+
+
+def read_entry(text: bytes) -> TableEntry:
+    """Return the entry of which `entry_text` made this."""
+    return _read_entry(text)
+
+
+__all__ = [
+    "ColumnEntry",
+    "DataType",
+    "IndexEntry",
+    "TableEntry",
+    "definition",
+    "entry_text",
+    "named_id",
+    "read_entry",
+    "shown_column",
+    "shown_table",
+    "table_id_of",
+    "temporal_digits",
+    "version_of",
+]

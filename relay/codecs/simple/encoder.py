@@ -1,0 +1,281 @@
+"""The encoder of Simple, of both encodings.
+
+A definition goes before the rows that refer to it: with the statement that made it, which every partition
+gets; with a BOOTSTRAP where the source has one; and where nothing has told it, with a BOOTSTRAP before the
+rows themselves. What is written depends on the record and on the definition of its table alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from relay.codecs.codec import Payload
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.simple.checksums import CHECKSUM_VERSION, row_checksum
+from relay.codecs.simple.ddl_types import ddl_type
+from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
+from relay.codecs.simple.definitions import TableEntry, read_entry, shown_table
+from relay.codecs.simple.message import BOOTSTRAP, VERSION, WATERMARK, WORDS, Checksum, Image, Message, Wire
+from relay.codecs.simple.options import SimpleOptions, carries
+from relay.codecs.simple.values import location_of
+from relay.codecs.wire.caches import CachePool
+from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, compressed
+from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.shaping import op_without_before
+from relay.codecs.wire.ticdc import (
+    commit_ts_of,
+    handle_key_places,
+    per_table_statements,
+    split_updates,
+)
+from relay.errors import NotRepresentable
+from relay.model import (
+    Bootstrap,
+    Column,
+    DdlKind,
+    Event,
+    Op,
+    RowChange,
+    SchemaChange,
+    TableId,
+    TableSchema,
+    Watermark,
+)
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+
+_NS_PER_MS: Final = 1_000_000
+_UPDATE: Final = Op.UPDATE
+_READ: Final = Op.READ
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What rows of a definition need: its entry, and the names of the handle key."""
+
+    entry: TableEntry
+    handle_key: frozenset[str]
+
+
+#: What a column takes in a plan (measured with CPython 3.11).
+_PLAN_COLUMN_BYTES: Final = 700
+
+
+class _Target(Target[_Plan]):
+    """Rows of Simple. `lost`: what the values of the last row have lost."""
+
+    def __init__(self, wire: Wire, zone_name: str) -> None:
+        self._wire = wire
+        self._zone, self._location = location_of(zone_name)
+        self.lost: list[Lossy] = []
+
+    def plan(self, schema: TableSchema) -> _Plan:
+        """Return the plan of a definition. Raises NotRepresentable for a table without a name."""
+        if not schema.id.database or not schema.id.table:
+            what = "table" if schema.id.database else "database"
+            raise NotRepresentable(
+                self._wire.name, "", f"a row without the name of its {what}, which readers must know"
+            )
+        identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
+        return _Plan(shown_table(schema, is_numbered=True), identity)
+
+    def plan_bytes(self, plan: _Plan) -> int:
+        """Return about how much memory a plan takes."""
+        return _PLAN_COLUMN_BYTES * len(plan.entry.columns)
+
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:  # noqa: ARG002 - definitions tell all
+        """Return nothing: a definition tells types and their parameters."""
+        return ()
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written."""
+        return self._wire.write_of(column.type, self._zone, self._location, self._unmoved)
+
+    def _unmoved(self) -> None:
+        self.lost.append(Lossy.ZERO_DATE)
+
+
+class SimpleEncoder:
+    """Writes Simple as TiCDC's new architecture does."""
+
+    def __init__(self, wire: Wire, options: SimpleOptions, answers: Answers) -> None:
+        self._wire, self._options = wire, options
+        self.prepare = None if options.output_raw_change_event else split_updates
+        self._compression = options.large_message_handle_compression
+        self._every = options.send_bootstrap_in_msg_count
+        self._has_checksums = options.integrity_check_level != "none"
+        self._count_lost = source_losses(carries(options))
+        self._limit = SizeLimit(wire.name, options)
+        target = _Target(wire, options.timezone)
+        self._lost = target.lost
+        self._rows = TypedWriters(wire.name, target, CachePool(answers.limits.cache_bytes))
+
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        """Give the events' messages, one each, and those of definitions that rows need; see
+        `relay.codecs.codec.Encoder`.
+        """
+        told: set[TableSchema] = set()
+        is_due = self._every > 0 and caused_by.offset % self._every == self._every - 1
+        for event in events:
+            match event:
+                case RowChange(schema=schema):
+                    plan = self._rows.plan(schema)
+                    if (is_due or not schema.complete) and schema not in told:
+                        told.add(schema)
+                        yield self._definition(plan.entry, event.emitted_at_ns)
+                    yield self._row(event, plan, caused_by, lossy)
+                case SchemaChange():
+                    yield from self._statement(event, caused_by, lossy)
+                case Bootstrap():
+                    yield self._bootstrap(event, lossy)
+                case Watermark():
+                    self._count_lost(event.source, lossy)
+                    yield self._payload(_message(WATERMARK, event.source.commit_ts or 0, event.emitted_at_ns))
+                case _:
+                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+
+    def _payload(self, message: Message) -> Payload:
+        return Payload(None, compressed(self._wire.write(message), self._compression))
+
+    # ------------------------------------------------------------ rows
+
+    def _row(self, change: RowChange, plan: _Plan, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
+        source, lost = change.source, self._lost
+        if lost:
+            lost.clear()
+        _, before, after, losses = self._rows.write(change)
+        lossy += losses
+        if lost:
+            lossy += lost
+        entry, extras = plan.entry, source.extras
+        message = Message(
+            version=VERSION,
+            type=WORDS[self._op(change, before, lossy)],
+            commit_ts=commit_ts_of(source, caused_by, lossy),
+            build_ts=change.emitted_at_ns // _NS_PER_MS,
+            database=entry.schema,
+            table=entry.table,
+            table_id=extras["ptn"] if extras and "ptn" in extras else entry.tableID,
+            schema_version=entry.version,
+            checksum=self._checksum(change) if self._has_checksums else None,
+            data=after,
+            old=before,
+        )
+        self._count_lost(source, lossy, change.transaction)
+        payload = self._payload(message)
+        if self._limit.exceeded(payload):
+            return self._reduced(change, plan, message, payload, caused_by, lossy)
+        return payload
+
+    def _op(self, change: RowChange, before: object, lossy: list[Lossy]) -> Op:
+        op = change.op
+        if op is _READ and not change.source.snapshot:
+            lossy.append(Lossy.SNAPSHOT)
+        if op is _UPDATE and before is None:
+            return op_without_before(self._options.unknown_before, self._wire.name)
+        return op
+
+    def _checksum(self, change: RowChange) -> Checksum | None:
+        """The checksums of both rows; None if one is not known, or both rows have none but NULLs."""
+        schema, rows = change.schema, (change.after, change.before)
+        sums = [0 if row is None else row_checksum(schema, row) for row in rows]
+        if sums[0] is None or sums[1] is None or not any(sums):
+            return None
+        return Checksum(CHECKSUM_VERSION, False, sums[0], sums[1])
+
+    def _reduced(
+        self,
+        change: RowChange,
+        plan: _Plan,
+        message: Message,
+        payload: Payload,
+        caused_by: ConsumerRecord,
+        lossy: list[Lossy],
+    ) -> Payload:
+        """The message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
+
+        def reduced(location: str | None) -> Payload:
+            small = msgspec.structs.replace(
+                message,
+                claim_check_location=location,
+                handle_key_only=True,
+                data=_only(message.data, plan.handle_key),
+                old=_only(message.old, plan.handle_key),
+            )
+            return self._payload(small)
+
+        return self._limit.reduce(payload, change, caused_by, lossy, reduced=reduced, stored=self._stored)
+
+    def _stored(self, payload: Payload) -> bytes:
+        value = payload.value or b""
+        return value if self._options.claim_check_raw_value else claim_check_document(None, value)
+
+    # ------------------------------------------------------------ definitions
+
+    def _definition(self, entry: TableEntry, emitted_at_ns: int) -> Payload:
+        return self._payload(_message(BOOTSTRAP, 0, emitted_at_ns, table_schema=entry))
+
+    def _bootstrap(self, event: Bootstrap, lossy: list[Lossy]) -> Payload:
+        if event.source.commit_ts is not None:
+            lossy.append(Lossy.COMMIT_TS)
+        self._count_lost(event.source, lossy)
+        told = event.told
+        if told is not None and told.dialect == DIALECT:
+            return self._definition(read_entry(told.wire), event.emitted_at_ns)
+        return self._definition(shown_table(event.schema, is_numbered=True), event.emitted_at_ns)
+
+    def _statement(
+        self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        commit_ts, word = commit_ts_of(change.source, caused_by, lossy), ddl_type(change)
+        self._count_lost(change.source, lossy)
+        entries = _entries(change)
+        for table, ddl in per_table_statements(change):
+            main, other = _tables(change, table)
+            entry = entries.get(main)
+            if entry is None and main.table:
+                lossy.append(Lossy.TABLE_DEFINITION)
+            message = _message(word, commit_ts, change.emitted_at_ns, table_schema=entry)
+            message.sql = ddl
+            message.pre_table_schema = None if other is None else entries.get(other)
+            yield self._payload(message)
+
+
+def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | None]:
+    """The tables of `tableSchema` and of `preTableSchema`, in a message of a statement about this table."""
+    told = {each.name: each.table for each in change.table_changes if each.dialect == DIALECT}
+    if told:
+        return told.get(SCHEMA, table), told.get(PRE_SCHEMA)
+    if change.kinds[:1] == (DdlKind.EXCHANGE_PARTITION,) and len(change.targets) > 1:
+        return change.targets[0], change.targets[1]
+    return table, None
+
+
+def _message(
+    word: str, commit_ts: int, emitted_at_ns: int, table_schema: TableEntry | None = None
+) -> Message:
+    return Message(
+        version=VERSION,
+        type=word,
+        commit_ts=commit_ts,
+        build_ts=emitted_at_ns // _NS_PER_MS,
+        table_schema=table_schema,
+    )
+
+
+def _only(image: Image | None, names: frozenset[str]) -> Image | None:
+    return None if image is None else {name: value for name, value in image.items() if name in names}
+
+
+def _entries(change: SchemaChange) -> dict[TableId, TableEntry]:
+    """What is written of the tables of a statement: what the source has written, else their definitions."""
+    schemas = (*change.dropped, *change.views, *change.definitions)
+    if change.after is not None:
+        schemas = (*schemas, change.after)
+    entries = {schema.id: shown_table(schema, is_numbered=True) for schema in schemas}
+    told = [each for each in change.table_changes if each.dialect == DIALECT]
+    return entries | {each.table: read_entry(each.wire) for each in told}

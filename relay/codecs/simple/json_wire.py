@@ -1,0 +1,222 @@
+"""Simple as JSON: every value is text or null, and a TIMESTAMP is an object with its zone.
+
+Source: pingcap/ticdc pkg/sink/codec/simple/message.go (2026-08), and its records. Members of a row are in the
+order of their names, as Go prints maps; it escapes `<`, `>`, `&`, U+2028 and U+2029.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from relay.codecs.simple.definitions import TableEntry
+from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Message
+from relay.codecs.simple.values import (
+    ZonedText,
+    checked_number,
+    most_number,
+    read_text,
+    timestamp_reader,
+    timestamp_writer,
+)
+from relay.codecs.wire.base64_text import base64_text, read_base64
+from relay.codecs.wire.lenient_json import REFUSED, complaint
+from relay.codecs.wire.rows import Read, Write
+from relay.errors import Malformed, NotRepresentable
+from relay.model import ColumnType
+from relay.mysql import numbers, values
+from relay.mysql.values import TextStyle
+
+# ---------------------------------------------------------------- messages
+
+
+_Image = dict[str, str | ZonedText | None]
+
+
+class _Read(msgspec.Struct, gc=False):
+    """Any message, as it comes. What is not known is passed over."""
+
+    version: int
+    type: str
+    commitTs: int = 0
+    buildTs: int = 0
+    database: str | None = None
+    table: str | None = None
+    tableID: int = 0
+    schemaVersion: int = 0
+    claimCheckLocation: str | None = None
+    handleKeyOnly: bool | None = None
+    checksum: Checksum | None = None
+    data: _Image | None = None
+    old: _Image | None = None
+    sql: str | None = None
+    tableSchema: TableEntry | None = None
+    preTableSchema: TableEntry | None = None
+
+
+class _Row(msgspec.Struct, gc=False):
+    version: int
+    database: str | None
+    table: str | None
+    tableID: int
+    type: str
+    commitTs: int
+    buildTs: int
+    schemaVersion: int
+    claimCheckLocation: str | UnsetType
+    handleKeyOnly: bool | UnsetType
+    checksum: Checksum | UnsetType
+    data: Any
+    old: Any
+
+
+class _Other(msgspec.Struct, gc=False):
+    """A statement, a definition, a watermark."""
+
+    version: int
+    type: str
+    sql: str | UnsetType
+    commitTs: int
+    buildTs: int
+    tableSchema: TableEntry | UnsetType
+    preTableSchema: TableEntry | UnsetType
+
+
+_decode = msgspec.json.Decoder(_Read).decode
+_print = msgspec.json.Encoder(order="deterministic").encode
+#: What Go escapes and msgspec does not; it stands in texts only.
+_ESCAPED: Final = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
+_has_escaped: Final = _ESCAPED.search
+
+
+class JsonWire:
+    """The encoding as JSON."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @staticmethod
+    def is_plain(value: bytes) -> bool:
+        """Whether a value is JSON that is not compressed."""
+        return value[:2] == b'{"'
+
+    def read(self, value: bytes) -> Message:
+        """Read a message. Raises Malformed."""
+        try:
+            found = _decode(value)
+        except UnicodeDecodeError as error:
+            raise Malformed(self.name, "", "not UTF-8") from error
+        except REFUSED as error:
+            raise Malformed(self.name, *complaint(error)) from error
+        return Message(
+            version=found.version,
+            type=found.type,
+            commit_ts=found.commitTs,
+            build_ts=found.buildTs,
+            database=found.database,
+            table=found.table,
+            table_id=found.tableID,
+            schema_version=found.schemaVersion,
+            claim_check_location=found.claimCheckLocation or None,
+            handle_key_only=bool(found.handleKeyOnly),
+            checksum=found.checksum,
+            data=found.data,
+            old=found.old,
+            sql=found.sql,
+            table_schema=found.tableSchema,
+            pre_table_schema=found.preTableSchema,
+        )
+
+    def write(self, message: Message) -> bytes:
+        """Write a message. Raises NotRepresentable for text that is no Unicode, numbers beyond 64 bits."""
+        try:
+            text = _print(_row(message) if message.type in OPS else _other(message))
+        except (OverflowError, UnicodeError) as error:
+            reason = "text that is no Unicode, or a number beyond 64 bits"
+            raise NotRepresentable(self.name, "", reason) from error
+        if _has_escaped(text):
+            text = _ESCAPED.sub(_escape, text)
+        return text
+
+    def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
+        """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none."""
+        base = column_type.base
+        if base == "timestamp":
+            return timestamp_reader(zone)
+        if base in {"enum", "set"}:
+            return functools.partial(_read_number, most_number(column_type))
+        return values.reader(column_type, _STYLE) or read_text
+
+    def write_of(
+        self, column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Callable[[], None]
+    ) -> Write | None:
+        """Return how a column's canonical value is written."""
+        base = column_type.base
+        if base == "timestamp":
+            return timestamp_writer(zone, zone_name, unmoved)
+        if base in {"enum", "set"}:
+            return _write_number
+        return values.writer(column_type, _STYLE)
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(match[0].decode())
+
+
+def _row(message: Message) -> _Row:
+    return _Row(
+        message.version,
+        message.database,
+        message.table,
+        message.table_id,
+        message.type,
+        message.commit_ts,
+        message.build_ts,
+        message.schema_version,
+        message.claim_check_location or UNSET,
+        True if message.handle_key_only else UNSET,
+        message.checksum or UNSET,
+        UNSET if message.data is None else message.data,
+        UNSET if message.old is None else message.old,
+    )
+
+
+def _other(message: Message) -> _Other:
+    has_sql = message.type not in {WATERMARK, BOOTSTRAP}
+    return _Other(
+        message.version,
+        message.type,
+        message.sql or "" if has_sql else UNSET,
+        message.commit_ts,
+        message.build_ts,
+        message.table_schema or UNSET,
+        message.pre_table_schema or UNSET,
+    )
+
+
+# ---------------------------------------------------------------- values
+
+_STYLE: Final = TextStyle(
+    float_text=numbers.go_text,
+    zero_year="0",
+    pads_binary=True,
+    zone=UTC,
+    read_binary=read_base64,
+    write_binary=base64_text,
+)
+
+
+def _read_number(most: int, text: str) -> int:
+    return checked_number(most, numbers.read_int(text))
+
+
+def _write_number(value: Any) -> str:  # noqa: ANN401 - a label where an ENUM's members are unknown
+    if not isinstance(value, int):
+        raise TypeError("a label whose members are unknown has no number")
+    return str(value)

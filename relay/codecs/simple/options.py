@@ -1,0 +1,73 @@
+"""The options of both encodings of Simple, and what messages say with them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from relay.codecs.losses import Before, Carries
+from relay.codecs.wire.large_messages import LargeMessageOptions
+from relay.codecs.wire.shaping import InsertUnknownBefore
+
+
+class SimpleOptions(LargeMessageOptions, frozen=True):
+    """Options of TiCDC's sink URI and changefeed."""
+
+    timezone: Annotated[
+        str,
+        Meta(
+            description="target: zone in which TIMESTAMP is written; source: zone of values that name none "
+            "(`Local`): a name (Asia/Shanghai), or an offset (+08:00), which is written as UTC"
+        ),
+    ] = "UTC"
+    output_raw_change_event: Annotated[
+        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
+    ] = False
+    unknown_before: InsertUnknownBefore = "insert"
+    send_bootstrap_in_msg_count: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="a BOOTSTRAP stands before the rows of one in so many source records; 0: none does. "
+            "One stands always before rows whose table's DDL is not known",
+        ),
+    ] = 10_000
+    integrity_check_level: Annotated[
+        Literal["none", "correctness"],
+        Meta(description="correctness: checksums of rows are verified, and written"),
+    ] = "none"
+    corruption_handle_level: Annotated[
+        Literal["warn", "error"],
+        Meta(
+            description="a row whose checksum is wrong, or that its producer calls corrupted, is counted, or "
+            "refused",
+        ),
+    ] = "warn"
+    claim_check_raw_value: Annotated[
+        bool,
+        Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),
+    ] = False
+
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of claim checks where there are none, and what is for sources."""
+        found = super().without_effect()
+        if "claim-check-storage-uri" in found:
+            found["claim-check-raw-value"] = found["claim-check-storage-uri"]
+        found["corruption-handle-level"] = "it is about rows that are read"
+        return found
+
+
+def carries(_: SimpleOptions) -> Carries:
+    """Return what messages can say, definitions among them."""
+    return Carries(
+        before=Before.FULL,
+        delete_image=True,
+        primary_key=True,
+        type_parameters=True,
+        ddl=True,
+        watermark=True,
+        commit_ts=True,
+        gtid=False,
+        physical_partition=True,
+    )

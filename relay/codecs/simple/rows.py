@@ -1,0 +1,150 @@
+"""Rows of Simple, read with the definition that their message names by its version.
+
+Contract: `RowDecoder` finds the definition in the catalogue, whatever its position: a version names one
+definition of its table, and no other will do. What it keeps are readers by definition, a cache that could be
+emptied at any time.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+from typing import Any, Final
+
+from relay.catalog import Catalog
+from relay.codecs.losses import Lossy
+from relay.codecs.simple.definitions import version_of
+from relay.codecs.simple.message import Image, Message, Wire
+from relay.codecs.simple.values import location_in, named_zone
+from relay.codecs.wire.caches import columns_bytes
+from relay.codecs.wire.local_times import LocalTimes
+from relay.codecs.wire.rows import (
+    NAMELESS,
+    PartialRows,
+    PartNames,
+    Table,
+    Tables,
+    TypedReader,
+    TypedRows,
+    hidden_places,
+)
+from relay.errors import DefinitionMissing, Malformed
+from relay.limits import Limits, check_columns
+from relay.model import ABSENT, Images, Op, TableId, TableSchema
+
+_PARTS: Final = PartNames(deleted="old", old="old", new="data")
+#: Readers of one table that are kept ready: versions of its definition.
+_CACHED_READERS: Final = 32
+#: What a reader takes, with the functions of an encoder that write its rows.
+_READER_BYTES: Final = 8_000
+_COLUMN_BYTES: Final = 1_500
+
+
+class _Layout:
+    """Rows of one definition: its reader, the columns in their order, and where times with a zone stand."""
+
+    def __init__(self, wire: Wire, schema: TableSchema, zone: tzinfo) -> None:
+        hidden = hidden_places(schema)
+        places = [at for at in range(len(schema.columns)) if at not in hidden]
+        columns = [schema.columns[at] for at in places]
+        reads = [wire.read_of(column.type, zone) for column in columns]
+        self.schema = schema
+        self.reader = TypedReader(
+            wire.name, schema, places, reads, _PARTS, known=schema, tells_types=False, hidden=hidden
+        )
+        self.names = self.reader.names
+        self.hidden_names = frozenset(schema.columns[at].name for at in hidden)
+        self.times = [at for at, column in enumerate(columns) if column.type.base == "timestamp"]
+
+
+class RowDecoder:
+    """Reads the rows of messages. `zone`: of times that name none."""
+
+    def __init__(self, wire: Wire, zone: tzinfo, limits: Limits) -> None:
+        self._wire, self._zone, self._limits = wire, zone, limits
+        self._tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
+        self._local_times: dict[str, LocalTimes] = {}
+        # The last row's catalogue, table, version and layout; mostly the next one's, too.
+        self._last: tuple[Catalog, str, str, int, _Layout] | None = None
+
+    def read(
+        self, message: Message, op: Op, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[TableSchema, Images]:
+        """Return the definition and the images of a row. Raises DecodeError."""
+        layout = self._layout(message, catalog)
+        new = None if message.data is None else self._cells(layout, message.data, "data")
+        old = None if message.old is None else self._cells(layout, message.old, "old")
+        if op is _INSERT:
+            old = None
+        elif op is _DELETE:
+            new = None
+        is_partial = (new is not None and ABSENT in new) or (old is not None and ABSENT in old)
+        if layout.times:
+            self._count_times(layout, new, lossy)
+            self._count_times(layout, old, lossy)
+        if is_partial or message.handle_key_only:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        rows = PartialRows if is_partial else TypedRows
+        return layout.schema, rows(layout.reader, old, new)
+
+    def _layout(self, message: Message, catalog: Catalog) -> _Layout:
+        version, name, database = message.schema_version, message.table, message.database
+        last = self._last
+        if last is not None and last[0] is catalog and last[1:4] == (database, name, version):
+            return last[4]
+        if not name or not database:
+            raise Malformed(self._wire.name, "table", NAMELESS)
+        table = self._tables[database, name]
+        schema = definition_of_version(catalog, table.id, version)
+        if schema is None:
+            reason = "no BOOTSTRAP or DDL message with the definition that this row refers to has been read"
+            raise DefinitionMissing(self._wire.name, "schemaVersion", reason)
+        found = next((layout for layout in table.kept if layout.schema is schema), None)
+        if found is None:
+            found = _Layout(self._wire, schema, self._zone)
+            size = _READER_BYTES + columns_bytes(schema.columns, _COLUMN_BYTES)
+            self._tables.keep(table, found, size, _CACHED_READERS)
+        self._last = catalog, database, name, version, found
+        return found
+
+    def _cells(self, layout: _Layout, image: Image, part: str) -> tuple[Any, ...]:
+        """The values in the order of the definition, ABSENT where there is none."""
+        cells = tuple([image.get(name, ABSENT) for name in layout.names])
+        present = len(cells) - cells.count(ABSENT)
+        if present < len(image):
+            check_columns(self._wire.name, part, len(image), self._limits)
+            for name in image:
+                if name not in layout.reader.names and name not in layout.hidden_names:
+                    raise Malformed(self._wire.name, f"{part}.{name}", "a column that its definition lacks")
+        if not present:
+            raise Malformed(self._wire.name, part, "a row without columns")
+        return cells
+
+    def _count_times(self, layout: _Layout, cells: tuple[Any, ...] | None, lossy: list[Lossy]) -> None:
+        """Count local times that their zone does not have, or has twice, and zones that are not named."""
+        if cells is None:
+            return
+        for at in layout.times:
+            location = location_in(cells[at])
+            if location is None or location == "UTC":
+                continue
+            try:
+                zone = named_zone(location)
+            except ValueError:
+                continue  # refused when it is read
+            if zone is None:
+                lossy.append(Lossy.ZONE_GUESSED)
+                zone = self._zone
+            if zone is not UTC:
+                times = self._local_times.get(location)
+                if times is None:
+                    times = self._local_times[location] = LocalTimes(zone)
+                times.count([cells[at].value], lossy)
+
+
+_INSERT: Final = Op.INSERT
+_DELETE: Final = Op.DELETE
+
+
+def definition_of_version(catalog: Catalog, table: TableId, version: int) -> TableSchema | None:
+    """Return the definition that has this version, the newest of several; None if none is known."""
+    return next((each for each in catalog.definitions(table) if version_of(each) == version), None)

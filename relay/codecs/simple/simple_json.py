@@ -1,0 +1,59 @@
+"""TiCDC Simple as JSON (protocol=simple): one row, statement, definition or watermark a message, key null.
+
+    row         version database table tableID type commitTs buildTs schemaVersion [claimCheckLocation]
+                [handleKeyOnly] [checksum] [data] [old]
+    DDL         version type sql commitTs buildTs [tableSchema] [preTableSchema]
+    BOOTSTRAP   version type commitTs=0 buildTs tableSchema
+    WATERMARK   version type commitTs buildTs
+
+Since v8.0.0. A row has no types: it names the version of its table's definition, which has come with a DDL
+message or a BOOTSTRAP. It cannot say: transactions, binlog positions, GTIDs, comments, which columns are
+generated, auto-incremented or updated by themselves, and DEFAULT NULL. Verified with records of pingcap/ticdc
+master b813e76f9 (2026-08-18).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.simple.decoder import SimpleDecoder
+from relay.codecs.simple.encoder import SimpleEncoder
+from relay.codecs.simple.json_wire import JsonWire
+from relay.codecs.simple.options import SimpleOptions, carries
+from relay.needs import Answers
+
+NAME: Final = "ticdc-simple-json"
+_WIRE: Final = JsonWire(NAME)
+
+
+def _decoder(options: SimpleOptions, answers: Answers) -> SimpleDecoder:
+    return SimpleDecoder(_WIRE, options, answers)
+
+
+def _encoder(options: SimpleOptions, answers: Answers) -> SimpleEncoder:
+    return SimpleEncoder(_WIRE, options, answers)
+
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="TiCDC Simple as JSON (protocol=simple)",
+    options=SimpleOptions,
+    decodes=carries(SimpleOptions()),
+    encodes=carries,
+    decoder=_decoder,
+    encoder=_encoder,
+    ddl_everywhere=True,
+    rows_need_definitions=True,
+    row_signature=RowSignature(
+        (
+            (
+                b'"type":"INSERT"',
+                b'"type":"UPDATE"',
+                b'"type":"DELETE"',
+                b'"type":"WATERMARK"',
+            ),
+        ),
+        (b'"tableSchema":', b'"sql":'),
+    ),
+)

@@ -1,0 +1,93 @@
+"""Values of both encodings: the zone that each TIMESTAMP names, and numbers of ENUM and SET."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.codec import zone_of
+from relay.model import ColumnType
+from relay.mysql import temporal
+
+#: The zone that a server has which was not told its own by name (Go's time.Local).
+LOCAL: Final = "Local"
+
+
+class ZonedText(msgspec.Struct, gc=False):
+    """A TIMESTAMP: local time of a zone."""
+
+    location: str
+    value: str
+
+
+@functools.lru_cache(maxsize=1024)
+def named_zone(location: str) -> tzinfo | None:
+    """Return the zone of a value's `location`; None for `Local`, which tells none. Raises ValueError."""
+    return None if location == LOCAL else zone_of(location)
+
+
+def location_of(zone_name: str) -> tuple[tzinfo, str]:
+    """Return the zone in which TIMESTAMP is written, and its name as Go has it.
+
+    An offset such as +08:00 is no name that readers could look up: UTC is, and means the same moments.
+    """
+    zone = zone_of(zone_name)
+    if zone is UTC or zone_name[:1] in {"+", "-"}:
+        return UTC, "UTC"
+    return zone, zone_name
+
+
+def most_number(column_type: ColumnType) -> int:
+    """Return the greatest number that a value of ENUM or SET may be."""
+    members = column_type.members
+    if members is None:
+        return (1 << 64) - 1
+    return len(members) if column_type.base == "enum" else (1 << len(members)) - 1
+
+
+def checked_number(most: int, number: int) -> int:
+    """Return the number of a member, or of several. Raises ValueError for one that stands for none."""
+    if not 0 <= number <= most:
+        raise ValueError("a number that stands for no member of the type")
+    return number
+
+
+def read_text(value: Any) -> str:  # noqa: ANN401 - any wire value
+    """Return text as it is. Raises TypeError for anything else."""
+    if type(value) is not str:
+        raise TypeError("not text")
+    return value
+
+
+def timestamp_reader(fallback: tzinfo) -> Callable[[ZonedText], str]:
+    """Return how a TIMESTAMP is read; `fallback`: the zone of one that names none."""
+    return functools.partial(_read_timestamp, fallback)
+
+
+def _read_timestamp(fallback: tzinfo, value: ZonedText) -> str:
+    if type(value) is not ZonedText:
+        raise TypeError("not a time with its location")
+    zone = named_zone(value.location)
+    return temporal.read_timestamp(fallback if zone is None else zone, value.value)
+
+
+def timestamp_writer(zone: tzinfo, zone_name: str, unmoved: Callable[[], None]) -> Callable[[str], ZonedText]:
+    """Return how a TIMESTAMP is written in a zone of this name; `unmoved` is called for one that the zone's
+    calendar does not have.
+    """
+    return functools.partial(_write_timestamp, zone, zone_name, unmoved)
+
+
+def _write_timestamp(zone: tzinfo, zone_name: str, unmoved: Callable[[], None], value: str) -> ZonedText:
+    if zone is not UTC:
+        value = temporal.timestamp_text(zone, value, unmoved)
+    return ZonedText(zone_name, value)
+
+
+def location_in(value: Any) -> str | None:  # noqa: ANN401 - any wire value
+    """Return the zone that a TIMESTAMP names, None if the value is none."""
+    return value.location if isinstance(value, ZonedText) else None

@@ -1,0 +1,264 @@
+"""Records in Avro whose schemas a registry has: frames, compiled schemas, and what a registry is asked for.
+
+    00, id in 4 bytes, Avro         Confluent's frame, and Apicurio's with 4 bytes
+    01, GUID in 16 bytes, Avro      the same with a GUID
+    Avro                            behind the header __key_schema_id or __value_schema_id, which has the id
+
+Contract: `frame_of` finds the schema's id and the Avro behind it. `RegisteredSchemas` gives the schema of an
+id, compiled once; `SchemaIds` the id of a schema to write. Both raise a `Need` as long as nobody has
+answered. `AvroSchema` reads and writes values as Avro has them, without its logical types: a decimal is
+bytes, a date a number. Errors name the part of the message, never its values. Sources: confluentinc
+schema-registry SchemaId, DualSchemaIdDeserializer (8.x); Apache Avro 1.11.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import uuid
+from collections.abc import Iterable
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from relay.avro_types import AvroType, parse_types
+from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
+from relay.needs import Answers, RegisteredSchema, SchemaById, SchemaId
+from relay.records import ConsumerRecord, Header
+
+Part = Literal["key", "value"]
+#: The names of the registries in needs: of a decoder's schemas, and of an encoder's.
+SOURCE_REGISTRY, TARGET_REGISTRY = "source", "target"
+#: Headers that hold the id of a schema, which are part of a message.
+ID_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
+_NUMBER, _GUID = 0, 1
+_NUMBER_BYTES, _GUID_BYTES = 5, 17
+#: What a compiled schema takes, for each byte of its text (measured with CPython 3.11).
+_SCHEMA_FACTOR: Final = 30
+_ID_BYTES: Final = 300
+#: What fastavro raises for bytes that are no value of a schema, and for values that have no bytes in it.
+_NO_VALUE: Final = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, RecursionError)
+_NO_BYTES: Final = (*_NO_VALUE, AttributeError)
+
+# ---------------------------------------------------------------- frames
+
+
+class Frame(NamedTuple):
+    """The id of a schema, a number or the text of a GUID, and a value in its Avro."""
+
+    id: int | str
+    body: bytes
+
+
+def frame_of(protocol: str, record: ConsumerRecord, part: Part) -> Frame | None:
+    """Return the frame of a record's key or value, None if that is null. Raises Malformed."""
+    data = record.key if part == "key" else record.value
+    if data is None:
+        return None
+    header = _header(record.headers, ID_HEADERS[part]) if record.headers else None
+    if header:
+        id, rest = _id(protocol, part, header)
+        if rest:
+            raise Malformed(protocol, part, f"the header {ID_HEADERS[part]} is no schema id")
+        return Frame(id, data)
+    return Frame(*_id(protocol, part, data))
+
+
+def _header(headers: Iterable[Header], name: str) -> bytes | None:
+    """The value of the last header of this name."""
+    found = None
+    for each, value in headers:
+        if each == name:
+            found = value
+    return found
+
+
+def _id(protocol: str, part: Part, data: bytes) -> tuple[int | str, bytes]:
+    """The schema id that some bytes begin with, and what follows."""
+    if not data:
+        raise Malformed(protocol, part, "empty, which is neither null nor Avro with a schema id")
+    if data[0] == _NUMBER and len(data) >= _NUMBER_BYTES:
+        id = int.from_bytes(data[1:_NUMBER_BYTES], "big", signed=True)
+        if id < 1:
+            raise Malformed(protocol, part, f"schema id {id}, which no registry gives (ids of 8 bytes?)")
+        return id, data[_NUMBER_BYTES:]
+    if data[0] == _GUID and len(data) >= _GUID_BYTES:
+        return str(uuid.UUID(bytes=data[1:_GUID_BYTES])), data[_GUID_BYTES:]
+    if data[0] in {_NUMBER, _GUID}:
+        raise Malformed(protocol, part, "ends within its schema id")
+    reason = f"begins with byte 0x{data[0]:02x}, not with a schema id"
+    if data[:1] in b'{["':
+        reason += ": this looks like JSON"
+    raise Malformed(protocol, part, reason)
+
+
+def framed(id: int, body: bytes) -> bytes:
+    """Return a value behind its schema id."""
+    return b"\0" + id.to_bytes(4, "big", signed=True) + body
+
+
+# ---------------------------------------------------------------- schemas
+
+
+class AvroSchema:
+    """A schema: its text, its type, and how its values are read and written.
+
+    Raises ValueError for a text that is no schema, or none that relay reads.
+    """
+
+    def __init__(self, text: str, references: tuple[tuple[str, str], ...] = ()) -> None:
+        # Other protocols need no Avro, and the import takes 50 ms.
+        import fastavro  # noqa: PLC0415 - see above
+
+        self.text, self.type = text, parse_types(text, references)
+        self._reader: Any = None
+        self._writer: Any = None
+        self._fastavro = fastavro
+
+    def read(self, protocol: str, part: str, body: bytes) -> Any:  # noqa: ANN401 - a value of any type
+        """Return the value: records and maps as dict, unions as the value alone. Raises Malformed."""
+        if self._reader is None:
+            self._reader = self._compiled(_plain(self.type, set(), is_read=True))
+        file = io.BytesIO(body)
+        try:
+            value = self._fastavro.schemaless_reader(file, self._reader, None)
+        except _NO_VALUE:
+            raise Malformed(protocol, part, "not a value of its Avro schema") from None
+        if file.tell() != len(body):
+            raise Malformed(protocol, part, "more bytes than its Avro schema has")
+        return value
+
+    def write(self, protocol: str, part: str, value: Any) -> bytes:  # noqa: ANN401 - a value of any type
+        """Return the bytes of a value, in which that of a union may be a pair: the branch's name, the value.
+
+        Numbers are not compared with the range of `int` and `float`. Raises NotRepresentable.
+        """
+        if self._writer is None:
+            self._writer = self._compiled(_plain(self.type, set(), is_read=False))
+        file = io.BytesIO()
+        try:
+            self._fastavro.schemaless_writer(file, self._writer, value)
+        except _NO_BYTES:
+            raise NotRepresentable(protocol, part, "a value that its Avro schema has no form for") from None
+        return file.getvalue()
+
+    def _compiled(self, document: Any) -> Any:  # noqa: ANN401 - what fastavro has
+        return self._fastavro.parse_schema(document)
+
+
+#: fastavro counts a negative branch of a union from its end. There it finds types without a value: as many as
+#: cost next to nothing, of which one changed bit of a message is one.
+_NO_BRANCH: Final = "relay.NoBranch"
+_NO_BRANCHES: Final = 4
+_NO_BRANCH_BYTES: Final = (1 << 31) - 1
+
+
+def _plain(type_: AvroType, defined: set[str], *, is_read: bool) -> Any:  # noqa: ANN401 - a JSON document
+    """A type as a schema of its own: without attributes and defaults, with full names."""
+    kind, name = type_.kind, type_.name
+    if name:
+        if name in defined:
+            return name
+        defined.add(name)
+    if kind == "record":
+        fields = [
+            {"name": field.name, "type": _plain(field.type, defined, is_read=is_read)}
+            for field in type_.fields
+        ]
+        return {"type": "record", "name": name, "fields": fields}
+    if kind == "enum":
+        return {"type": "enum", "name": name, "symbols": list(type_.symbols)}
+    if kind == "fixed":
+        return {"type": "fixed", "name": name, "size": type_.size}
+    if type_.items is not None:
+        items = "items" if kind == "array" else "values"
+        return {"type": kind, items: _plain(type_.items, defined, is_read=is_read)}
+    if kind == "union":
+        branches = [_plain(branch, defined, is_read=is_read) for branch in type_.branches]
+        if is_read:
+            if _NO_BRANCH not in defined:
+                defined.add(_NO_BRANCH)
+                branches.append({"type": "fixed", "name": _NO_BRANCH, "size": _NO_BRANCH_BYTES})
+            branches += [_NO_BRANCH] * (_NO_BRANCHES + len(type_.branches) - len(branches))
+        return branches
+    return kind
+
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII).fullmatch
+#: Java's Avro does not look at namespaces, and producers have some with parts such as `1digit`.
+_FULL_NAME: Final = re.compile(r"(?:[A-Za-z0-9_]+\.)*[A-Za-z_][A-Za-z0-9_]*", re.ASCII).fullmatch
+
+
+def is_name(text: str) -> bool:
+    """Whether a text may be the name of a field, or a part of a type's name."""
+    return _NAME(text) is not None
+
+
+def is_full_name(text: str) -> bool:
+    """Whether a text may be the name of a type with its namespace."""
+    return _FULL_NAME(text) is not None
+
+
+class RegisteredSchemas:
+    """The schemas of a registry that a decoder has met, compiled, as a cache."""
+
+    def __init__(self, protocol: str, answers: Answers, registry: str = SOURCE_REGISTRY) -> None:
+        self._protocol, self._answers, self._registry = protocol, answers, registry
+        self._kept: ByteCache[int | str, AvroSchema] = CachePool(answers.limits.cache_bytes).cache()
+
+    def find(self, id: int | str, part: Part) -> AvroSchema:
+        """Return the schema of an id. Raises SchemaById, UnsupportedMessage."""
+        found = self._kept.get(id)
+        if found is None:
+            registered = self._answers.find(SchemaById(self._registry, id))
+            found = self._compiled(id, registered, part)
+            self._kept.keep(id, found, _SCHEMA_FACTOR * len(found.text) + _ID_BYTES)
+        return found
+
+    def _compiled(self, id: int | str, registered: RegisteredSchema, part: Part) -> AvroSchema:
+        if registered.kind != "AVRO":
+            reason = f"schema {id} is {registered.kind}, not Avro"
+            raise UnsupportedMessage(self._protocol, part, reason)
+        try:
+            return AvroSchema(registered.text, registered.references)
+        except ValueError as error:
+            raise UnsupportedMessage(self._protocol, part, f"schema {id} {error}") from None
+
+
+class SchemaIds:
+    """The ids of schemas that an encoder writes, as a cache."""
+
+    def __init__(self, answers: Answers, pool: CachePool, registry: str = TARGET_REGISTRY) -> None:
+        self._answers, self._registry = answers, registry
+        self._kept: ByteCache[tuple[str, str], int] = pool.cache()
+
+    def find(self, subject: str, text: str) -> int:
+        """Return the id of a schema in a subject. Raises SchemaId."""
+        found = self._kept.get((subject, text))
+        if found is None:
+            found = self._answers.find(SchemaId(self._registry, subject, RegisteredSchema(text)))
+            self._kept.keep((subject, text), found, len(subject) + _ID_BYTES)
+        return found
+
+
+# ---------------------------------------------------------------- subjects
+
+SubjectNames = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
+
+
+def subject_of(strategy: SubjectNames, topic: str, part: Part, record_name: str) -> str:
+    """Return the subject in which a schema is registered; `record_name` is the full name of its record.
+
+    Source: confluentinc schema-registry io.confluent.kafka.serializers.subject.
+    """
+    if strategy == "RecordNameStrategy":
+        return record_name
+    if strategy == "TopicRecordNameStrategy":
+        return f"{topic}-{record_name}"
+    return f"{topic}-{part}"
+
+
+def compact(document: object) -> str:
+    """Return a schema's document as the text that is registered: always the same for the same document."""
+    return msgspec.json.encode(document).decode()

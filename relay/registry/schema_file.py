@@ -1,0 +1,97 @@
+"""A schema registry in a file: a JSON object a line, `{"id", "subject", "version", "schema"}`.
+
+Contract: as `SchemaRegistry`, without a network. A schema that is new is added to the end of the file, under
+the next free number; one that the file has in another subject keeps its id. `schemaType` is there if it is
+not AVRO. Several programs must not write one file at the same time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from relay.errors import ConfigError, Problem, RegistryUnavailable, SchemaMissing
+from relay.files import open_regular
+from relay.needs import RegisteredSchema
+
+
+class _Line(msgspec.Struct, rename="camel", omit_defaults=True):
+    id: int
+    schema: str
+    subject: str = ""
+    version: int = 0
+    schema_type: str = "AVRO"
+
+
+class SchemaFile:
+    """The schemas of a file. Raises ConfigError, with `key_path`, for a file that cannot be read.
+
+    `is_new`: the file may be missing, and is made with the first schema.
+    """
+
+    def __init__(self, path: Path, key_path: str, *, is_new: bool = False) -> None:
+        self._path = path
+        #: By id; and ids by what a schema says, however it is spelled.
+        self._schemas: dict[int, RegisteredSchema] = {}
+        self._ids: dict[tuple[str, bytes], int] = {}
+        self._versions: dict[str, dict[int, int]] = {}
+        try:
+            with open_regular(path) as file:
+                for number, line in enumerate(file, 1):
+                    if line.strip():
+                        self._take(line, number, key_path)
+        except FileNotFoundError:
+            if not is_new:
+                raise ConfigError([Problem(key_path, f"{path} does not exist")]) from None
+        except OSError as error:
+            raise ConfigError([Problem(key_path, f"{path} cannot be read: {error.strerror}")]) from error
+
+    def _take(self, text: bytes, number: int, key_path: str) -> None:
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            hint = 'each line is {"id": …, "schema": "…"}, with "subject" and "version"'
+            raise ConfigError([Problem(key_path, f"line {number} is no schema", hint)]) from None
+        self._add(line)
+
+    def _add(self, line: _Line) -> None:
+        schema = RegisteredSchema(line.schema, line.schema_type)
+        self._schemas.setdefault(line.id, schema)
+        self._ids.setdefault(_meaning(schema), line.id)
+        self._versions.setdefault(line.subject, {})[line.id] = line.version
+
+    def schema(self, id: int | str) -> RegisteredSchema:
+        """Return the schema of an id. Raises SchemaMissing."""
+        found = self._schemas.get(id) if isinstance(id, int) else None
+        if found is None:
+            raise SchemaMissing(f"{self._path} has no schema {id}")
+        return found
+
+    def id_of(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return the id of a schema, which is added if it is new. Raises RegistryUnavailable."""
+        id = self._ids.get(_meaning(schema))
+        versions = self._versions.get(subject, {})
+        if id is not None and id in versions:
+            return id
+        if id is None:
+            id = next(free for free in itertools.count(len(self._schemas) + 1) if free not in self._schemas)
+        line = _Line(id, schema.text, subject, 1 + max(versions.values(), default=0), schema.kind)
+        try:
+            with self._path.open("ab") as file:
+                file.write(msgspec.json.encode(line) + b"\n")
+        except OSError as error:
+            raise RegistryUnavailable(f"{self._path} cannot be written: {error.strerror}") from error
+        self._add(line)
+        return id
+
+
+def _meaning(schema: RegisteredSchema) -> tuple[str, bytes]:
+    """What a schema says, without white space and the order of members."""
+    try:
+        document: Any = msgspec.json.decode(schema.text)
+        return schema.kind, msgspec.json.encode(document, order="sorted")
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return schema.kind, schema.text.encode(errors="surrogatepass")

@@ -1,0 +1,87 @@
+"""What schema registries say to a route: `relay check --connect`. Nothing is registered.
+
+Whether schemas may be registered is found out with one that is there: it is sent once more to its own
+subject, which changes nothing where it is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from relay.config import Config
+from relay.config.registries import registry_settings
+from relay.errors import ConfigError, RelayError, SchemaRefused, ServiceError
+from relay.registry import RegistrySettings, SchemaRegistry
+from relay.service.check.route import Finding, State
+
+#: Rules under which a registry refuses what DDL may do to a table.
+_STRICT: Final = ("BACKWARD", "FORWARD", "FULL")
+
+
+def registry_findings(config: Config) -> list[Finding]:
+    """Ask the registries of a configuration; it waits. Returns one line and more for each."""
+    found: list[Finding] = []
+    for side, table in (("source", config.source.schema_registry), ("target", config.target.schema_registry)):
+        if table.urls:
+            settings = registry_settings(table, side)
+            topics = config.source.topics if side == "source" else list(config.fixed_topics)
+            found += _of_one(settings, side, topics)
+    return found
+
+
+def _of_one(settings: RegistrySettings, side: str, topics: Sequence[str]) -> Iterator[Finding]:
+    subject = f"{side} schema registry {settings.shown}"
+    try:
+        registry = SchemaRegistry(settings, retries=0)
+        subjects = registry.subjects()
+    except ConfigError as error:
+        for problem in error.problems:
+            yield Finding(State.FAILED, subject, str(problem))
+        return
+    except ServiceError as error:
+        yield Finding(State.FAILED, subject, str(error))
+        return
+    count = len(subjects)
+    yield Finding(State.OK, subject, f"answers, {count} subject{'s'[: count != 1]}")
+    if side == "target":
+        known = [f"{topic}-{part}" for topic in topics for part in ("key", "value")]
+        yield from _target(registry, settings, [name for name in known if name in subjects], subject)
+
+
+def _target(
+    registry: SchemaRegistry, settings: RegistrySettings, known: Sequence[str], subject: str
+) -> Iterator[Finding]:
+    """What is said of subjects that are there of the target topics."""
+    if not settings.register_schemas:
+        said = "register_schemas = false: each schema must be registered before its first row"
+        yield Finding(State.NOTE, subject, said)
+    elif not known:
+        said = "whether schemas may be registered is not known: there is no subject yet of the target topics"
+        yield Finding(State.UNTESTED, subject, said)
+    else:
+        yield _may_register(registry, known[0], subject)
+    levels: dict[str, list[str]] = {}
+    for name in known:
+        try:
+            level = registry.compatibility(name)
+        except RelayError:
+            continue
+        if level is not None and level.startswith(_STRICT):
+            levels.setdefault(level, []).append(name)
+    for level, names in levels.items():
+        said = (
+            f"compatibility of {', '.join(names)} is {level}: some changes of tables would be refused, and "
+            "relay would stop at them; NONE takes them all"
+        )
+        yield Finding(State.NOTE, subject, said)
+
+
+def _may_register(registry: SchemaRegistry, name: str, subject: str) -> Finding:
+    try:
+        registry.register_again(name)
+    except SchemaRefused as error:
+        return Finding(State.FAILED, subject, f"registering is not allowed: {error}")
+    except ServiceError as error:
+        return Finding(State.UNTESTED, subject, f"whether schemas may be registered is not known: {error}")
+    return Finding(State.OK, subject, "registering allowed")
