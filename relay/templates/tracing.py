@@ -151,7 +151,7 @@ class Trace:
 
     @property
     def lost(self) -> Callable[[int], list[str]]:
-        """What gives the words of what values of which something was lost have added. It outlives the trace."""
+        """What gives the words of what values have added of which something was lost; without the trace."""
         return partial(_lost, self.words)
 
     def left_out(self) -> list[Fits]:
