@@ -1,12 +1,11 @@
-"""`python -m benchmarks [--only codecs|kafka|processes|tables] [--quick] [--output FILE] [--data FOLDER]`."""
+"""`python -m benchmarks [--only PART] [--quick] [--output FILE] [--data FOLDER]`; `PARTS` are the parts."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
-from importlib.metadata import version
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,13 @@ import msgspec
 import orjson
 from rich.console import Console
 
-from benchmarks import codecs, report
+from benchmarks import adversarial, codecs, report, table_memory
+from benchmarks.machine import this_machine
 from benchmarks.routes import DATA
+from relay.kernel import VARIABLE, Mode, engine_name
+
+#: What can be measured alone.
+PARTS = ("codecs", "adversarial", "memory", "kafka", "processes", "tables")
 
 _ROUNDS, _QUICK_ROUNDS = 15, 3
 _MESSAGES, _QUICK_MESSAGES = 200_000, 20_000
@@ -35,12 +39,11 @@ def main() -> int:
     def progress(text: str) -> None:
         notes.print(text, style="dim", highlight=False)
 
-    found: dict[str, Any] = {"machine": _machine()}
-    if arguments.only in {None, "codecs"}:
-        timings = codecs.measure(arguments.data, _QUICK_ROUNDS if arguments.quick else _ROUNDS, progress)
-        found["codecs"] = msgspec.to_builtins(timings)
-        console.print(report.codecs_table(timings))
-    if arguments.only != "codecs":
+    machine = this_machine()
+    found: dict[str, Any] = {"machine": msgspec.to_builtins(machine)}
+    console.print(report.machine_line(machine), highlight=False)
+    _without_kafka(arguments, console, progress, found)
+    if arguments.only not in {"codecs", "adversarial", "memory"}:
         # The Kafka client and the broker's launcher are needed here alone.
         from benchmarks import kafka, table_topics
 
@@ -74,11 +77,45 @@ def main() -> int:
     return 0
 
 
+def _without_kafka(
+    arguments: argparse.Namespace, console: Console, progress: Callable[[str], None], found: dict[str, Any]
+) -> None:
+    """Measure what needs no broker."""
+    rounds = _QUICK_ROUNDS if arguments.quick else _ROUNDS
+    if arguments.only in {None, "codecs"}:
+        timings = codecs.measure(arguments.data, rounds, progress)
+        found["codecs"] = msgspec.to_builtins(timings)
+        console.print(report.codecs_table(timings))
+        console.print(report.columns_table(timings))
+        console.print(report.columns_line(timings), highlight=False)
+    if arguments.only in {None, "adversarial"}:
+        worst = adversarial.measure(rounds, progress)
+        found["adversarial"] = msgspec.to_builtins(worst)
+        if worst:
+            console.print(report.adversarial_table(worst, adversarial.MOST))
+    if arguments.only in {None, "memory"}:
+        progress("memory: many wide tables")
+        memory = [table_memory.measure(_memory_rounds(arguments), each) for each in _environments()]
+        found["memory"] = msgspec.to_builtins(memory)
+        for line in report.memory_lines(memory, table_memory.MOST_MB):
+            console.print(line, highlight=False)
+
+
+def _memory_rounds(arguments: argparse.Namespace) -> int:
+    return table_memory.QUICK_ROUNDS if arguments.quick else table_memory.ROUNDS
+
+
+def _environments() -> list[dict[str, str]]:
+    """With an engine, if there is one, and without."""
+    without = {**os.environ, VARIABLE: Mode.OFF.value}
+    return [dict(os.environ), without] if engine_name() else [without]
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure what relay costs, next to a floor."
     )
-    parser.add_argument("--only", choices=["codecs", "kafka", "processes", "tables"], help="one of the parts")
+    parser.add_argument("--only", choices=PARTS, help="one of the parts")
     parser.add_argument("--quick", action="store_true", help="a short run: figures are rough")
     parser.add_argument(
         "--output", type=Path, default=Path("bench-results.json"), metavar="FILE", help="default: %(default)s"
@@ -88,17 +125,6 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--messages", type=int, metavar="N", help=f"messages for Kafka, default: {_MESSAGES}")
     return parser.parse_args()
-
-
-def _machine() -> dict[str, Any]:
-    """What the figures depend on, besides the code."""
-    packages = ("relay-cdc", "msgspec", "orjson", "aiokafka")
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "packages": {name: version(name) for name in packages},
-    }
 
 
 if __name__ == "__main__":

@@ -40,8 +40,12 @@ _SETTLE_SECONDS = 0.5
 _RUN_SECONDS = 600
 _STOP_SECONDS = 60
 _WORKLOADS = ("12_bulk", "09_dml")
-#: Messages of a wide table that differ; they are written again and again.
-_WIDE_MESSAGES = 20_000
+#: Made messages that differ: so many, or so many columns in all; they are written again and again.
+_MADE_MESSAGES, _MADE_COLUMNS = 20_000, 800_000
+#: What is measured beside captured messages.
+_MADE = ("wide_12", "wide_40", "wide_200", "tables_100", "tables_1000")
+#: A load has so many columns in all at most, so that a broker has room for it.
+_MOST_COLUMNS = 8_000_000
 FLOOR, RELAY, TWO = "aiokafka loop", "relay run", "relay run --processes 2"
 #: The relay where something fills templates, without that.
 PLAIN = "RELAY_KERNEL=off relay run"
@@ -68,13 +72,14 @@ class Run(msgspec.Struct, frozen=True):
 
 class Result(msgspec.Struct, frozen=True):
     """The report: two programs over all their runs, and what the second has of the first one's speed and
-    processor time by that.
+    processor time by that. `compressed`: what of the load's bytes the broker has on its disk, by zstd.
     """
 
     route: str
     load: str
     messages: int
     bytes_per_message: float
+    compressed: float
     partitions: int
     overall: list[Run]
     ratio: float
@@ -134,15 +139,19 @@ def measure(
         with Cluster(Path(folder, "kafka"), options=options, progress=progress) as cluster:
             results = []
             for load in loads:
-                progress(f"kafka: writing {messages} messages of {load.name}")
+                progress(f"kafka: writing {load.messages} messages of {load.name}")
                 asyncio.run(_fill(cluster.bootstrap_servers, load))
+                compressed = _compressed(Path(folder, "kafka"), load)
+                progress(f"kafka: zstd makes {compressed:.1%} of {load.name}")
                 bench = _Bench(cluster.bootstrap_servers, Path(folder), route, load)
                 runs = []
                 for number in range(rounds):
                     for program in programs:
                         progress(f"kafka: {load.name}, {program}, round {number + 1} of {rounds}")
                         runs.append(bench.run(program, number))
-                results += [_result(route, load, (programs[0], other), runs) for other in programs[1:]]
+                results += [
+                    _result(route, load, compressed, (programs[0], other), runs) for other in programs[1:]
+                ]
     return results
 
 
@@ -152,9 +161,14 @@ def with_and_without_kernel() -> tuple[str, ...]:
 
 
 def _loads(route: Route, data: Path, messages: int) -> list[_Load]:
-    wide_rows = {name: wide.messages(name, min(messages, _WIDE_MESSAGES)) for name in wide.COLUMNS}
-    wide_loads = [_load(name, route, records, messages) for name, records in wide_rows.items()]
-    return [_captured_load(route, data, messages), *wide_loads]
+    return [_captured_load(route, data, messages), *[_made_load(name, route, messages) for name in _MADE]]
+
+
+def _made_load(name: str, route: Route, messages: int) -> _Load:
+    columns = wide.columns_of(name)
+    count = min(messages, _MOST_COLUMNS // columns)
+    different = min(count, _MADE_MESSAGES, _MADE_COLUMNS // columns)
+    return _load(name, route, wide.messages(name, different), count)
 
 
 def _captured_load(route: Route, data: Path, messages: int) -> _Load:
@@ -187,6 +201,17 @@ async def _fill(servers: str, load: _Load) -> None:
                     batch = producer.create_batch()
             batch.close()
             await (await producer.send_batch(batch, load.topic, partition=partition))
+
+
+def _compressed(kafka: Path, load: _Load) -> float:
+    """What of a load's bytes its topic has on the broker's disk, from 0 to 1."""
+    stored = sum(file.stat().st_size for file in kafka.rglob(f"{load.topic}-*/*.log"))
+    written = sum(
+        len(record.value or b"") + len(record.key or b"")
+        for partition in range(PARTITIONS)
+        for record in itertools.chain(load.control, load.rows_of(partition))
+    )
+    return stored / written
 
 
 async def _create(servers: str, topic: str) -> None:
@@ -322,13 +347,16 @@ def wait(process: subprocess.Popen[bytes]) -> None:
         raise RunFailed(f"ended with status {status}")
 
 
-def _result(route: Route, load: _Load, programs: tuple[str, str], runs: Sequence[Run]) -> Result:
+def _result(
+    route: Route, load: _Load, compressed: float, programs: tuple[str, str], runs: Sequence[Run]
+) -> Result:
     first, second = (_overall(name, [run for run in runs if run.program == name]) for name in programs)
     return Result(
         route=str(route),
         load=load.name,
         messages=load.messages,
         bytes_per_message=statistics.fmean(len(record.value or b"") for record in load.rows),
+        compressed=compressed,
         partitions=PARTITIONS,
         overall=[first, second],
         ratio=second.messages_per_second / first.messages_per_second,

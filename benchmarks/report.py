@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from benchmarks import wide
 from benchmarks.codecs import TOTAL, Timing
+from benchmarks.machine import Machine
 
 if TYPE_CHECKING:
+    from benchmarks.adversarial import Worst
     from benchmarks.kafka import Result
+    from benchmarks.table_memory import TableMemory
     from benchmarks.table_topics import TablesResult
 
 
@@ -46,10 +50,81 @@ def codecs_table(timings: Sequence[Timing]) -> Table:
     return table
 
 
+def machine_line(machine: Machine) -> str:
+    """What all figures below it depend on."""
+    packages = ", ".join(f"{name} {number}" for name, number in machine.packages.items())
+    kernel = machine.kernel or "without kernel"
+    return f"{machine.python}, {machine.cpus} CPUs, {kernel}; {packages}"
+
+
+def columns_table(timings: Sequence[Timing]) -> Table:
+    """What a column costs in tables of few and of many, and a message of one table and of many tables."""
+    table = Table(
+        title="Made rows of one route: distinct values, mysqlType as Go prints it; microseconds a column",
+        title_justify="left",
+    )
+    for heading in ("workload", "columns", "tables", "floor", "relay", "straight"):
+        table.add_column(heading, justify="left" if heading == "workload" else "right")
+    for timing in made_of_one_route(timings):
+        columns = wide.columns_of(timing.workload)
+        times = (timing.floor_us, timing.relay_us, timing.straight_us)
+        cells = [f"{each / columns:.3f}" for each in times]
+        table.add_row(timing.workload, str(columns), str(wide.TABLES.get(timing.workload, 1)), *cells)
+    return table
+
+
+def columns_line(timings: Sequence[Timing]) -> str:
+    """Whether a column of 40 costs no more than one of 8."""
+    per_column = {
+        timing.workload: timing.relay_us / wide.columns_of(timing.workload)
+        for timing in made_of_one_route(timings)
+    }
+    ratio = per_column["wide_40"] / per_column["wide_8"]
+    return f"A column of 40 shuffled ones costs {ratio:.2f} of one of 8 (to be at most 1.00)"
+
+
+def made_of_one_route(timings: Sequence[Timing]) -> list[Timing]:
+    """The made workloads of the route that has all of them."""
+    first = timings[0].route
+    made = {**wide.COLUMNS, **wide.TABLES}
+    return [timing for timing in timings if timing.route == first and timing.workload in made]
+
+
+def adversarial_table(found: Sequence[Worst], most: float) -> Table:
+    """What the streams cost that templates are no help for, the dearest last."""
+    title = "Chosen to be slow with an engine, microseconds of processor time a message"
+    table = Table(title=f"{title}; the ratio is to be at most {most:.2f}", title_justify="left")
+    table.add_column("stream")
+    for heading in ("bytes", "by template", "straight", "relay", "ratio"):
+        table.add_column(heading, justify="right")
+    for each in sorted(found, key=lambda each: each.ratio):
+        table.add_row(
+            each.name,
+            f"{each.bytes_per_message:.0f}",
+            f"{each.by_template:.0%}",
+            f"{each.straight_us:.1f}",
+            f"{each.relay_us:.1f}",
+            f"{each.ratio:.2f}",
+            style="bold" if each.ratio > most else "",
+        )
+    return table
+
+
+def memory_lines(found: Sequence[TableMemory], most_mb: int) -> list[str]:
+    """What many wide tables take."""
+    return [
+        f"{each.tables} tables of {each.columns} columns, {each.rows} rows, {each.engine or 'straight'}: "
+        f"peak {each.peak_mb:.0f} MB (to be below {most_mb}), {each.base_mb:.0f} MB of it before the first; "
+        f"{each.templates} rows by template"
+        for each in found
+    ]
+
+
 def kafka_table(result: Result) -> Table:
     """One line per program."""
     messages = f"{result.messages} messages of {result.bytes_per_message:.0f} bytes"
-    title = f"{result.route}, {result.load}: {messages}, {result.partitions} partitions"
+    size = f"{result.compressed:.1%} of it by zstd"
+    title = f"{result.route}, {result.load}: {messages}, {size}, {result.partitions} partitions"
     table = Table(title=title, title_justify="left")
     table.add_column("program")
     for heading in ("messages/s", "CPU s / 100 000", "peak MB"):

@@ -31,8 +31,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     and SET in a schema block. `rows`: row changes of a record. `columns`: of a row, and of a table.
     `ddl_bytes`: of a DDL text; `ddl_statements`: in it. `output_bytes`: of the records that one becomes, if
     they are several.
-    `cache_bytes`: about, each of fetched objects, of what a decoder and an encoder have compiled, and of
-    statements read ahead.
+    `cache_bytes`: about, each of fetched objects, of what a decoder and an encoder have compiled, of
+    templates, and of statements read ahead.
     """
 
     decompressed_bytes: Positive = 16 * _MIB

@@ -3,7 +3,8 @@
 Contract: `RouteTemplates.find` gives the target's key and value of a record that fits a template, with what
 is the same for all of them (`Known`). `RouteTemplates.learn` is told of records that went the straight line,
 and makes a template once a shape was met twice. Templates are a cache: nothing depends on them but time. They
-belong to one value of the catalogue, and are dropped with it.
+belong to one value of the catalogue, and are dropped with it. They take so many bytes at most, about; then
+no new ones are made until some were without use for a while.
 
 A template is derived from a message of one row. `RouteTemplates.find` is for such messages, of which each
 becomes one; `RouteTemplates.find_rows` for those of any number of rows that become any number.
@@ -20,6 +21,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.codec import AfterDdl, Encode, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
+from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
@@ -34,6 +36,17 @@ _MOST_COUNTED: Final = 10_000
 #: times as many messages as those before.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
+#: Whether templates are worth their making is seen when definitions change, which drops them: each should
+#: have been used so often. Where many were not, shapes have to come more often first.
+_WORTH: Final = 64
+_MOST_WASTE: Final = 32 * _WORTH
+_LATE_SIGHT: Final = 512
+#: While there is no room for new templates: how many records without one come between two looks for templates
+#: without use.
+_LOOK_EVERY: Final = 10_000
+#: What a text or a tuple of a template takes in an engine, beside what is in it; measured with the kernel.
+_TEXT_BYTES: Final = 32
+_TUPLE_BYTES: Final = 16
 
 Prepare = Callable[[list[Event]], list[Event]]
 Count = Callable[[list[Event], list[Lossy], int], None]
@@ -44,10 +57,22 @@ class Known:
     what is lost of them, the headers of the payload, and the DDL that it must follow. `uses`: how many rows
     have fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
-    payloads that a row becomes besides.
+    payloads that a row becomes besides. `size`: the template's bytes, about. `is_used`: whether a row has
+    fitted since somebody looked.
     """
 
-    __slots__ = ("after", "events", "has_tombstone", "headers", "losses", "lost", "more", "uses")
+    __slots__ = (
+        "after",
+        "events",
+        "has_tombstone",
+        "headers",
+        "is_used",
+        "losses",
+        "lost",
+        "more",
+        "size",
+        "uses",
+    )
 
     def __init__(
         self,
@@ -61,7 +86,8 @@ class Known:
         self.lost = lost
         self.has_tombstone = False
         self.more: list[tuple[Header, ...]] = []
-        self.uses = 0
+        self.uses = self.size = 0
+        self.is_used = True
 
     def losing(self, added: int) -> Known:
         """Return the same for records of which values have added this to the template's number."""
@@ -114,10 +140,11 @@ class Form(NamedTuple):
 class RouteTemplates:
     """The templates of one route, by source topic.
 
-    `form` is the target's. `count`: what counts events and losses of so many records.
+    `form` is the target's. `count`: what counts events and losses of so many records. `most_bytes`: what all
+    templates may take, about.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what a route has, and its bound
         self,
         engine: type[Engine],
         marker: Marker,
@@ -125,14 +152,20 @@ class RouteTemplates:
         form: Form,
         count: Count,
         frames: Frames | None = None,
+        most_bytes: int = DEFAULT_LIMITS.cache_bytes,
     ) -> None:
         self._engine, self._marker, self._form, self._frames = engine, marker, form, frames
+        self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
         self._decoder, self._selection, self._prepare, self._encode, self._is_strict = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
         self._count = count
         self._uses = 0
+        #: Of the templates at hand: how many were made, and `_uses` before.
+        self._made = self._uses_before = 0
+        #: What was made in vain, in uses that were missing.
+        self._waste, self._sight = 0, _SIGHT
         #: How many records have fitted no template.
         self.misses = 0
 
@@ -192,7 +225,7 @@ class RouteTemplates:
         if known.uses:
             self._uses += known.uses
             self._count(known.events, known.losses, known.uses)
-            known.uses = 0
+            known.uses, known.is_used = 0, True
 
     @property
     def uses(self) -> int:
@@ -205,6 +238,11 @@ class RouteTemplates:
         self.settle()
         self._catalog, self._last = catalog, None
         self._topics.clear()
+        self._bytes = 0
+        missing = self._made * _WORTH - (self._uses - self._uses_before)
+        self._waste = min(max(0, self._waste + missing), 2 * _MOST_WASTE)
+        self._sight = _SIGHT if self._waste < _MOST_WASTE else _LATE_SIGHT
+        self._made, self._uses_before = 0, self._uses
 
     def learn(
         self, record: ConsumerRecord, event: Event, out: Sequence[ProducerRecord], losses: list[Lossy]
@@ -219,7 +257,34 @@ class RouteTemplates:
         several messages. Those are counted by themselves: many have no template, which delays no others.
         """
         marked = _marked(self._marker, record)
-        return marked is not None and self._topic(record.topic).is_due((marked, is_split))
+        return (
+            marked is not None
+            and self._has_room()
+            and self._topic(record.topic).is_due((marked, is_split), self._sight)
+        )
+
+    def _has_room(self) -> bool:
+        """Whether there is room for a template; now and then those without use make some."""
+        if self._bytes < self._most_bytes:
+            return True
+        self._to_look -= 1
+        if self._to_look > 0:
+            return False
+        self._to_look = _LOOK_EVERY
+        for topic in self._topics.values():
+            self._remove_unused(topic)
+        return self._bytes < self._most_bytes
+
+    def _remove_unused(self, topic: _TopicTemplates) -> None:
+        known = topic.known
+        for each in known.values():
+            self._count_uses(each)
+        used = {number % LOSS for number, each in known.items() if each.is_used}
+        for each in known.values():
+            each.is_used = False
+        for number in {number % LOSS for number in known} - used:
+            topic.engine.remove(number)
+            self._bytes -= sum([each.size for each in known.pop_all(number)])
 
     def _topic(self, name: str) -> _TopicTemplates:
         topic = self._topics.get(name)
@@ -250,7 +315,10 @@ class RouteTemplates:
             number, made = known
             for replaced in topic.known.pop_all(number):
                 self._count_uses(replaced)
+                self._bytes -= replaced.size
             topic.known[number] = made
+            self._bytes += made.size
+            self._made += 1
 
     def _added(
         self,
@@ -311,6 +379,7 @@ class RouteTemplates:
             self._form.most_bytes,
             tuple(more),
         )
+        known.size = _bytes_of(template)
         return template, known
 
     def _target(self, payload: Payload, trace: Trace) -> Target:
@@ -330,11 +399,13 @@ class _TopicTemplates:
         #: one is to be the next, and how many templates were made.
         self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
 
-    def is_due(self, marked: tuple[bytes, bool]) -> bool:
-        """Count a message that fitted no template; whether to derive one of it."""
+    def is_due(self, marked: tuple[bytes, bool], sight: int) -> bool:
+        """Count a message that fitted no template; whether to derive one of it, which is done of the one with
+        number `sight` first.
+        """
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
-        met, due, made = self._met.get(marked, (0, _SIGHT, 0))
+        met, due, made = self._met.get(marked, (0, sight, 0))
         self._met[marked] = met + 1, due, made
         return met + 1 >= due
 
@@ -405,6 +476,15 @@ def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | N
 
 #: More bytes than any record becomes.
 _NO_LIMIT: Final = 1 << 60
+
+
+def _bytes_of(part: object) -> int:
+    """What a part of a template takes in an engine, about."""
+    if isinstance(part, bytes):
+        return _TEXT_BYTES + len(part)
+    if isinstance(part, tuple):
+        return _TUPLE_BYTES + sum(map(_bytes_of, part))
+    return 0
 
 
 _NO_ROWS: Final = Rows(None, None)

@@ -228,7 +228,9 @@ class Translator:
         ):
             line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
             form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
-            self._templates = RouteTemplates(engine, marker, line, form, self._count, route.source.frames)
+            self._templates = RouteTemplates(
+                engine, marker, line, form, self._count, route.source.frames, limits.cache_bytes
+            )
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
         #: The messages of one row of which a record of several could be made.
         self._parts = route.source.parts if self._writes_rows_alone else no_parts

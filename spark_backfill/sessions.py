@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
+from relay.kernel import VARIABLE
 from spark_backfill import files
 from spark_backfill.brokers import CONNECTOR, allowed_urls, client_options
 
@@ -60,6 +61,8 @@ def _defaults(config: Config, allowed: str) -> dict[str, str]:
         # The job says in lines how far it has come; Spark's bar would be among them.
         "spark.ui.showConsoleProgress": "false",
     }
+    if kernel := os.environ.get(VARIABLE):  # workers elsewhere have not the driver's environment
+        defaults[f"spark.executorEnv.{VARIABLE}"] = kernel
     if allowed:
         defaults["spark.executor.extraJavaOptions"] = f"-D{allowed}"
     if not (config.backfill.input and config.backfill.output):

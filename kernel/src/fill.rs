@@ -45,7 +45,7 @@ impl<'a> Slots<'a> {
                 (Some(token), Some(other)) => token.text == other.text,
                 (Some(_), None) => false,
             },
-            Condition::Fits(put) => match self.first(&put.slots) {
+            Condition::Fits(put) => match self.first(put.slots.all()) {
                 Some(token) if token.kind != Kind::Null => {
                     self.print_token(&token, &put.how, &mut Vec::new()).is_some()
                 }
@@ -104,7 +104,7 @@ impl<'a> Slots<'a> {
     }
 
     fn put(&self, put: &Put, out: &mut Vec<u8>) -> Option<()> {
-        self.print_token(&self.first(&put.slots)?, &put.how, out)
+        self.print_token(&self.first(put.slots.all())?, &put.how, out)
     }
 
     fn add(&self, more: u64) -> Option<()> {
@@ -180,8 +180,8 @@ impl<'a> Slots<'a> {
     fn changed(&self, members: &[Change], out: &mut Vec<u8>) -> Option<()> {
         let mut comma = false;
         for Change { name, old, new, same } in members {
-            let Some(old_token) = self.first(&old.slots) else { continue };
-            let new_token = self.first(&new.slots)?;
+            let Some(old_token) = self.first(old.slots.all()) else { continue };
+            let new_token = self.first(new.slots.all())?;
             if *same && old_token.text == new_token.text {
                 continue;
             }
@@ -202,7 +202,7 @@ impl<'a> Slots<'a> {
     }
 
     fn differ(&self, one: &Put, other: &Put) -> Option<bool> {
-        let (token, against) = (self.first(&one.slots)?, self.first(&other.slots)?);
+        let (token, against) = (self.first(one.slots.all())?, self.first(other.slots.all())?);
         if one.how == other.how && token.text == against.text {
             return Some(false);
         }
@@ -213,7 +213,7 @@ impl<'a> Slots<'a> {
     }
 
     fn chosen<'c>(&self, choice: &'c Choice) -> Option<&'c [u8]> {
-        let token = self.first(&choice.slots)?;
+        let token = self.first(choice.slots.all())?;
         let Some(least) = choice.least else {
             return Some(if token.kind == Kind::Null { &choice.null } else { &choice.small });
         };

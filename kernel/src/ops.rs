@@ -1,5 +1,7 @@
 //! What a template is made of; `relay.templates.ops` says what it means.
 
+use std::sync::Arc;
+
 use crate::conversions::{Read, Write};
 use crate::names::Names;
 use crate::token::{Escapes, Kinds};
@@ -20,15 +22,15 @@ pub struct SourceStep {
     pub op: SourceOp,
 }
 
+/// Small, as a table of many columns has many of them.
 #[derive(PartialEq)]
 pub enum SourceOp {
     Take(Kinds),
-    OneOf(Vec<Bytes>),
-    /// Any of these members, and what stands behind each of their tokens.
-    Members(Vec<Member>, Bytes),
-    Unordered(Unordered),
+    OneOf(Box<[Bytes]>),
+    Members(Box<Members>),
+    Unordered(Box<Unordered>),
     Length(usize),
-    Repeated(Repeated),
+    Repeated(Box<Repeated>),
 }
 
 /// Ops that come once for each row, what stands between two rounds of them, and how many slots they have.
@@ -37,6 +39,13 @@ pub struct Repeated {
     pub ops: Source,
     pub between: Bytes,
     pub width: usize,
+}
+
+/// Any of these members, and what stands behind each of their tokens.
+#[derive(PartialEq)]
+pub struct Members {
+    pub each: Vec<Member>,
+    pub end: Bytes,
 }
 
 /// A member that may be missing.
@@ -55,7 +64,7 @@ pub struct Unordered {
     /// The members in the order in which they mostly are, with commas, twice, so that they are all there behind
     /// each one of the first half; where each begins there, and how long they are together.
     pub round: Bytes,
-    pub starts: Vec<usize>,
+    pub starts: Vec<u32>,
     pub length: usize,
 }
 
@@ -71,18 +80,39 @@ pub struct TargetStep {
     pub op: TargetOp,
 }
 
+/// Small, too.
 pub enum TargetOp {
     Put(Put),
-    Span(Span),
+    Span(Box<Span>),
     Number(Vec<Calculation>),
     Changed(Vec<Change>),
-    Choice(Choice),
-    Sized(usize, Target),
+    Choice(Box<Choice>),
+    Sized(usize, Box<Target>),
 }
 
+const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32);
+
+/// Mostly one slot: that takes no memory of its own.
+#[expect(clippy::box_collection, reason = "so it is as small as one slot")]
+pub enum Slots {
+    One(usize),
+    Several(Box<Vec<usize>>),
+}
+
+impl Slots {
+    #[inline]
+    pub fn all(&self) -> &[usize] {
+        match self {
+            Self::One(slot) => std::slice::from_ref(slot),
+            Self::Several(slots) => slots,
+        }
+    }
+}
+
+/// Values that are written alike share what says how.
 pub struct Put {
-    pub slots: Vec<usize>,
-    pub how: How,
+    pub slots: Slots,
+    pub how: Arc<How>,
 }
 
 /// Tokens that the target has as the message has them, with the same between them.
@@ -142,7 +172,7 @@ pub struct Change {
 }
 
 pub struct Choice {
-    pub slots: Vec<usize>,
+    pub slots: Slots,
     pub null: Bytes,
     pub small: Bytes,
     pub large: Bytes,

@@ -1,5 +1,7 @@
 //! Templates, read from the tuples of `relay.templates.ops`.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
@@ -7,8 +9,8 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
-    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, Repeated, Source, SourceOp,
-    SourceStep, Step, Target, TargetMessage, TargetOp, TargetStep, Template, Unordered,
+    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Members, Put, Repeated, Slots,
+    Source, SourceOp, SourceStep, Step, Target, TargetMessage, TargetOp, TargetStep, Template, Unordered,
 };
 use crate::spans::{between, with_spans};
 use crate::token::{Kind, Kinds};
@@ -55,14 +57,43 @@ impl Template {
         let value = fields.source(1, &mut slots)?;
         let between: Vec<_> = [&key, &value].into_iter().flatten().flat_map(between).collect();
         let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
-        let target = |fields: &Fields<'_>, index: usize| -> PyResult<TargetMessage> {
-            let key = fields.target(index, slots)?.map(|target| with_spans(target, &between));
-            let value = fields.target(index + 1, slots)?.map(|target| with_spans(target, &between));
+        let mut met = Vec::new();
+        let mut finished = |mut target: Target| {
+            share(&mut target, &mut met);
+            with_spans(target, &between)
+        };
+        let mut target = |fields: &Fields<'_>, index: usize| -> PyResult<TargetMessage> {
+            let key = fields.target(index, slots)?.map(&mut finished);
+            let value = fields.target(index + 1, slots)?.map(&mut finished);
             Ok(TargetMessage { key, value })
         };
         let mut targets = vec![target(&fields, 3)?];
         targets.extend(fields.each(6, |more| target(&more, 0))?);
         Ok(Self { key, value, conditions, targets, most_bytes: fields.get(5)? })
+    }
+}
+
+/// Let ops that write values alike share what says how.
+fn share(target: &mut Target, met: &mut Vec<Arc<How>>) {
+    for TargetStep { op, .. } in &mut target.steps {
+        match op {
+            TargetOp::Put(put) => share_how(put, met),
+            TargetOp::Sized(_, inside) => share(inside, met),
+            TargetOp::Changed(members) => {
+                for Change { old, new, .. } in members {
+                    share_how(old, met);
+                    share_how(new, met);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn share_how(put: &mut Put, met: &mut Vec<Arc<How>>) {
+    match met.iter().find(|how| **how == put.how) {
+        Some(how) => put.how = Arc::clone(how),
+        None => met.push(Arc::clone(&put.how)),
     }
 }
 
@@ -101,12 +132,20 @@ impl<'py> Fields<'py> {
     /// Read each tuple of a tuple.
     fn each<T>(&self, index: usize, mut read: impl FnMut(Fields<'py>) -> PyResult<T>) -> PyResult<Vec<T>> {
         let tuples = Fields::of(&self.item(index)?)?;
-        tuples.0.iter().map(|tuple| read(Fields::of(&tuple)?)).collect()
+        let mut found = Vec::with_capacity(tuples.0.len());
+        for tuple in tuples.0.iter() {
+            found.push(read(Fields::of(&tuple)?)?);
+        }
+        Ok(found)
     }
 
     fn tokens(&self, index: usize) -> PyResult<Vec<Bytes>> {
         let tuple = Fields::of(&self.item(index)?)?;
-        tuple.0.iter().map(|text| bytes(&text)).collect()
+        let mut found = Vec::with_capacity(tuple.0.len());
+        for text in tuple.0.iter() {
+            found.push(bytes(&text)?);
+        }
+        Ok(found)
     }
 
     fn texts(&self, index: usize) -> PyResult<Vec<Bytes>> {
@@ -149,22 +188,23 @@ impl<'py> Fields<'py> {
                 steps.push((std::mem::take(&mut text).into(), read(&op)?));
             }
         }
+        steps.shrink_to_fit();
         Ok((steps, text.into()))
     }
 
     fn source_op(&self, slots: &mut usize) -> PyResult<SourceOp> {
         let op = match self.tag()?.as_str() {
             "take" => SourceOp::Take(self.kinds(0)?),
-            "one-of" => SourceOp::OneOf(self.texts(0)?),
-            "members" => SourceOp::Members(self.each(0, |member| member.member())?, self.bytes(1)?),
-            "unordered" => SourceOp::Unordered(unordered(self.texts(0)?)?),
+            "one-of" => SourceOp::OneOf(self.texts(0)?.into()),
+            "members" => SourceOp::Members(Box::new(self.members()?)),
+            "unordered" => SourceOp::Unordered(Box::new(unordered(self.texts(0)?)?)),
             "length" => SourceOp::Length(self.width(0)?),
-            "repeated" => SourceOp::Repeated(self.repeated()?),
+            "repeated" => SourceOp::Repeated(Box::new(self.repeated()?)),
             _ => return Err(meaningless("no op of a source has this name")),
         };
         *slots += match &op {
             SourceOp::Take(_) => 1,
-            SourceOp::Members(members, _) => members.len(),
+            SourceOp::Members(members) => members.each.len(),
             SourceOp::Repeated(repeated) => repeated.width,
             _ => 0,
         };
@@ -189,6 +229,10 @@ impl<'py> Fields<'py> {
         Ok(kinds)
     }
 
+    fn members(&self) -> PyResult<Members> {
+        Ok(Members { each: self.each(0, |member| member.member())?, end: self.bytes(1)? })
+    }
+
     fn member(&self) -> PyResult<Member> {
         let name = [b",", &*self.bytes(0)?].concat().into();
         Ok(Member { name, kinds: self.kinds(1)? })
@@ -208,7 +252,7 @@ fn unordered(given: Vec<Bytes>) -> PyResult<Unordered> {
     let mut round = Vec::new();
     for member in &given {
         if let Ok(place) = members.binary_search(member) {
-            starts[place] = round.len();
+            starts[place] = u32::try_from(round.len())?;
         }
         round.extend_from_slice(member);
         round.push(b',');
@@ -249,7 +293,7 @@ impl<'py> Fields<'py> {
         if self.tag()? != "sized" {
             return self.flat_op(slots);
         }
-        Ok(TargetOp::Sized(self.width(0)?, self.target_of(1, |op| op.flat_op(slots))?))
+        Ok(TargetOp::Sized(self.width(0)?, Box::new(self.target_of(1, |op| op.flat_op(slots))?)))
     }
 
     /// An op that has no others inside.
@@ -258,7 +302,7 @@ impl<'py> Fields<'py> {
             "put" => TargetOp::Put(self.put(slots)?),
             "number" => TargetOp::Number(self.number(slots)?),
             "changed" => TargetOp::Changed(self.each(0, |member| member.change(slots))?),
-            "choice" => TargetOp::Choice(self.choice(slots)?),
+            "choice" => TargetOp::Choice(Box::new(self.choice(slots)?)),
             _ => return Err(meaningless("no op of a target has this name here")),
         })
     }
@@ -270,7 +314,7 @@ impl<'py> Fields<'py> {
         let lossy = self.conversion(5, Write::new)?;
         let (long_escapes, adds, null_adds) = (self.get(4)?, self.get(6)?, self.get(7)?);
         let how = How { read, write, null, long_escapes, lossy, adds, null_adds };
-        Ok(Put { slots: self.slots(0, slots)?, how })
+        Ok(Put { slots: self.slots(0, slots)?, how: Arc::new(how) })
     }
 
     fn number(&self, slots: usize) -> PyResult<Vec<Calculation>> {
@@ -318,8 +362,10 @@ impl<'py> Fields<'py> {
         })
     }
 
-    fn slots(&self, index: usize, slots: usize) -> PyResult<Vec<usize>> {
-        self.get::<Vec<i64>>(index)?.into_iter().map(|number| slot(number, slots)).collect()
+    fn slots(&self, index: usize, slots: usize) -> PyResult<Slots> {
+        let found = self.get::<Vec<i64>>(index)?.into_iter().map(|number| slot(number, slots));
+        let found = found.collect::<PyResult<Vec<_>>>()?;
+        Ok(if let [slot] = *found { Slots::One(slot) } else { Slots::Several(Box::new(found)) })
     }
 
     fn calculation(&self, number: usize, steps: usize, slots: usize) -> PyResult<Calculation> {

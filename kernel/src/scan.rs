@@ -78,7 +78,7 @@ impl<'a> Scanner<'a, '_> {
             match &step.op {
                 SourceOp::Take(kinds) => self.take(*kinds)?,
                 SourceOp::OneOf(texts) => texts.iter().find_map(|text| self.constant(text))?,
-                SourceOp::Members(each, end) => self.members(each, end)?,
+                SourceOp::Members(members) => self.members(&members.each, &members.end)?,
                 SourceOp::Unordered(members) => self.unordered(members)?,
                 SourceOp::Length(width) => self.length(*width)?,
                 SourceOp::Repeated(repeated) => self.repeated(repeated)?,
@@ -141,7 +141,7 @@ impl<'a> Scanner<'a, '_> {
         let Some(first) = unordered.names.find(&unordered.members, self.rest) else {
             return unordered.members.is_empty().then_some(());
         };
-        let start = *unordered.starts.get(first)?;
+        let start = *unordered.starts.get(first)? as usize;
         let round = unordered.round.get(start..start + unordered.length)?;
         self.constant(round).or_else(|| self.in_any_order(unordered))
     }

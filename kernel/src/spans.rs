@@ -12,7 +12,7 @@ pub fn between(source: &Source) -> Vec<Option<Bytes>> {
                 found.push(Some(next.text.clone()));
             }
             (SourceOp::Take(_), _) => found.push(None),
-            (SourceOp::Members(members, _), _) => found.extend(members.iter().map(|_| None)),
+            (SourceOp::Members(members), _) => found.extend(members.each.iter().map(|_| None)),
             (SourceOp::Repeated(repeated), _) => found.extend(self::between(&repeated.ops)),
             _ => {}
         }
@@ -32,6 +32,7 @@ pub fn with_spans(target: Target, between: &[Option<Bytes>]) -> Target {
             steps.extend(span(step, rest.by_ref().take(more)));
         }
     }
+    steps.shrink_to_fit();
     Target { steps, end: target.end }
 }
 
@@ -52,14 +53,15 @@ fn span(first: TargetStep, others: impl Iterator<Item = TargetStep>) -> Option<T
     steps.extend(others);
     let last = start + steps.len() - 1;
     let each = Target { steps, end: Bytes::default() };
-    Some(TargetStep { text: first.text, op: TargetOp::Span(Span { first: start, last, escapes, each }) })
+    let span = Span { first: start, last, escapes, each };
+    Some(TargetStep { text: first.text, op: TargetOp::Span(Box::new(span)) })
 }
 
 /// The slot of which an op prints the token as it is, and up to which escapes it does so.
 fn unchanged(op: &TargetOp) -> Option<(usize, Escapes)> {
     let TargetOp::Put(put) = op else { return None };
     let (&[slot], How { read: None, write: None, null: Some(null), long_escapes, null_adds: 0, .. }) =
-        (&*put.slots, &put.how)
+        (put.slots.all(), &*put.how)
     else {
         return None;
     };

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 import tempfile
 import time
@@ -48,8 +49,19 @@ def play(*, keep: bool) -> int:
             out.print(
                 f"Apache Kafka is ready at {cluster.bootstrap_servers} ({time.monotonic() - started:.1f} s)\n"
             )
-            with Path(folder, "relay.log").open("w") as log:
-                return asyncio.run(_Demo(out, cluster.bootstrap_servers, Log(log)).run(keep=keep))
+            path = Path(folder, "relay.log")
+            with path.open("w") as log:
+                status = asyncio.run(_Demo(out, cluster.bootstrap_servers, Log(log)).run(keep=keep))
+            if status:
+                out.print(f"The demo's relay ended with status {status}: {escape(_last_error(path))}")
+            return status
+
+
+def _last_error(log: Path) -> str:
+    """What the relay has logged of the error that ended it."""
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    error: dict[str, Any] = next((each for each in reversed(events) if each["level"] == "error"), {})
+    return ": ".join(str(error[name]) for name in ("code", "message", "kind") if name in error)
 
 
 @contextlib.contextmanager
@@ -90,7 +102,8 @@ class _Demo:
             self._out.print(
                 f"Playing {len(records)} records of TiCDC into {SOURCE_TOPIC}, relay writes {TARGET_TOPIC}:\n"
             )
-            await self._while_running(relay, self._relay_records(records))
+            if not await self._while_running(relay, self._relay_records(records)):
+                return relay.result()
             self._show(records)
             if keep:
                 await self._stay(relay)
@@ -118,18 +131,18 @@ class _Demo:
                 ):
                     await asyncio.sleep(0.05)
 
-    async def _while_running(self, relay: asyncio.Task[int], work: Coroutine[Any, Any, None]) -> None:
-        """Do some work, but not longer than the relay runs."""
+    async def _while_running(self, relay: asyncio.Task[int], work: Coroutine[Any, Any, None]) -> bool:
+        """Do some work, but not longer than the relay runs; False if that has ended before."""
         task = asyncio.ensure_future(work)
         await asyncio.wait({relay, task}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_SECONDS)
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
-            why = f"did not finish within {PATIENCE_SECONDS:.0f} s"
             if relay.done():
-                why = f"ended with status {relay.result()}"
-            raise DeliveryFailed(f"the demo's relay {why}")
+                return False
+            raise DeliveryFailed(f"the demo's relay did not finish within {PATIENCE_SECONDS:.0f} s")
         task.result()
+        return True
 
     async def _relay_records(self, records: list[ConsumerRecord]) -> None:
         target = AIOKafkaConsumer(bootstrap_servers=self._servers, auto_offset_reset="earliest")

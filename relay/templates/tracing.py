@@ -10,7 +10,8 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -69,6 +70,10 @@ class Written(NamedTuple):
     null: bytes | None = b"null"
     null_word: str | None = None
     loss: Loss | None = None
+
+
+def _lost(words: Mapping[str, int], added: int) -> list[str]:
+    return [word for word, adds in words.items() for _ in range(added // adds % _MOST_LOSSES)]
 
 
 class Trace:
@@ -149,9 +154,10 @@ class Trace:
             raise Untraceable
         return adds
 
-    def lost(self, added: int) -> list[str]:
-        """Return the words of what values of which something was lost have added."""
-        return [word for word, adds in self.words.items() for _ in range(added // adds % _MOST_LOSSES)]
+    @property
+    def lost(self) -> Callable[[int], list[str]]:
+        """What gives the words of what values have added of which something was lost; without the trace."""
+        return partial(_lost, self.words)
 
     def left_out(self) -> list[Fits]:
         """Return the conditions of values that were converted and are in no text, and of those of which no

@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from wrong_kernel_support import wrong_kernel
 
 from relay.demo.capture import PARTITIONS, captured_records, is_ddl
 
@@ -19,10 +21,10 @@ pytestmark = [
 ]  # the broker's fixture decides about a missing extra
 
 
-async def demo(folder: Path, *arguments: str) -> Process:
-    environment = {**os.environ, "TMPDIR": str(folder)}
+async def demo(folder: Path, *arguments: str, environment: Mapping[str, str] = os.environ) -> Process:
+    changed = {**environment, "TMPDIR": str(folder)}
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "relay", "demo", *arguments, stdout=PIPE, stderr=STDOUT, env=environment
+        sys.executable, "-m", "relay", "demo", *arguments, stdout=PIPE, stderr=STDOUT, env=changed
     )
 
 
@@ -87,3 +89,14 @@ def test_the_captured_records_are_spread_as_ticdc_does() -> None:
     for partition in range(PARTITIONS):
         offsets = [record.offset for record in records if record.partition == partition]
         assert offsets == list(range(len(offsets)))
+
+
+async def test_a_difference_between_the_ways_ends_it(tmp_path: Path) -> None:
+    process = await demo(tmp_path, environment=wrong_kernel())
+    async with asyncio.timeout(120):
+        out, _ = await process.communicate()
+    assert process.returncode == 1
+    text = " ".join(out.decode().split())
+    assert "ended with status 1: templates-differ: ticdc/" in text
+    assert ": another value" in text
+    check_nothing_left(tmp_path)

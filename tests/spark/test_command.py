@@ -18,6 +18,7 @@ from config_support import without_variables
 from spark.backfills import config_for, lines_in
 from spark.test_files import relayed
 from support import DATA, captured
+from wrong_kernel_support import wrong_kernel
 
 from relay.errors import Malformed, RelayError, ServiceError
 from spark_backfill.command import main
@@ -123,6 +124,33 @@ def test_the_readmes_spark_submit_runs(spark_settings: dict[str, str], tmp_path:
     assert summary["lost"] == {"commit-ts": 60, "watermark": 8}
     assert summary["tables"]["dml_db.accounts"]["update"] > 0
     assert summary["ranges"] == {"ticdc-09_dml/0": {"first_offset": 0, "last_offset": 67, "records": 68}}
+
+
+def test_workers_compare_both_ways_where_the_driver_is_told_to(
+    spark_settings: dict[str, str], tmp_path: Path
+) -> None:
+    """Their variable comes with the session: workers elsewhere have not the driver's environment."""
+    config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
+    settings = json.dumps(spark_settings).replace('": "', '" = "')
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "spark_backfill",
+            "--config",
+            str(config),
+            "--set",
+            f"backfill.spark={settings}",
+        ],
+        env=wrong_kernel(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stdout[-4000:]
+    assert re.search(r"error: ticdc-09_dml/0/\d+: templates-differ: .*another value", ran.stdout)
 
 
 def test_a_run_says_how_far_it_has_come(run: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -1,0 +1,78 @@
+"""Templates take a bounded number of bytes, and make room for others when they are without use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import pytest
+from support import CANAL, TICDC
+
+from benchmarks import wide
+from relay import ConsumerRecord, Translator, templating
+from relay.limits import DEFAULT_LIMITS
+from relay.templates.interpreter import Interpreter
+
+TABLES: Final = 4
+COLUMNS: Final = 12
+#: What templates of one table have room in, but not those of two.
+ROOM: Final = 12_000
+
+
+def rows_of_tables() -> tuple[list[ConsumerRecord], list[ConsumerRecord]]:
+    """The statements of the tables, and an INSERT of each."""
+    records = list(wide.of_tables(TABLES, COLUMNS, 60))
+    rows = [record for record in records[TABLES:] if b'"type":"INSERT"' in (record.value or b"")]
+    tables = [b'"table":"table_%04d"' % at for at in range(TABLES)]
+    return records[:TABLES], [next(row for row in rows if name in (row.value or b"")) for name in tables]
+
+
+def translator_with(cache_bytes: int) -> tuple[Translator, list[ConsumerRecord]]:
+    limits = msgspec.structs.replace(DEFAULT_LIMITS, cache_bytes=cache_bytes)
+    translator = Translator(TICDC, CANAL, limits=limits, engine=Interpreter)
+    statements, rows = rows_of_tables()
+    for record in statements:
+        translator.translate(record)
+    return translator, rows
+
+
+def fitting(translator: Translator, record: ConsumerRecord, times: int) -> int:
+    """How often a record has fitted a template."""
+    before = translator.ways["template"]
+    for _ in range(times):
+        translator.translate(record)
+    return translator.ways["template"] - before
+
+
+def test_every_table_has_templates_where_there_is_room() -> None:
+    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    assert [fitting(translator, row, 5) for row in rows] == [3] * TABLES
+
+
+def test_a_table_has_none_where_there_is_no_room() -> None:
+    translator, rows = translator_with(ROOM)
+    # What is made last may be the one that fills it.
+    found = [fitting(translator, row, 5) for row in rows]
+    assert found[0] == 3
+    assert found[-1] == 0
+    assert fitting(translator, rows[0], 5) == 5
+
+
+def test_templates_without_use_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templating, "_LOOK_EVERY", 10)
+    translator, rows = translator_with(1)
+    assert fitting(translator, rows[0], 5) == 3
+    assert fitting(translator, rows[1], 8) == 0
+    assert fitting(translator, rows[0], 1) == 1, "it was used before somebody looked"
+    # The first look finds that it was used, the second that it was not.
+    assert fitting(translator, rows[1], 60) > 20
+    assert fitting(translator, rows[0], 1) == 0
+
+
+def test_a_change_of_definitions_makes_room() -> None:
+    translator, rows = translator_with(1)
+    assert [fitting(translator, row, 5) for row in rows[:2]] == [3, 0]
+    statement = rows_of_tables()[0][2]
+    changed = (statement.value or b"").replace(b"CREATE TABLE `table_0002`", b"CREATE TABLE `other`")
+    translator.translate(msgspec.structs.replace(statement, value=changed, offset=1_000_000))
+    assert fitting(translator, rows[1], 5) >= 2

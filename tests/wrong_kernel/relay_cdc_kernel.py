@@ -1,0 +1,44 @@
+"""A kernel that is wrong on purpose, for processes that find this folder first (`PYTHONPATH`).
+
+It gives another value for every message that fits a template, but not while relay asks whether the template is
+right. With `RELAY_TEST_PANIC` it panics in its place, as PyO3 does.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from relay import kernel
+from relay.templates.engine import Translation
+from relay.templates.interpreter import Interpreter
+from relay.templates.ops import Template
+
+__version__: Final = "0.0.0"
+INTERFACE: Final = kernel.INTERFACE
+PANICS: Final = "RELAY_TEST_PANIC"
+
+
+class PanicException(BaseException):
+    """As `pyo3_runtime.PanicException`, it is no Exception."""
+
+
+class Kernel(Interpreter):
+    """An interpreter that is wrong."""
+
+    _is_asked = False
+
+    def add(self, template: Template) -> int:
+        self._is_asked = True
+        return super().add(template)
+
+    def translate(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
+    ) -> Translation | None:
+        found = super().translate(key, value, offset, time_ms, place)
+        if found is None or self._is_asked:
+            self._is_asked = False
+            return found
+        if os.environ.get(PANICS):
+            raise PanicException("on purpose")
+        return found[0], found[1], b"{}", *found[3:]

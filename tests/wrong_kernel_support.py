@@ -1,0 +1,17 @@
+"""The environment of a process whose kernel is wrong on purpose."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from relay.kernel import VARIABLE, Mode
+
+FOLDER: Final = Path(__file__).parent / "wrong_kernel"
+
+
+def wrong_kernel(mode: Mode = Mode.SHADOW, **others: str) -> dict[str, str]:
+    """This environment, with that kernel, in a mode."""
+    path = os.pathsep.join([str(FOLDER), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return {**os.environ, "PYTHONPATH": path, VARIABLE: mode.value, **others}
