@@ -130,7 +130,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
         "source.topcs: there is no such key (did you mean topics?)",
         "target: is missing (config.example.toml shows it)",
         "targt: there is no such key (did you mean target?)",
-        "route.from: there is no protocol 'ticdc-canal-jsn' (did you mean ticdc-canal-json or canal-json or ckafka-json?)",
+        "route.from: there is no protocol 'ticdc-canal-jsn' (did you mean ticdc-canal-json or canal-json or ticdc-simple-json?)",
         "route.to_options.strct: canal-json has no option 'strct' (did you mean strict?)",
     ]
 

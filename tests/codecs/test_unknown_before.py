@@ -40,6 +40,7 @@ DEFAULTS = {
     "ticdc-simple-json": Op.INSERT,
     "ticdc-simple-avro": Op.INSERT,
     "debezium-avro": Op.INSERT,
+    "ticdc-debezium-avro": Op.INSERT,
     "canal-protobuf": Op.INSERT,
     "maxwell-json": Op.UPDATE,
 }
