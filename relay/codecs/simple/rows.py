@@ -87,14 +87,10 @@ class RowDecoder:
         return layout.schema, rows(layout.reader, old, new)
 
     def _layout(self, message: Message, catalog: Catalog) -> _Layout:
-        version, name, database = message.schema_version, message.table, message.database
-        last = self._last
-        if (
-            last is not None
-            and last[0] is catalog
-            and last[1:5] == (database, name, version, message.table_id)
-        ):
-            return last[5]
+        name, database, version = message.table, message.database, message.schema_version
+        last, wanted = self._last, (database, name, version, message.table_id)
+        if last is not None and last[0] is catalog and last[1] == wanted:
+            return last[2]
         if not name or not database:
             raise Malformed(self._wire.name, "table", NAMELESS)
         table = self._tables[database, name]
