@@ -64,7 +64,7 @@ class RowDecoder:
         self._tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
         self._local_times: dict[str, LocalTimes] = {}
         # The last row's catalogue, what it says of its table, and its layout; mostly the next one's, too.
-        self._last: tuple[Catalog, tuple[str, str, int, int], _Layout] | None = None
+        self._last: tuple[Catalog, tuple[str | None, str | None, int, int], _Layout] | None = None
 
     def read(
         self, message: Message, op: Op, catalog: Catalog, lossy: list[Lossy]
