@@ -382,7 +382,7 @@ def _statements(change: SchemaChange) -> list[dict[str, Any]]:
     if kind is DdlKind.CREATE_TABLE:
         tables = change.targets or (change.table,)
         return [_named("table-create", table) | _shown("def", after.get(table)) for table in tables]
-    before = {schema.id: schema for schema in change.replaced}
+    before = {schema.id: schema for schema in change.known_before}
     pairs = [(pair.old, pair.new) for pair in change.renamed] or [
         (table, table) for table in change.targets or (change.table,)
     ]

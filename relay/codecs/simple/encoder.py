@@ -273,7 +273,7 @@ def _only(image: Image | None, names: frozenset[str]) -> Image | None:
 
 def _entries(change: SchemaChange) -> dict[TableId, TableEntry]:
     """What is written of the tables of a statement: what the source has written, else their definitions."""
-    schemas = (*change.dropped, *change.views, *change.definitions)
+    schemas = (*change.dropped_tables(), *change.views, *change.definitions)
     if change.after is not None:
         schemas = (*schemas, change.after)
     entries = {schema.id: shown_table(schema, is_numbered=True) for schema in schemas}
