@@ -27,8 +27,9 @@ from relay.codecs.debezium import envelope as _wire
 from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.decoding import MessageDecoder
 from relay.codecs.debezium.envelope import Body, Envelope, Origin, RowBody
+from relay.codecs.debezium.layouts import Shape
 from relay.codecs.debezium.message_writing import Messages, Settings
-from relay.codecs.debezium.reading import RowDecoder, RowParts, Shape
+from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.schema import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
