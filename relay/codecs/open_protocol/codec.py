@@ -66,6 +66,7 @@ from relay.codecs.wire.ticdc import (
     split_updates,
 )
 from relay.codecs.wire.ticdc_json import printed
+from relay.codecs.wire.ticdc_options import RawChangeEvent
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
 from relay.model import (
@@ -152,9 +153,7 @@ class OpenOptions(LargeMessageOptions, frozen=True):
         bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")
     ] = True
     unknown_before: InsertUnknownBefore = "insert"
-    output_raw_change_event: Annotated[
-        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = False
+    output_raw_change_event: RawChangeEvent = False
 
     def without_effect(self) -> dict[str, str]:
         """Find what is said of old rows where none is written."""
