@@ -21,7 +21,7 @@ from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.values import ValueWriter
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypedRows, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.codecs.wire.traced import TracedReader
@@ -76,7 +76,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
 _PLAN_COLUMN_BYTES: Final = 60
 
 
-class _Target(Target[_Plan]):
+class _Target(RowTarget[_Plan]):
     """Rows as Maxwell has them."""
 
     has_virtual = True

@@ -53,7 +53,7 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import Target, TypedReader, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypedReader, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
@@ -350,7 +350,7 @@ class _Plan(msgspec.Struct, frozen=True):
 _PLAN_COLUMN_BYTES: Final = 150
 
 
-class _Target(Target[_Plan]):
+class _Target(RowTarget[_Plan]):
     """Rows of Open Protocol. `lost`: what the values of the last row have lost."""
 
     def __init__(self, zone: tzinfo) -> None:
