@@ -9,9 +9,9 @@ makes a layout for the next message. How a column's values look in a producer's 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -59,6 +59,42 @@ class RowParts(msgspec.Struct, gc=False):
     schema: bytes
     key: bytes | None
     value: bytes
+
+
+class _ParsedRow(NamedTuple):
+    """A row in the general way: its images, None for one that it does not have, and what its message tells
+    beside them.
+    """
+
+    old: Object | None
+    new: Object | None
+    block: bytes
+    key: Key
+
+    @property
+    def key_names(self) -> tuple[str, ...] | None:
+        """The names of the key's columns; None if it is no usable key."""
+        return None if self.key.payload is None else tuple(self.key.payload)
+
+
+class _Evidence(NamedTuple):
+    """What a message tells of its columns, by their names in it: values, of two images the more telling ones,
+    and what schema blocks declare. `key_block`: the key's, None where no column's type rests on it.
+    """
+
+    values: Object
+    declared: dict[str, DeclaredColumn]
+    key_block: bytes | None
+
+
+class _Definition(NamedTuple):
+    """The definition to read a row with, and the names in the message of those columns that it has.
+    `is_value_guessed`: nothing but JSON values tells the types of some.
+    """
+
+    schema: TableSchema
+    wire_names: dict[str, str]
+    is_value_guessed: bool = False
 
 
 class RowDecoder:
@@ -122,13 +158,12 @@ class RowDecoder:
         key, dialect = self._dialect.key_of(message.key), self._dialect
         wanted = None if known is None else table.key_names(known, dialect)
         dialect.complete((old, new), key, wanted)
-        for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
-            if row is not None and not row:
+        for part, image in ((_PARTS.old, old), (_PARTS.new, new)):
+            if image is not None and not image:
                 raise Malformed(self._protocol, part, _NO_COLUMNS)
-            check_columns(self._protocol, part, len(row or ()), self._limits)
-        layout = _reusable(message, key, table, known, old, new)
-        if layout is None:
-            layout = self._new_layout(message, key, table, known, old, new)
+            check_columns(self._protocol, part, len(image or ()), self._limits)
+        row = _ParsedRow(old, new, message.schema, key)
+        layout = _reusable(row, table, known) or self._new_layout(row, table, known)
         layout.count_use()
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
         layout.count(old_cells, new_cells, lossy)
@@ -137,17 +172,9 @@ class RowDecoder:
             lossy.append(Lossy.COLUMNS_ABSENT)
         return layout.reader.schema, images
 
-    def _new_layout(
-        self,
-        message: RowParts,
-        key: Key,
-        table: TableLayouts,
-        known: TableSchema | None,
-        old: Object | None,
-        new: Object | None,
-    ) -> Layout:
+    def _new_layout(self, row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout:
         """A layout for rows like this one, kept for the next of them."""
-        layout = self._layout(message, key, table, known, old, new)
+        layout = self._layout(row, table, known)
         # What one row's values look like says nothing of the next one and must not decide how to read it.
         if not layout.is_value_guessed:
             columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
@@ -174,80 +201,102 @@ class RowDecoder:
             raise Malformed(self._protocol, part, "a column has values of different kinds in the two images")
         return cells
 
-    def _layout(
-        self,
-        message: RowParts,
-        key: Key,
-        table: TableLayouts,
-        known: TableSchema | None,
-        old: Object | None,
-        new: Object | None,
-    ) -> Layout:
+    def _layout(self, row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout:
         """The layout for rows like this one."""
-        dialect = self._dialect
-        declared, key_block = self._declared(message.schema), None
-        values = _merged(old or {}, new or {})
-        if declared and not declared.keys() >= values.keys():
-            key_block = bytes(key.schema)
-            declared = {**declared, **(self._bounded(read_key_block(key_block)) | declared)}
-        usable = self._usable(known, declared, values)
-        wire_names = {column.name: name for name, column in usable.items()}
-        key_names = None if key.payload is None else tuple(key.payload)
-        key_use: KeyUse | None = KeyUse(key_names, key_block)
-        is_value_guessed = False
-        if known is not None and len(usable) == len(values):
-            schema = known
-            if key_block is None and wire_names.keys() >= table.key_names(known, dialect):
+        told = self._evidence(row)
+        usable = self._usable(known, told)
+        key_use: KeyUse | None = KeyUse(row.key_names, told.key_block)
+        if known is not None and len(usable) == len(told.values):
+            definition = _Definition(known, {column.name: name for name, column in usable.items()})
+            wanted = table.key_names(known, self._dialect)
+            if told.key_block is None and definition.wire_names.keys() >= wanted:
                 key_use = None
         else:
-            names = dialect.column_names(list(values))
-            columns = []
-            for name, value in values.items():
-                column = usable.get(name) or self._declared_column(names[name], declared.get(name), value)
-                is_value_guessed = is_value_guessed or column is None
-                column = column or self._guessed_column(names[name], value)
-                wire_names[column.name] = name
-                columns.append(column)
-            if not is_value_guessed:
-                # Other messages for which this is kept may have their members in another order.
-                place_of = {name: at for at, name in enumerate(declared)}
-                columns.sort(
-                    key=lambda column: (place_of.get(wire_names[column.name], len(place_of)), column.name)
-                )
-            primary = None if key_names is None else tuple([names.get(name, name) for name in key_names])
-            schema = TableSchema(table.id, tuple(columns), primary_key=primary, complete=False)
-        places = [at for at, column in enumerate(schema.columns) if column.name in wire_names]
-        in_key = frozenset(schema.handle_key())
-        shown = [
-            self._layout_column(
-                name := wire_names[column.name],
-                column,
-                declared.get(name),
-                values[name],
-                is_known=name in usable,
-                is_key=column.name in in_key,
+            definition = self._told_definition(row, table.id, told, usable)
+        schema = definition.schema
+        places = [at for at, column in enumerate(schema.columns) if column.name in definition.wire_names]
+        shown = self._layout_columns(definition, places, told, usable)
+        reader = self._reader(schema, places, shown, row, known)
+        return Layout(
+            reader,
+            shown,
+            row.block,
+            key_use,
+            is_value_guessed=definition.is_value_guessed,
+            unavailable=self._dialect.unavailable,
+        )
+
+    def _evidence(self, row: _ParsedRow) -> _Evidence:
+        """What the message tells. The key's block is read where the other declares too little."""
+        values = _merged(row.old or {}, row.new or {})
+        declared = self._declared(row.block)
+        if not declared or declared.keys() >= values.keys():
+            return _Evidence(values, declared, None)
+        key_block = bytes(row.key.schema)
+        in_key = self._bounded(read_key_block(key_block))
+        return _Evidence(values, {**declared, **in_key, **declared}, key_block)
+
+    def _told_definition(
+        self, row: _ParsedRow, table: TableId, told: _Evidence, usable: Mapping[str, Column]
+    ) -> _Definition:
+        """The definition that a message tells, of the columns that it has."""
+        names = self._dialect.column_names(list(told.values))
+        columns, wire_names, is_value_guessed = [], {}, False
+        for name, value in told.values.items():
+            column = usable.get(name) or self._declared_column(names[name], told.declared.get(name), value)
+            if column is None:
+                is_value_guessed = True
+                column = self._guessed_column(names[name], value)
+            wire_names[column.name] = name
+            columns.append(column)
+        if not is_value_guessed:
+            # Other messages for which this is kept may have their members in another order.
+            place_of = {name: at for at, name in enumerate(told.declared)}
+            columns.sort(
+                key=lambda column: (place_of.get(wire_names[column.name], len(place_of)), column.name)
             )
-            for column in [schema.columns[at] for at in places]
-        ]
+        key = row.key_names
+        primary_key = None if key is None else tuple([names.get(name, name) for name in key])
+        schema = TableSchema(table, tuple(columns), primary_key=primary_key, complete=False)
+        return _Definition(schema, wire_names, is_value_guessed)
+
+    def _layout_columns(
+        self, definition: _Definition, places: Sequence[int], told: _Evidence, usable: Mapping[str, Column]
+    ) -> list[LayoutColumn]:
+        """How the values of the columns look that a message has."""
+        schema = definition.schema
+        in_key = frozenset(schema.handle_key())
+        found = []
+        for at in places:
+            column = schema.columns[at]
+            name = definition.wire_names[column.name]
+            declared, value = told.declared.get(name), told.values[name]
+            is_key = column.name in in_key
+            found.append(
+                self._layout_column(name, column, declared, value, is_known=name in usable, is_key=is_key)
+            )
+        return found
+
+    def _reader(
+        self,
+        schema: TableSchema,
+        places: Sequence[int],
+        shown: Sequence[LayoutColumn],
+        row: _ParsedRow,
+        known: TableSchema | None,
+    ) -> TypedReader:
+        dialect = self._dialect
         hidden = [at for at, column in enumerate(schema.columns) if not dialect.has_values(column)]
-        reader = TypedReader(
+        return TypedReader(
             self._protocol,
             schema,
             places,
             [column.form.read for column in shown],
             _PARTS,
             known=known,
-            tells_types=dialect.tells_types(message.schema),
+            tells_types=dialect.tells_types(row.block),
             hidden=frozenset(hidden),
             key_cell=wire_key_cell,
-        )
-        return Layout(
-            reader,
-            shown,
-            message.schema,
-            key_use,
-            is_value_guessed=is_value_guessed,
-            unavailable=dialect.unavailable,
         )
 
     def _layout_column(
@@ -265,18 +314,16 @@ class RowDecoder:
         doubts = tuple(dialect.doubts(column, form, declared))
         return LayoutColumn(name, form, doubts, dialect.null_value(column, declared))
 
-    def _usable(
-        self, known: TableSchema | None, declared: dict[str, DeclaredColumn], values: Object
-    ) -> dict[str, Column]:
+    def _usable(self, known: TableSchema | None, told: _Evidence) -> dict[str, Column]:
         """The catalogue's columns that the message does not contradict; all or none for a dropped table."""
         if known is None:
             return {}
-        dialect = self._dialect
+        dialect, values = self._dialect, told.values
         columns = dialect.known_columns(known, list(values))
         usable = {
             name: columns[name]
             for name, value in values.items()
-            if name in columns and dialect.fits(columns[name], declared.get(name), value)
+            if name in columns and dialect.fits(columns[name], told.declared.get(name), value)
         }
         if not known.complete and not len(usable) == len(values) == len(columns):
             return {}
@@ -329,24 +376,17 @@ def _images(reader: TypedReader, before: Sequence[Any] | None, after: Sequence[A
     return Rows(old, new, wire_keys=(old_key, new_key))
 
 
-def _reusable(
-    message: RowParts,
-    key: Key,
-    table: TableLayouts,
-    known: TableSchema | None,
-    old: Object | None,
-    new: Object | None,
-) -> Layout | None:
+def _reusable(row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout | None:
     """The layout that was made for such a row before."""
-    names = (old or {}).keys() | (new or {}).keys()
+    names = (row.old or {}).keys() | (row.new or {}).keys()
     for layout in table.kept:
         if len(layout.names) != len(names):
             continue
-        if layout.reader.known is not known or layout.block != message.schema or names != set(layout.names):
+        if layout.reader.known is not known or layout.block != row.block or names != set(layout.names):
             continue
-        if layout.key is not None and not layout.key.is_of(key):
+        if layout.key is not None and not layout.key.is_of(row.key):
             continue
-        if all(row is None or layout.fitted(row) is not None for row in (old, new)):
+        if all(image is None or layout.fitted(image) is not None for image in (row.old, row.new)):
             return layout
     return None
 
