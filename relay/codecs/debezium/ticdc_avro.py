@@ -64,7 +64,6 @@ NAME: Final = "ticdc-debezium-avro"
 Json = dict[str, Any]
 #: Makes of a value of Avro what JSON has, or the other way round.
 Convert = Callable[[Any], Any]
-_FRAMES: Final = {b"\0", b"\1"}
 #: What is kept of a schema beside its text, for each byte of it.
 _FACTOR: Final = 30
 _PLAN_BYTES: Final = 2_000
@@ -287,8 +286,7 @@ class Decoder:
         try:
             value = self._read(record, "value")
         except Malformed as error:
-            is_framed = record.value[:1] in _FRAMES
-            raise (None if is_framed else lookalikes.refusal(NAME, record.value)) or error from None
+            raise lookalikes.refusal_unless_framed(NAME, record.value) or error from None
         try:
             key = self._read(record, "key")
         except (Malformed, UnsupportedMessage):
