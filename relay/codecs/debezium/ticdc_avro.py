@@ -23,9 +23,9 @@ from relay.avro_types import AvroField, AvroType
 from relay.catalog import Catalog
 from relay.codecs.codec import Codec, Options, Payload
 from relay.codecs.debezium import ticdc
+from relay.codecs.debezium.as_json import error_of, unwrapped
 from relay.codecs.debezium.connect_writing import CONVERTS
 from relay.codecs.debezium.schema import DECIMAL, AvroForms
-from relay.codecs.debezium.standing_for_json import error_of, unwrapped
 from relay.codecs.debezium.ticdc import ClusterId, TicdcDebeziumOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Carries, Keys, Lossy
 from relay.codecs.wire import lookalikes

@@ -17,6 +17,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import ChosenKey, Codec, Payload
+from relay.codecs.debezium.as_json import error_of, unwrapped
 from relay.codecs.debezium.connect_reading import ConnectReader
 from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
@@ -24,7 +25,6 @@ from relay.codecs.debezium.native import writing as json_writing
 from relay.codecs.debezium.native.options import AVRO_NAME, DebeziumAvroOptions
 from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY
-from relay.codecs.debezium.standing_for_json import error_of, unwrapped
 from relay.codecs.losses import Carries, Keys, Lossy
 from relay.codecs.wire.avro import (
     ID_HEADERS,

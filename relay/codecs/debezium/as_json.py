@@ -1,4 +1,4 @@
-"""Messages in Avro that stand for those of the same dialect in JSON, in which they are read and written."""
+"""Messages in Avro are read and written as those of the same dialect in JSON: what both codecs share."""
 
 from __future__ import annotations
 
