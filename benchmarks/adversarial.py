@@ -147,7 +147,7 @@ def _changed(workload: str, change: Callable[[bytes, int], bytes]) -> Records:
 def _with_text(workload: str, text: bytes) -> Records:
     """With another text in the last column that has one."""
 
-    def change(value: bytes, at: int) -> bytes:  # noqa: ARG001
+    def change(value: bytes, _: int) -> bytes:
         start = value.rindex(b'"data":[{')
         found = list(re.finditer(rb'":"([0-9a-f]{16,24})"', value[start:]))[-1]
         return value[: start + found.start(1)] + text + value[start + found.end(1) :]
@@ -158,7 +158,7 @@ def _with_text(workload: str, text: bytes) -> Records:
 def _with_number(workload: str, text: bytes) -> Records:
     """With another text in the last column of a decimal."""
 
-    def change(value: bytes, at: int) -> bytes:  # noqa: ARG001
+    def change(value: bytes, _: int) -> bytes:
         start = value.rindex(b'"data":[{')
         found = list(re.finditer(rb'":"(\d+\.\d\d)"', value[start:]))[-1]
         return value[: start + found.start(1)] + text + value[start + found.end(1) :]
@@ -212,7 +212,7 @@ def _with_ddl(workload: str, every: int) -> Records:
     return [msgspec.structs.replace(record, offset=at) for at, record in enumerate(records)]
 
 
-def _spaced(value: bytes, at: int) -> bytes:  # noqa: ARG001
+def _spaced(value: bytes, _: int) -> bytes:
     return value[:-1] + b" }"
 
 

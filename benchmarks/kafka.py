@@ -112,7 +112,7 @@ class _Load(NamedTuple):
         ]
 
 
-class _Target(NamedTuple):
+class _TargetTopic(NamedTuple):
     """Where a run writes, and how many messages it will have written when it is through."""
 
     topic: str
@@ -241,7 +241,7 @@ class _Bench:
     def run(self, program: str, number: int) -> Run:
         """Run one program until it has written everything, then stop it."""
         name = f"{_SHORT[program]}-{self._load.name}-{number}"
-        target = _Target(name, self._expected[program])
+        target = _TargetTopic(name, self._expected[program])
         asyncio.run(_create(self._servers, target.topic))
         command = self._floor(target.topic) if program == FLOOR else self._relay(target.topic)
         command += ["--processes", "2"] if program == TWO else []
@@ -271,7 +271,7 @@ class _Bench:
     def _floor(self, target: str) -> list[str]:
         return [sys.executable, "-m", "benchmarks.floor_loop", self._servers, self._load.topic, target]
 
-    async def _watch(self, process: subprocess.Popen[bytes], target: _Target) -> tuple[float, float]:
+    async def _watch(self, process: subprocess.Popen[bytes], target: _TargetTopic) -> tuple[float, float]:
         """Follow the target topic to its end: messages a second, and CPU seconds for 100 000 of them."""
         began: tuple[int, float, float] | None = None
         members: list[int] = []

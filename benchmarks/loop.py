@@ -118,7 +118,7 @@ class _Client:
         self._fetched: dict[TopicPartition, FetchResult] = {}
         self.began = 0.0
 
-    async def getmany(self, *_: TopicPartition, timeout_ms: int) -> dict[TopicPartition, list[Any]]:  # noqa: ARG002
+    async def getmany(self, *_: TopicPartition, timeout_ms: int) -> dict[TopicPartition, list[Any]]:  # noqa: ARG002 - as in aiokafka
         """Return what aiokafka's `Fetcher.fetched_records` would."""
         if not self.began:
             self.began = time.process_time()
@@ -158,14 +158,14 @@ class _Source(KafkaSource):
     async def open(
         self,
         partitions: Sequence[Partition],
-        at_least: Mapping[Partition, int],  # noqa: ARG002
+        at_least: Mapping[Partition, int],  # noqa: ARG002 - as in KafkaSource
     ) -> dict[Partition, StartPosition]:
         return {partition: StartPosition(0, committed=True) for partition in partitions}
 
     def partitions(self) -> Sequence[Partition]:
         return [Partition(_TOPIC, at) for at in range(_PARTITIONS)]
 
-    def passed(self, partition: Partition) -> int | None:  # noqa: ARG002
+    def passed(self, partition: Partition) -> int | None:  # noqa: ARG002 - as in KafkaSource
         return None
 
     async def waiting(self) -> bool | None:
@@ -181,7 +181,7 @@ class _Sink(KafkaSink):
     async def start(self) -> None:
         await self._producer.stop()
 
-    async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:  # noqa: ARG002
+    async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:  # noqa: ARG002 - as in KafkaSink
         assert isinstance(batch, KafkaBatch)  # noqa: S101 - for the type checker
         batch.closed()
         acknowledged = asyncio.get_running_loop().create_future()

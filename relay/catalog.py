@@ -324,8 +324,8 @@ def learn(
     after = _left_by(identity, catalog, about, at) if about.table else None
     known_after = [_left_by(identity, catalog, id_, at) for id_ in targets]
     renamed = tuple(pair for part in statement.statements for pair in _renamed_by(part, names))
-    old_names = dict.fromkeys([*(pair.old for pair in renamed), *([] if renamed else targets)])
-    known_before = [known.table(id_, at) for id_ in old_names]
+    named_before = dict.fromkeys([*(pair.old for pair in renamed), *targets])
+    known_before = [known.table(id_, at) for id_ in named_before]
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -337,9 +337,8 @@ def learn(
         renamed=renamed,
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
         definitions=tuple(schema for schema in known_after if schema is not None and not schema.is_view),
-        replaced=tuple(schema for schema in known_before if schema is not None and not schema.is_view),
+        known_before=tuple(schema for schema in known_before if schema is not None and not schema.is_view),
         views=_views(statement, targets, known, catalog, at, identity),
-        dropped=_dropped_tables(statement, targets, known, at),
     )
     return catalog, event
 
@@ -479,16 +478,6 @@ def _views(
     else:
         found = [_left_by(identity, after, view, at) for view in targets]
     return tuple(view for view in found if view is not None and view.is_view and view.columns)
-
-
-def _dropped_tables(
-    statement: Ddl, targets: tuple[TableId, ...], before: Catalog, at: Position
-) -> tuple[TableSchema, ...]:
-    """The tables that a statement drops, as they were."""
-    if DdlKind.DROP_TABLE not in statement.kinds:
-        return ()
-    found = [before.table(table, at) for table in targets]
-    return tuple(schema for schema in found if schema is not None and not schema.is_view)
 
 
 def _apply_alter(writer: _Writer, table: TableName, changes: tuple[Change, ...], names: _Names) -> bool:

@@ -28,7 +28,7 @@ Tag = TypeVar("Tag")
 _RECORD_OVERHEAD: Final = 1024
 
 
-class _Origin(msgspec.Struct, gc=False):
+class _SourceMark(msgspec.Struct, gc=False):
     """Where a record comes from: `place` is the source's topic and partition, `number` its place among what
     the source record became.
     """
@@ -43,7 +43,7 @@ class _Open(msgspec.Struct, Generic[Tag]):
 
     parts: list[ProducerRecord]
     tag: Tag
-    first: _Origin
+    first: _SourceMark
     last: int
     headers: Sequence[Header]
     rows: int
@@ -64,7 +64,7 @@ class Joiner(Generic[Tag]):
     def add(self, record: ProducerRecord, tag: Tag) -> list[tuple[ProducerRecord, Tag]]:
         """Add what the encoder has made; return what is complete."""
         place = record.topic, record.partition
-        origin = None if record.blobs else _origin(record)
+        origin = None if record.blobs else _source_mark(record)
         rows = 0 if origin is None else self._joining.rows_in(record.key or b"", record.value or b"")
         if origin is None or not rows:
             return [*self._closed(place), (record, tag)]
@@ -86,7 +86,7 @@ class Joiner(Generic[Tag]):
         return [found for place in list(self._open) for found in self._closed(place)]
 
     def _takes(
-        self, message: _Open[Tag], record: ProducerRecord, origin: _Origin, rows: int, size: int
+        self, message: _Open[Tag], record: ProducerRecord, origin: _SourceMark, rows: int, size: int
     ) -> bool:
         most, first = self._joining.most_rows, message.first
         return (
@@ -117,15 +117,15 @@ class Joiner(Generic[Tag]):
         return [(ProducerRecord(*place, time_ms, key, value, (*message.headers, mark)), message.tag)]
 
 
-def _origin(record: ProducerRecord) -> _Origin | None:
+def _source_mark(record: ProducerRecord) -> _SourceMark | None:
     """Where a record comes from; None if it is nothing that the encoder made, such as a dead letter."""
     name, value = record.headers[-1] if record.headers else ("", None)
     if name != SOURCE_HEADER or value is None:
         return None
     place, offset, number = value.rsplit(b"/", 2)
-    return _Origin(place, int(offset), number)
+    return _SourceMark(place, int(offset), number)
 
 
-def _mark(first: _Origin, last: int) -> bytes:
+def _mark(first: _SourceMark, last: int) -> bytes:
     offsets = b"%d" % last if first.offset == last else b"%d-%d" % (first.offset, last)
     return b"%b/%b/%b" % (first.place, offsets, first.number)

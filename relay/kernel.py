@@ -83,8 +83,7 @@ def engine(chosen: Mode) -> type[Engine] | None:
     native = None if chosen is Mode.PYTHON else installed().engine
     if native is not None or chosen is Mode.AUTO:
         return native
-    # It compiles its patterns, and is for tests and searches alone.
-    from relay.templates.interpreter import Interpreter  # noqa: PLC0415
+    from relay.templates.interpreter import Interpreter  # noqa: PLC0415 - compiles patterns, and is for tests
 
     return Interpreter
 

@@ -473,10 +473,10 @@ class SchemaChange(msgspec.Struct, frozen=True):
     …`); empty when the statement was not understood, and then `wire_kind` is all that is known. `wire_kind`
     is the kind that the source protocol named, in its word. `targets` are all tables that the statement names
     as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
-    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known; `replaced`: those
-    that they had before it, under the old name of a rename. `views`: those that it creates or renames, or as
-    they were before it dropped them; those whose columns' names are known. `dropped`: tables that it drops,
-    as they were, if that is known. `table_changes`: what the message itself says of tables.
+    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known; `known_before`:
+    those that its tables had before it, where they were known: `targets` and the old names of a rename, but
+    no views. `views`: those that it creates or renames, or as they were before it dropped them; those whose
+    columns' names are known. `table_changes`: what the message itself says of tables.
     """
 
     ddl: str
@@ -489,10 +489,16 @@ class SchemaChange(msgspec.Struct, frozen=True):
     renamed: tuple[RenamedTable, ...] = ()
     after: TableSchema | None = None
     definitions: tuple[TableSchema, ...] = ()
-    replaced: tuple[TableSchema, ...] = ()
+    known_before: tuple[TableSchema, ...] = ()
     views: tuple[TableSchema, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
-    dropped: tuple[TableSchema, ...] = ()
+
+    def dropped_tables(self) -> tuple[TableSchema, ...]:
+        """Return the tables that the statement drops, as they were, in its order; those that were known."""
+        if DdlKind.DROP_TABLE not in self.kinds:
+            return ()
+        before = {schema.id: schema for schema in self.known_before}
+        return tuple([before[table] for table in self.targets if table in before])
 
 
 class Watermark(msgspec.Struct, frozen=True):

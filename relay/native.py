@@ -42,7 +42,7 @@ def native(*conversion: str | int | bytes | tuple[str, ...] | None) -> Callable[
     """Return what marks a function with the name of its conversion and its parameters."""
 
     def mark(function: F) -> F:
-        function.native = conversion  # type: ignore[attr-defined]
+        function.native = conversion  # type: ignore[attr-defined]  # functions have attributes
         return function
 
     return mark
@@ -67,7 +67,7 @@ def losing(word: str, *conversion: str | int | bytes) -> Callable[[F], F]:
     """Return what marks a write with what it does with values of which something is lost."""
 
     def mark(write: F) -> F:
-        write.loss = Loss(conversion, word)  # type: ignore[attr-defined]
+        write.loss = Loss(conversion, word)  # type: ignore[attr-defined]  # functions have attributes
         return write
 
     return mark
@@ -97,7 +97,7 @@ def in_two_steps(function: F, read: object, write: object) -> F:
     """
     found = conversion_of(read), conversion_of(write)
     if (read is None or found[0] is not None) and (write is None or found[1] is not None):
-        function.steps = found  # type: ignore[attr-defined]
+        function.steps = found  # type: ignore[attr-defined]  # functions have attributes
     return function
 
 

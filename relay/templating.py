@@ -26,7 +26,7 @@ from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
 from relay.templates.engine import MOST_TRIED, Engine, Message, Run
-from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Frames, Marker, Target, Template
+from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Frames, Marker, TargetMessage, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
@@ -401,11 +401,11 @@ class RouteTemplates:
         known.size = _bytes_of(template)
         return template, known
 
-    def _target(self, payload: Payload, trace: Trace) -> Target:
+    def _target(self, payload: Payload, trace: Trace) -> TargetMessage:
         """Return the ops of a traced payload. Raises Untraceable."""
         lengths_at = self._form.lengths_at or (None, None)
         parts = zip((payload.key, payload.value), lengths_at, strict=True)
-        return Target(*[None if text is None else trace.target_ops(text, at) for text, at in parts])
+        return TargetMessage(*[None if text is None else trace.target_ops(text, at) for text, at in parts])
 
 
 class _TopicTemplates:

@@ -20,6 +20,7 @@ from relay.codecs import LargeMessageOptions, codec_named, encoder_of
 from relay.codecs.codec import (
     SIDES,
     Codec,
+    Decoder,
     Encode,
     Joining,
     Options,
@@ -145,6 +146,11 @@ class _PartitionRoute(msgspec.Struct, frozen=True):
     header_prefix: bytes
 
 
+#: What a record has become: the events that it holds, those that are written, the losses of those left out,
+#: the catalogue behind it, what the router remembers if that is something, and the target's records.
+_Translated = tuple[list[Event], list[Event], Sequence[Lossy], Catalog, Spread | None, list[ProducerRecord]]
+
+
 class State(NamedTuple):
     """What a translator remembers between records."""
 
@@ -203,10 +209,7 @@ class Translator:
             reserved=reserved,
             selects=None if selection is None or selection.tables is None else selection.has_table,
         )
-        if self._router.goes_by_key and not route.has_row_keys:
-            raise ConfigError([_no_row_keys(route.target)])
-        if problems := _key_rule_problems(route, rules):
-            raise ConfigError(problems)
+        _check_keys(route, self._router, rules)
         chosen = self._router.key_of if self._router.chooses_keys else None
         encoder = encoder_of(route.target, route.target_options, self._answers, chosen)
         self._prepare, self._encode = encoder.prepare, encoder.encode
@@ -217,20 +220,7 @@ class Translator:
         self._seen = SeenTopics()
         self._counts = EventCounts()
         self._count = self._counts.add
-        self._templates: RouteTemplates | None = None
-        marker = route.source.marker
-        if (
-            engine is not None
-            and marker is not None
-            and self._gate is None
-            and self._for_topic is None
-            and isinstance(decoder, TracingDecoder)
-        ):
-            line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
-            form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
-            self._templates = RouteTemplates(
-                engine, marker, line, form, self._count, route.source.frames, limits.cache_bytes
-            )
+        self._templates = self._open_templates(engine, decoder)
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
         #: The messages of one row of which a record of several could be made.
         self._parts = route.source.parts if self._writes_rows_alone else no_parts
@@ -241,6 +231,20 @@ class Translator:
         self.catalog = Catalog(limits=limits)
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
+
+    def _open_templates(self, engine: type[Engine] | None, decoder: Decoder) -> RouteTemplates | None:
+        """Return the templates of this route; None without an engine, and where no record can have one: what
+        is written depends on more than the record, or its decoder traces nothing.
+        """
+        source, options = self.route.source, self.route.target_options
+        if engine is None or source.marker is None or not isinstance(decoder, TracingDecoder):
+            return None
+        if self._gate is not None or self._for_topic is not None:
+            return None
+        line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
+        form = Form(options.unlimited_bytes, self.route.target.lengths_at)
+        most_bytes = self._answers.limits.cache_bytes
+        return RouteTemplates(engine, source.marker, line, form, self._count, source.frames, most_bytes)
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.
@@ -293,66 +297,13 @@ class Translator:
         known.uses += 1
         return [out, tombstone]
 
-    def _straight(  # noqa: C901, PLR0912, PLR0915 - the hot path
+    def _straight(
         self, record: ConsumerRecord, templates: RouteTemplates | None = None
     ) -> list[ProducerRecord]:
         """Translate a record in the straight line, and let the templates learn from it."""
         lossy: list[Lossy] = []
-        left_out: Sequence[Lossy] = ()
-        spread: Spread | None = None
-        # Functions that are attributes: Python 3.11 calls them sooner from a variable.
-        decode, prepare, moves = self._decode, self._prepare, self._moves
-        encode: Encode = self._encode
         try:
-            decoded, catalog = decode(record, self.catalog, lossy)
-            events = decoded
-            if len(events) > self._most_rows:
-                check_rows(self.route.source.name, "", len(events), self._answers.limits)
-            if self._selection is not None:
-                events, left_out = self._selection.filter(events)
-            if prepare is not None:
-                events = prepare(events)
-            path = self._partition_route
-            if path is None or record.partition != path.partition or record.topic != path.topic:
-                path = self._partition_route = self._partition_route_of(record)
-            # All stays in its partition: what `_spread` says then, without the price of asking.
-            groups: Sequence[Group] = ((path.places, events),)
-            if moves is not None and moves(events):
-                groups, events, spread = self._grouped(events, record, catalog, lossy)
-            out: list[ProducerRecord] = []
-            # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
-            numbers: Counter[str] | None = None
-            inherited = self._inherited(record.headers) if record.headers else ()
-            time_ms, room = record.timestamp_ms, self._most_output
-            if time_ms >= TIME_END_MS:
-                lossy.append(Lossy.RECORD_TIME)
-            for_topic, told = self._for_topic, lossy
-            if for_topic is not None:
-                groups = _by_topic(groups)
-            for at, (places, group) in enumerate(groups):
-                if for_topic is not None:
-                    encode = for_topic(_topic_of(places, record))
-                    # What copies for other topics lose is counted once.
-                    told = [] if at and group is groups[at - 1][1] else lossy
-                for payload in encode(group, record, told):
-                    for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
-                        index = len(out)
-                        if index:
-                            room = self._room_after(payload, out, room)
-                            if not self._is_one_topic:
-                                if numbers is None:
-                                    numbers = Counter({out[0].topic: 1})
-                                index = numbers[topic]
-                                numbers[topic] += 1
-                        mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
-                        headers: tuple[Header, ...] = (mark,)
-                        if inherited or payload.headers:
-                            headers = (*payload.headers, *inherited, mark)
-                        out.append(
-                            ProducerRecord(
-                                topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
-                            )
-                        )
+            decoded, events, left_out, catalog, spread, out = self._line(record, lossy)
         except (Need, DecodeError, MemoryError) as error:
             self._note(error, record)
             raise
@@ -364,6 +315,71 @@ class Translator:
             self._gate, self._seen = spread.gate, spread.seen
         if templates is not None and len(decoded) == 1 and out and not left_out:
             templates.learn(record, decoded[0], out, lossy)
+        return out
+
+    def _line(self, record: ConsumerRecord, lossy: list[Lossy]) -> _Translated:
+        """Decode, select, prepare, route and encode one record, and change nothing."""
+        # Functions that are attributes: Python 3.11 calls them sooner from a variable.
+        decode, prepare, moves = self._decode, self._prepare, self._moves
+        left_out: Sequence[Lossy] = ()
+        spread: Spread | None = None
+        decoded, catalog = decode(record, self.catalog, lossy)
+        events = decoded
+        if len(events) > self._most_rows:
+            check_rows(self.route.source.name, "", len(events), self._answers.limits)
+        if self._selection is not None:
+            events, left_out = self._selection.filter(events)
+        if prepare is not None:
+            events = prepare(events)
+        path = self._partition_route
+        if path is None or record.partition != path.partition or record.topic != path.topic:
+            path = self._partition_route = self._partition_route_of(record)
+        # All stays in its partition: what `_spread` says then, without the price of asking.
+        groups: Sequence[Group] = ((path.places, events),)
+        if moves is not None and moves(events):
+            groups, events, spread = self._grouped(events, record, catalog, lossy)
+        if record.timestamp_ms >= TIME_END_MS:
+            lossy.append(Lossy.RECORD_TIME)
+        out = self._encoded(groups, record, path.header_prefix, lossy)
+        return decoded, events, left_out, catalog, spread, out
+
+    def _encoded(
+        self, groups: Sequence[Group], record: ConsumerRecord, prefix: bytes, lossy: list[Lossy]
+    ) -> list[ProducerRecord]:
+        """Return the records of events that stand in groups by where they go."""
+        encode: Encode = self._encode
+        for_topic, told = self._for_topic, lossy
+        inherited = self._inherited(record.headers) if record.headers else ()
+        time_ms, room = record.timestamp_ms, self._most_output
+        if for_topic is not None:
+            groups = _by_topic(groups)
+        out: list[ProducerRecord] = []
+        # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
+        numbers: Counter[str] | None = None
+        for at, (places, group) in enumerate(groups):
+            if for_topic is not None:
+                encode = for_topic(_topic_of(places, record))
+                # What copies for other topics lose is counted once.
+                told = [] if at and group is groups[at - 1][1] else lossy
+            for payload in encode(group, record, told):
+                for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
+                    index = len(out)
+                    if index:
+                        room = self._room_after(payload, out, room)
+                        if not self._is_one_topic:
+                            if numbers is None:
+                                numbers = Counter({out[0].topic: 1})
+                            index = numbers[topic]
+                            numbers[topic] += 1
+                    mark = SOURCE_HEADER, b"%b%d/%d" % (prefix, record.offset, index)
+                    headers: tuple[Header, ...] = (mark,)
+                    if inherited or payload.headers:
+                        headers = (*payload.headers, *inherited, mark)
+                    out.append(
+                        ProducerRecord(
+                            topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
+                        )
+                    )
         return out
 
     def _by_rows(self, record: ConsumerRecord, templates: RouteTemplates) -> list[ProducerRecord]:
@@ -680,12 +696,17 @@ class Translator:
             raise NotRepresentable(self.route.target.name, "", reason)
 
 
-def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem]:
-    """Say of rules with keys of chosen columns why the target cannot have them, if it cannot."""
+def _check_keys(route: Route, router: Router, rules: Sequence[TopicRule]) -> None:
+    """Raise ConfigError if rows are to go by keys that tell no rows apart, and for rules whose keys of chosen
+    columns the target cannot have.
+    """
+    if router.goes_by_key and not route.has_row_keys:
+        raise ConfigError([_no_row_keys(route.target)])
     found = key_rule_problem(route.target, route.target_options)
-    if found is None:
-        return []
-    return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
+    if found is not None:
+        problems = [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
+        if problems:
+            raise ConfigError(problems)
 
 
 def _topic_of(places: Places, record: ConsumerRecord) -> str:

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from relay.config import Config, Start
-from relay.config.choices import FileFormat, InputFormat, Layout
+from relay.config.choices import FileFormat, InputFormat, OutputLayout
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
 from spark_backfill.footers import check_alike
@@ -242,7 +242,7 @@ class OutputFolder(NamedTuple):
 
     path: str
     file_format: FileFormat
-    layout: Layout = Layout.TOPIC
+    layout: OutputLayout = OutputLayout.TOPIC
     step: int | None = None
     tasks: int | None = None
     by_time: bool = False
@@ -263,7 +263,7 @@ class OutputFolder(NamedTuple):
         placed, order = in_target_order(produced, by_time=self.by_time)
         numbered = placed.withColumn("offset", number_in_partition(order) - 1 + _already(before))
         folders = list(FOLDERS[self.layout])
-        if self.layout is Layout.DATE:
+        if self.layout is OutputLayout.DATE:
             numbered = numbered.withColumn("date", day())
         if self.file_format is FileFormat.PARQUET:
             time = F.timestamp_millis(F.col("timestamp_ms")).alias("timestamp")

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from relay.codecs.codec import Joining
 from relay.config import Config
-from relay.config.choices import Layout
+from relay.config.choices import OutputLayout
 from relay.joining import Joiner
 from relay.records import ConsumerRecord, ProducerRecord
 from spark_backfill.counts import Accumulator, Counts
@@ -23,7 +23,7 @@ from spark_backfill.files import PLACE, SOURCE_ORDER, in_target_order
 from spark_backfill.frames import PRODUCED, Produced, records_to_write
 
 
-class Origin(NamedTuple):
+class SourceTag(NamedTuple):
     """Where a record comes from: its source record, and its number among what that became."""
 
     source: ConsumerRecord
@@ -33,7 +33,7 @@ class Origin(NamedTuple):
 def joining_of(config: Config) -> Joining | None:
     """Return how a run joins rows, None if it does not. Folders of tables hold records of one table each."""
     backfill = config.backfill
-    if backfill.output and backfill.output_layout is Layout.TABLE:
+    if backfill.output and backfill.output_layout is OutputLayout.TABLE:
         return None
     return config.translator().route.joining
 
@@ -62,9 +62,9 @@ class Join:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records to write."""
-        joiner, out, counts = Joiner[Origin](self.joining, self.limits), Produced(), Counts()
+        joiner, out, counts = Joiner[SourceTag](self.joining, self.limits), Produced(), Counts()
         for batch in batches:
-            for record, origin in zip(records_to_write(batch), _origins(batch), strict=True):
+            for record, origin in zip(records_to_write(batch), _source_tags(batch), strict=True):
                 _add(out, joiner.add(record, origin))
                 if out.is_full:
                     yield from _flushed(out, counts)
@@ -74,7 +74,7 @@ class Join:
         self.counters.add({context.partitionId() if context else 0: counts})
 
 
-def _add(out: Produced, complete: Iterable[tuple[ProducerRecord, Origin]]) -> None:
+def _add(out: Produced, complete: Iterable[tuple[ProducerRecord, SourceTag]]) -> None:
     for record, origin in complete:
         out.add([record], origin.source, origin.number)
 
@@ -86,7 +86,7 @@ def _flushed(out: Produced, counts: Counts) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _origins(batch: pa.RecordBatch) -> Iterator[Origin]:
+def _source_tags(batch: pa.RecordBatch) -> Iterator[SourceTag]:
     topics, partitions, offsets, numbers = (batch.column(name).to_pylist() for name in SOURCE_ORDER)
     for topic, partition, offset, number in zip(topics, partitions, offsets, numbers, strict=True):
-        yield Origin(ConsumerRecord(topic, partition, offset, 0, None, None), number)
+        yield SourceTag(ConsumerRecord(topic, partition, offset, 0, None, None), number)

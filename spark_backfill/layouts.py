@@ -20,15 +20,15 @@ from pyspark.sql import functions as F
 
 from relay.codecs.codec import reading_options
 from relay.config import Config
-from relay.config.choices import Layout
+from relay.config.choices import OutputLayout
 from relay.model import TableId
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.translator import Translator
 
-FOLDERS: Final[Mapping[Layout, tuple[str, ...]]] = {
-    Layout.TOPIC: ("topic", "partition"),
-    Layout.DATE: ("date",),
-    Layout.TABLE: ("database", "table"),
+FOLDERS: Final[Mapping[OutputLayout, tuple[str, ...]]] = {
+    OutputLayout.TOPIC: ("topic", "partition"),
+    OutputLayout.DATE: ("date",),
+    OutputLayout.TABLE: ("database", "table"),
 }
 _MS_A_DAY: Final = 86_400_000
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from relay.config.choices import Layout
+from relay.config.choices import OutputLayout
 from relay.config.tables import Backfill
 from relay.errors import ConfigError, Problem
 from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
@@ -77,7 +77,7 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
                     raise ConfigError([Problem("backfill.output", message, hint)])
 
 
-def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool | None = None) -> None:
+def check_folder(spark: SparkSession, path: str, layout: OutputLayout, *, is_new: bool | None = None) -> None:
     """Refuse a folder that holds anything but what runs of this layout leave. Raises ConfigError.
 
     `is_new`: whether a run in steps begins, whose folder must be empty, or goes on. Such a run deletes

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 
 from relay.catalog import Catalog
 from relay.config import Config
-from relay.config.choices import FileFormat, Layout
+from relay.config.choices import FileFormat, OutputLayout
 from relay.config.registries import resolver_of
 from relay.errors import Malformed, RelayError
 from relay.kafka.sizes import TopicLimits, record_too_large
@@ -60,8 +60,10 @@ class Translate:
         backfill = config.backfill
         #: Whether rows are joined afterwards, and what is written is counted then.
         self.is_joined = joining_of(config) is not None
-        self.by_table = bool(backfill.output) and backfill.output_layout is Layout.TABLE
-        has_times = backfill.output_format is FileFormat.PARQUET or backfill.output_layout is Layout.DATE
+        self.by_table = bool(backfill.output) and backfill.output_layout is OutputLayout.TABLE
+        has_times = (
+            backfill.output_format is FileFormat.PARQUET or backfill.output_layout is OutputLayout.DATE
+        )
         #: What no timestamp may exceed.
         self.latest_ms = LATEST_MS if backfill.output and has_times else sys.maxsize
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from relay.model import (
     SchemaChange,
     Source,
     TableId,
+    TableSchema,
 )
 
 SOURCE = Source("test", 0)
@@ -453,6 +455,33 @@ def test_what_a_dropped_table_was(stream: Stream) -> None:
         None,
     ]
     assert stream.catalog.dropped(TableId("d", "other"), ts(25)) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "before", "dropped"),
+    [
+        ("ALTER TABLE a ADD COLUMN c INT", {"a": "one"}, {}),
+        ("RENAME TABLE a TO x, b TO y", {"a": "one", "b": "two"}, {}),
+        ("RENAME TABLE a TO b", {"a": "one", "b": "two"}, {}),
+        ("DROP TABLE b, unknown, a", {"b": "two", "a": "one"}, {"b": "two", "a": "one"}),
+        ("RENAME TABLE a TO x; DROP TABLE b", {"a": "one", "b": "two"}, {"b": "two"}),
+        ("DROP TABLE v", {}, {}),
+        ("CREATE TABLE n (c INT)", {}, {}),
+    ],
+)
+def test_what_a_statement_knows_of_its_tables_before_it(
+    stream: Stream, sql: str, before: dict[str, str], dropped: dict[str, str]
+) -> None:
+    stream.ddl(10, "CREATE TABLE a (one INT)", "a")
+    stream.ddl(11, "CREATE TABLE b (two INT)", "b")
+    stream.ddl(12, "CREATE VIEW v (three) AS SELECT 1", "v")
+    change = stream.ddl(20, sql, "")
+    assert _only_columns(change.known_before) == list(before.items())
+    assert _only_columns(change.dropped_tables()) == list(dropped.items())
+
+
+def _only_columns(schemas: Iterable[TableSchema]) -> list[tuple[str, str]]:
+    return [(schema.id.table, ",".join(column.name for column in schema.columns)) for schema in schemas]
 
 
 def test_late_statements_take_their_place(stream: Stream) -> None:

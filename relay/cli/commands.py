@@ -127,8 +127,21 @@ _PartitionBy = Annotated[
         show_default="index-value",
     ),
 ]
-_TableGlobs = list[str] | None
-_EventKinds = list[str] | None
+_IncludeTable = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Only tables that match database.table; may be repeated."),
+]
+_ExcludeTable = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="No tables that match; their DDL is learnt. May be repeated."),
+]
+_IncludeEvent = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KIND", help="Only events of this kind: insert, schema-change …; repeatable."),
+]
+_ExcludeEvent = Annotated[
+    list[str] | None, typer.Option(metavar="KIND", help="No events of this kind; may be repeated.")
+]
 _OnError = Annotated[Policy, typer.Option(help="What to do with a record that cannot be translated.")]
 _DeadLetters = Annotated[
     str | None,
@@ -201,21 +214,10 @@ def _translate(
     topic: _Topic = "{topic}",
     partitions: _Partitions = None,
     partition_by: _PartitionBy = None,
-    include_table: Annotated[
-        _TableGlobs,
-        typer.Option(metavar="GLOB", help="Only tables that match database.table; may be repeated."),
-    ] = None,
-    exclude_table: Annotated[
-        _TableGlobs,
-        typer.Option(metavar="GLOB", help="No tables that match; their DDL is learnt. May be repeated."),
-    ] = None,
-    include_event: Annotated[
-        _EventKinds,
-        typer.Option(metavar="KIND", help="Only events of this kind: insert, schema-change …; repeatable."),
-    ] = None,
-    exclude_event: Annotated[
-        _EventKinds, typer.Option(metavar="KIND", help="No events of this kind; may be repeated.")
-    ] = None,
+    include_table: _IncludeTable = None,
+    exclude_table: _ExcludeTable = None,
+    include_event: _IncludeEvent = None,
+    exclude_event: _ExcludeEvent = None,
     input_format: _InputFormat = InputFormat.AUTO,
     on_error: _OnError = Policy.STOP,
     dead_letters: _DeadLetters = None,

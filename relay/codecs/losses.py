@@ -244,24 +244,13 @@ def source_losses(
     `source_name`: the one that it writes itself, if any; `kept_extras`: the extras that it writes.
     """
     keeps_commit_ts = carries.commit_ts
-    rare = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.EXTRAS})
-    for apart in ("commit_ts", "name"):
-        rare.pop(apart, None)
-    keeps_log = rare.keys().isdisjoint(_OF_LOG)
-    own_names = {None, _NO_NAME, source_name}
     if carries.physical_partition:
         kept_extras |= _PHYSICAL_PARTITION
-    of_transaction = _lost_fields(TRANSACTION_LOSSES, carries)
+    lacks = _Lacks(carries, kept_extras)
+    keeps_log = lacks.source.keys().isdisjoint(_OF_LOG)
+    own_names = {None, _NO_NAME, source_name}
     #: What was found before, by what a source tells: rows of one source tell the same.
     seen: dict[tuple[bool, ...], list[Lossy]] = {}
-
-    def lost_of(source: Source, transaction: Transaction | None) -> set[Lossy]:
-        found = {what for name, what in rare.items() if getattr(source, name) is not None}
-        if source.extras is None or source.extras.keys() <= kept_extras:
-            found.discard(Lossy.EXTRAS)
-        return found | {
-            what for name, what in of_transaction.items() if getattr(transaction, name, None) is not None
-        }
 
     def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
         if not keeps_commit_ts and source.commit_ts is not None:
@@ -305,10 +294,33 @@ def source_losses(
         )
         lost = seen.get(told)
         if lost is None:
-            lost = seen[told] = sorted(lost_of(source, transaction))
+            lost = seen[told] = sorted(lacks.lost_of(source, transaction))
         lossy += lost
 
     return count
+
+
+class _Lacks:
+    """What a target lacks, but for commit ts and the source's name: `source`, by name the fields of a source,
+    and those of a transaction.
+    """
+
+    def __init__(self, carries: Carries, kept_extras: AbstractSet[str]) -> None:
+        self.source = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.EXTRAS})
+        for apart in ("commit_ts", "name"):
+            self.source.pop(apart, None)
+        self._transaction = _lost_fields(TRANSACTION_LOSSES, carries)
+        self._kept_extras = kept_extras
+
+    def lost_of(self, source: Source, transaction: Transaction | None) -> set[Lossy]:
+        """Return what is lost of these."""
+        found = {what for name, what in self.source.items() if getattr(source, name) is not None}
+        if source.extras is None or source.extras.keys() <= self._kept_extras:
+            found.discard(Lossy.EXTRAS)
+        told = [
+            what for name, what in self._transaction.items() if getattr(transaction, name, None) is not None
+        ]
+        return found.union(told)
 
 
 def _lost_fields(

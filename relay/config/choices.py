@@ -55,7 +55,7 @@ class InputFormat(StrEnum):
     TICDC_STORAGE = "ticdc-storage"
 
 
-class Layout(StrEnum):
+class OutputLayout(StrEnum):
     """What the folders of a backfill's output are named by: topic and partition, the day, or the table."""
 
     TOPIC = "topic"

@@ -22,7 +22,16 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from relay import limits
-from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, PartitionBy, Wait, Watermarks
+from relay.config.choices import (
+    End,
+    FileFormat,
+    InputFormat,
+    Mode,
+    OutputLayout,
+    PartitionBy,
+    Wait,
+    Watermarks,
+)
 from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.limits import DEFAULT_LIMITS
 from relay.policies import ERROR_CLASSES, Policy
@@ -417,7 +426,7 @@ class Backfill(_ConfigTable):
     end_commit_ts: NonNegativeInt = 0
     output: str = ""
     output_format: FileFormat = FileFormat.JSON_LINES
-    output_layout: Layout = Layout.TOPIC
+    output_layout: OutputLayout = OutputLayout.TOPIC
     checkpoint: str = ""
     batch_records: NonNegativeInt = 0
     task_records: PositiveInt = 200_000

@@ -47,7 +47,7 @@ from relay.templates.ops import (
     SourceOp,
     Steps,
     Take,
-    Target,
+    TargetMessage,
     TargetOp,
     Template,
     Unordered,
@@ -107,9 +107,9 @@ class _Kept(NamedTuple):
         return self.template.key, self.template.value
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[TargetMessage, ...]:
         """The messages that a row becomes."""
-        return Target(self.template.target_key, self.template.target_value), *self.template.more
+        return TargetMessage(self.template.target_key, self.template.target_value), *self.template.more
 
 
 class _Record(NamedTuple):
@@ -786,7 +786,7 @@ def _check_inside(is_wrong: bool) -> None:
 
 def _target_ops(template: Template) -> Iterator[TargetOp]:
     """All ops of the target."""
-    for target in (Target(template.target_key, template.target_value), *template.more):
+    for target in (TargetMessage(template.target_key, template.target_value), *template.more):
         yield from target.key or ()
         yield from target.value or ()
 

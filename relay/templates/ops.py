@@ -273,7 +273,7 @@ class Frames(NamedTuple):
     width: int
 
 
-class Target(NamedTuple):
+class TargetMessage(NamedTuple):
     """One message of the target: ops of its key and its value, None where it has none."""
 
     key: tuple[TargetOp, ...] | None
@@ -294,4 +294,4 @@ class Template(NamedTuple):
     target_key: tuple[TargetOp, ...] | None
     target_value: tuple[TargetOp, ...] | None
     most_bytes: int
-    more: tuple[Target, ...] = ()
+    more: tuple[TargetMessage, ...] = ()

@@ -343,16 +343,16 @@ class TracedNumber(Traced):
         self.trace.conditions.append(condition)
         return is_so
 
-    def __gt__(self, other: int) -> bool:  # type: ignore[override]
+    def __gt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
         return self._compared(self._value > other, other, other + 1)
 
-    def __ge__(self, other: int) -> bool:  # type: ignore[override]
+    def __ge__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
         return self._compared(self._value >= other, other - 1, other)
 
-    def __lt__(self, other: int) -> bool:  # type: ignore[override]
+    def __lt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
         return not self >= other
 
-    def __le__(self, other: int) -> bool:  # type: ignore[override]
+    def __le__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
         return not self > other
 
 

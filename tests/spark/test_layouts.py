@@ -18,7 +18,7 @@ from spark.test_files import relayed
 from support import OPEN, captured, record, row_message
 
 from relay import ConsumerRecord, ProducerRecord, Translator
-from relay.config.choices import FileFormat, Layout
+from relay.config.choices import FileFormat, OutputLayout
 from relay.errors import ConfigError
 from relay.model import TableId
 from relay.record_lines import format_record
@@ -178,13 +178,13 @@ LEFT = [
 ]
 
 
-@pytest.mark.parametrize("layout", Layout)
-def test_an_output_holds_what_runs_leave(layout: Layout, spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", OutputLayout)
+def test_an_output_holds_what_runs_leave(layout: OutputLayout, spark: Any, tmp_path: Path) -> None:
     target = OutputFolder(str(tmp_path), FileFormat.JSON_LINES, layout)
     made: list[tuple[Any, ...]] = [("t", 0, at, None, b"v", [], "t", 0, 0, 0, "d", None) for at in (-1, 5)]
     target.write(spark.createDataFrame(made, PRODUCED_WITH_TABLES), {})
     assert {"_SUCCESS", "._SUCCESS.crc"} < {path.name for path in tmp_path.iterdir()}
-    for left in LEFT if layout is Layout.TOPIC else LEFT[:3]:
+    for left in LEFT if layout is OutputLayout.TOPIC else LEFT[:3]:
         put(tmp_path / left)
     check_folder(spark, str(tmp_path), layout)
     check_folder(spark, str(tmp_path), layout, is_new=False)
@@ -208,20 +208,20 @@ def test_a_file_of_somebody_else_is_named_wherever_it_is(other: str, spark: Any,
     put(tmp_path / "out" / other)
     put(tmp_path / "out" / "topic=t/partition=0/part-0")
     with pytest.raises(ConfigError, match=f"holds other things than records: {re.escape(other)}"):
-        check_folder(spark, str(tmp_path / "out"), Layout.TOPIC)
+        check_folder(spark, str(tmp_path / "out"), OutputLayout.TOPIC)
 
 
 def test_a_run_in_steps_begins_in_a_folder_without_records(spark: Any, tmp_path: Path) -> None:
     """And goes on beside its own: it deletes nothing but what it has written, and has many files."""
     put(tmp_path / "_SUCCESS")
-    check_folder(spark, str(tmp_path), Layout.TOPIC, is_new=True)
+    check_folder(spark, str(tmp_path), OutputLayout.TOPIC, is_new=True)
     put(tmp_path / "topic=t/partition=0/step=1/part-0")
-    check_folder(spark, str(tmp_path), Layout.TOPIC, is_new=False)
+    check_folder(spark, str(tmp_path), OutputLayout.TOPIC, is_new=False)
     with pytest.raises(ConfigError, match="rows would be there twice"):
-        check_folder(spark, str(tmp_path), Layout.TOPIC, is_new=True)
+        check_folder(spark, str(tmp_path), OutputLayout.TOPIC, is_new=True)
     put(tmp_path / ".git/config")
     with pytest.raises(ConfigError, match=r"holds other things than records: \.git"):
-        check_folder(spark, str(tmp_path), Layout.TOPIC, is_new=False)
+        check_folder(spark, str(tmp_path), OutputLayout.TOPIC, is_new=False)
 
 
 def put(path: Path) -> None:

@@ -17,7 +17,7 @@ from support import captured, record, row_message
 
 from relay import ConsumerRecord
 from relay.config import load_config
-from relay.config.choices import FileFormat, Layout
+from relay.config.choices import FileFormat, OutputLayout
 from relay.errors import ConfigError, RecordsGone
 from relay.record_lines import format_record
 from spark_backfill.checkpoint import StepStore
@@ -206,9 +206,9 @@ def test_a_checkpoint_without_a_part_of_itself_is_refused(spark: Any, tmp_path: 
         StepStore(spark, str(tmp_path)).written_before(2)
 
 
-@pytest.mark.parametrize("layout", [Layout.TOPIC, Layout.DATE])
+@pytest.mark.parametrize("layout", [OutputLayout.TOPIC, OutputLayout.DATE])
 def test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt(
-    layout: Layout, spark: Any, tmp_path: Path
+    layout: OutputLayout, spark: Any, tmp_path: Path
 ) -> None:
     """The first attempt wrote dead letters, say, for want of an object that is there now."""
     target = OutputFolder(str(tmp_path / "out"), FileFormat.JSON_LINES, layout, step=3)
@@ -223,7 +223,7 @@ def test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt(
         for path in (tmp_path / "out").rglob("part-*.txt")
     }
     assert folders == {
-        "topic=orders/partition=0/step=3" if layout is Layout.TOPIC else "date=1970-01-03/step=3"
+        "topic=orders/partition=0/step=3" if layout is OutputLayout.TOPIC else "date=1970-01-03/step=3"
     }
 
 

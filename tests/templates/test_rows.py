@@ -22,7 +22,7 @@ from relay.templates.ops import (
     Repeated,
     SourceOp,
     Take,
-    Target,
+    TargetMessage,
     Template,
 )
 
@@ -94,7 +94,7 @@ def test_rows_have_templates_of_one_source(make: type[Engine]) -> None:
 
 def test_a_row_that_becomes_several_messages(make: type[Engine]) -> None:
     engine = make(ANYWHERE)
-    more = (Target((Number(0),), None), Target(None, ()))
+    more = (TargetMessage((Number(0),), None), TargetMessage(None, ()))
     engine.add(Template(None, SOURCE, (), (Put((2,), null=None),), TARGET, NO_LIMIT, more))
     assert engine.translate(None, b'{"a":[1],"t":"x","b":[4]}', 7, 8, b"t/3/") is None
     assert rows(engine, b'{"a":[1,2],"t":"x","b":[4,5]}') == [
@@ -119,7 +119,7 @@ def test_what_rows_lose_is_added_to_their_number(make: type[Engine]) -> None:
 def test_what_the_messages_of_a_row_lose_adds_up(make: type[Engine]) -> None:
     engine = make(ANYWHERE)
     losing = Put((2,), null_adds=LOSS)
-    more = (Target((losing,), None), Target(None, (losing._replace(null_adds=5 * LOSS),)))
+    more = (TargetMessage((losing,), None), TargetMessage(None, (losing._replace(null_adds=5 * LOSS),)))
     engine.add(Template(None, SOURCE, (Fits(losing),), (losing,), None, NO_LIMIT, more))
     null, four = (
         [(b"null", None), (b"null", None), (None, b"null")],

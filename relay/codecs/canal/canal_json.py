@@ -23,6 +23,8 @@ from relay.codecs.canal.local_times import ZonedReaders, zoned
 from relay.codecs.canal.message import (
     DELETE,
     READ,
+    ROW_OPS,
+    ROW_WORDS,
     UPDATE,
     CanalMessage,
     check_size,
@@ -33,22 +35,19 @@ from relay.codecs.canal.message import (
 from relay.codecs.canal.parts import parts
 from relay.codecs.canal.reading import TextReaders, are_full, parse_mysql_types
 from relay.codecs.canal.traced import traced_row
-from relay.codecs.canal.upstream import canal_dialect, canal_readers, canal_style
+from relay.codecs.canal.upstream import (
+    UpstreamOptions,
+    canal_carries,
+    canal_dialect,
+    canal_readers,
+    canal_style,
+)
 from relay.codecs.canal.writing import TextWriters
-from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage, ZonedOptions
+from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
-from relay.codecs.wire.shaping import (
-    Binary,
-    InsertUnknownBefore,
-    Key,
-    Members,
-    TimestampFormat,
-    Tombstones,
-    ZeroDates,
-    op_without_before,
-)
+from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, Problem, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
@@ -62,11 +61,7 @@ from relay.templates.tracing import Trace, Untraceable, mark_of
 NAME: Final = "canal-json"
 #: INIT, INIT_INSERT, ROW and READ are words of look-alikes for rows of a snapshot (Tencent DTS, Paimon's test
 #: data).
-_OPS: Final = {
-    "INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE,
-    "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ,
-}  # fmt: skip
-_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+_OPS: Final = {**ROW_OPS, "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ}
 _TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
 
 # ---------------------------------------------------------------- wire
@@ -94,24 +89,9 @@ class _FlatMessage(msgspec.Struct, gc=False):
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class CanalOptions(ZonedOptions, frozen=True):
+class CanalOptions(UpstreamOptions, frozen=True):
     """Options of upstream Canal's JSON."""
 
-    max_batch_size: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="rows a message; more than 1 puts neighbouring rows of one source record together",
-            extra={"side": "target"},
-        ),
-    ] = 1
-    unknown_before: InsertUnknownBefore = "insert"
-    enum: Members = "index"
-    binary: Binary = "producer"
-    zero_dates: ZeroDates = "keep"
-    timestamp_format: TimestampFormat = "sql"
-    key: Key = "producer"
-    tombstones: Tombstones = False
     hex_binary: Annotated[
         bool,
         Meta(
@@ -139,17 +119,7 @@ class CanalOptions(ZonedOptions, frozen=True):
 
 def carries(options: CanalOptions) -> Carries:
     """Return what a message can say."""
-    return Carries(
-        before=Before.CHANGED,
-        delete_image=True,
-        primary_key=True,
-        type_parameters=True,
-        ddl=True,
-        watermark=False,
-        every_date=options.zero_dates != "null",
-        commit_ts=False,
-        gtid=True,
-    )
+    return canal_carries(options, Before.CHANGED)
 
 
 def _style(options: CanalOptions) -> TextStyle:
@@ -359,7 +329,7 @@ class Encoder:
             writer.sql_type or writer.sql_type_of(cells),
             writer.table.table,
             change.emitted_at_ns // 1_000_000,
-            _WORDS[op],
+            ROW_WORDS[op],
         )
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:

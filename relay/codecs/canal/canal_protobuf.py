@@ -22,26 +22,23 @@ from msgspec import Meta
 from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
 from relay.codecs.canal import packets
 from relay.codecs.canal.local_times import ZonedReaders
-from relay.codecs.canal.message import DELETE, READ, UPDATE, CanalMessage, ddl_word
+from relay.codecs.canal.message import DELETE, READ, ROW_OPS, ROW_WORDS, UPDATE, CanalMessage, ddl_word
 from relay.codecs.canal.packets import Boundary, Entry, Header, PacketReader, WireChange, WireColumn, WireRow
 from relay.codecs.canal.protobuf import bytes_field, number_field
 from relay.codecs.canal.reading import TextReaders
-from relay.codecs.canal.upstream import canal_dialect, canal_readers, canal_style
+from relay.codecs.canal.upstream import (
+    UpstreamOptions,
+    canal_carries,
+    canal_dialect,
+    canal_readers,
+    canal_style,
+)
 from relay.codecs.canal.writing import TextChange, TextWriter, TextWriters
-from relay.codecs.codec import Codec, Payload, ZonedOptions
+from relay.codecs.codec import Codec, Payload
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.shaping import (
-    Binary,
-    InsertUnknownBefore,
-    Key,
-    Members,
-    TimestampFormat,
-    Tombstones,
-    ZeroDates,
-    op_without_before,
-)
+from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.codecs.wire.traced import TracedCells
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
@@ -62,8 +59,6 @@ from relay.records import TIME_END_MS, ConsumerRecord
 from relay.templates.tracing import Untraceable
 
 NAME: Final = "canal-protobuf"
-_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
-_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 #: Kinds of events that change nothing: of XA transactions, of the position, a sign of life.
 _IDLE: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
 _MS_NS: Final = 1_000_000
@@ -71,7 +66,7 @@ _MS_NS: Final = 1_000_000
 _COUNT, _TABLES = "eventCount", "tableCounts"
 
 
-class ProtobufOptions(ZonedOptions, frozen=True):
+class ProtobufOptions(UpstreamOptions, frozen=True):
     """Options of upstream Canal's packets."""
 
     max_batch_size: Annotated[
@@ -86,27 +81,12 @@ class ProtobufOptions(ZonedOptions, frozen=True):
         bool,
         Meta(description="leave BEGIN and END of transactions out", extra={"side": "target"}),
     ] = msgspec.field(name="canal.instance.filter.transaction.entry", default=False)
-    unknown_before: InsertUnknownBefore = "insert"
-    enum: Members = "index"
-    binary: Binary = "producer"
-    zero_dates: ZeroDates = "keep"
-    timestamp_format: TimestampFormat = "sql"
-    key: Key = "producer"
-    tombstones: Tombstones = False
 
 
 def carries(options: ProtobufOptions) -> Carries:
     """Return what a message can say."""
-    return Carries(
-        before=Before.FULL,
-        delete_image=True,
-        primary_key=True,
-        type_parameters=True,
-        ddl=True,
-        watermark=False,
-        every_date=options.zero_dates != "null",
-        commit_ts=False,
-        gtid=True,
+    return msgspec.structs.replace(
+        canal_carries(options, Before.FULL),
         binlog_position=True,
         server_id=True,
         transaction_marks=not options.filter_transaction_entry,
@@ -259,7 +239,7 @@ class _PacketDecoder:
 
     def _change(self, entry: Entry, catalog: Catalog) -> Catalog:
         change = self._packets.row_change(entry, self._lossy)
-        op = _OPS.get(change.event_type)
+        op = ROW_OPS.get(change.event_type)
         if not change.is_ddl and op is not None and change.rows:
             self._add_rows(op, entry, change, catalog)
             return catalog
@@ -331,7 +311,7 @@ def _message(op: Op, header: Header, rows: Sequence[WireRow]) -> CanalMessage:
         database=header.database,
         table=header.table,
         pk_names=[column.name for column in first if column.is_key],
-        type=_WORDS[op],
+        type=ROW_WORDS[op],
         mysql_type=_printed(types or None),
         sql_type=_printed({column.name: column.sql_type for column in first}),
         data=[_cells(_image(op, row)) for row in rows],
@@ -441,7 +421,7 @@ class Encoder:
         self._count_lost(source, lossy, change.transaction)
         if op is READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
-        word = _WORDS[op]
+        word = ROW_WORDS[op]
         header = _header(source, text.writer.table, word)
         value = packets.rows_value(word, [self._row_data(op, text)])
         return packets.entry(packets.ROWS, header, value, rows=1)

@@ -30,6 +30,7 @@ from relay.codecs.canal.message import (
     DDL_WORDS,
     DELETE,
     READ,
+    ROW_OPS,
     UPDATE,
     CanalMessage,
     Cells,
@@ -70,7 +71,6 @@ _CONNECTOR: Final = "ckafka"
 #: Some versions of the document print a lower-case L for `I`.
 _OPS: Final = {"I": Op.INSERT, "l": Op.INSERT, "i": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE}
 _LETTERS: Final = {Op.INSERT: "I", Op.READ: "I", Op.UPDATE: "U", Op.DELETE: "D"}
-_CANAL_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 #: Members of a row that are null "currently", as the document says, and that only this wire has.
 _KEPT_EXTRAS: Final = frozenset({"EVENT_SERVER_ID", "GROUP_ID"})
 
@@ -337,7 +337,7 @@ class Decoder:
             return [self._row(message, record, catalog, lossy)], catalog
         unit_ns = _to_milliseconds(message)
         source = _canal_source(message, record, unit_ns)
-        op = _CANAL_OPS.get(message.type)
+        op = ROW_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
             return self._canal_rows(message, op, source, record, catalog, lossy), catalog
         if message.is_ddl or (op is None and message.sql):

@@ -37,6 +37,10 @@ UPDATE: Final = Op.UPDATE
 DELETE: Final = Op.DELETE
 READ: Final = Op.READ
 
+#: The words of operations, as all of the family write them; READ is written as an INSERT.
+ROW_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
+ROW_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+
 # ---------------------------------------------------------------- message
 
 

@@ -746,33 +746,25 @@ class _TableReaders(Table[TextReader]):
         """Return the reader for the message's rows with these columns. Raises Malformed."""
         types, commit_ts = bytes(message.mysql_type), source.commit_ts
         # With a commit ts, most rows need no call to know that they are newer than all DDL of their table.
-        is_newest = (
-            commit_ts is not None and catalog is self.catalog and commit_ts > self.newest_commit_ts
-        ) or self.is_newest(catalog, commit_ts, source.event_time_ns, record)
+        if commit_ts is not None and catalog is self.catalog and commit_ts > self.newest_commit_ts:
+            is_newest = True
+        else:
+            is_newest = self.is_newest(catalog, commit_ts, source.event_time_ns, record)
         # Those that were kept are for rows that are newest and spelled as most are.
         is_usual = is_newest and (self._is_odd is None or not self._is_odd(message.sql_type))
-        found = self._by_types.get(types) if is_usual and not self._is_shuffled else None
-        if (
-            found is not None
-            and found.wire.names == names
-            and found.known is self.newest
-            and found.wire.pk_names == message.pk_names
-        ):
-            return found
-        found = self._by_names.get(names) if is_usual else None
-        if found is not None and (found.known is not self.newest or found.wire.pk_names != message.pk_names):
-            found = None
-        if found is not None and found.check_types is not None:
-            try:
-                found.check_types(types)
-            except REFUSED:
-                found = None
-            else:
+        if is_usual:
+            found = None if self._is_shuffled else self._by_types.get(types)
+            if (
+                found is not None
+                and found.wire.names == names
+                and found.known is self.newest
+                and found.wire.pk_names == message.pk_names
+            ):
+                return found
+            found = self._reader_of_same_types(names, types, message.pk_names)
+            if found is not None:
                 return found
         mysql_types = parse_mysql_types(self._protocol, types)
-        if found is not None and found.wire.mysql_types == mysql_types:
-            self._note_reordered(types, found)
-            return found
         wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
         known = _definition(catalog, self.id, source.at(record))
         found = self.compiled(wire, known, SqlTypes(message.sql_type), len(types))
@@ -781,6 +773,26 @@ class _TableReaders(Table[TextReader]):
                 self._by_names.clear()
             self._by_names[names] = found
             self._keep_text(types, mysql_types, found, is_reordered=False)
+        return found
+
+    def _reader_of_same_types(
+        self, names: tuple[str, ...], types: bytes, pk_names: list[str] | None
+    ) -> TextReader | None:
+        """Return the kept reader for these columns, if `mysqlType` says what it said, in whatever order.
+        Raises Malformed.
+        """
+        found = self._by_names.get(names)
+        if found is None or found.known is not self.newest or found.wire.pk_names != pk_names:
+            return None
+        if found.check_types is not None:
+            try:
+                found.check_types(types)
+            except REFUSED:
+                return None
+            return found
+        if found.wire.mysql_types != parse_mysql_types(self._protocol, types):
+            return None
+        self._note_reordered(types, found)
         return found
 
     def _note_reordered(self, types: bytes, reader: TextReader) -> None:

@@ -24,6 +24,8 @@ from relay.codecs.canal.message import (
     DELETE,
     INSERT,
     READ,
+    ROW_OPS,
+    ROW_WORDS,
     UPDATE,
     CanalMessage,
     Dialect,
@@ -75,6 +77,7 @@ from relay.codecs.wire.ticdc import (
     per_table_statements,
     split_updates,
 )
+from relay.codecs.wire.ticdc_options import RawChangeEvent, RawClaimChecks
 from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
 from relay.model import (
     DdlKind,
@@ -96,8 +99,6 @@ from relay.templates.ops import Marker
 from relay.templates.tracing import Trace, Untraceable, mark_of
 
 NAME: Final = "ticdc-canal-json"
-_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
-_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
 _TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
 #: What the place of a key's column takes in a set.
@@ -204,19 +205,14 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
         bool, Meta(description="a DELETE has only the handle key's columns")
     ] = False
     output_row_key: Annotated[bool, Meta(description="write `_tidb.rowkey` where the source has it")] = False
-    output_raw_change_event: Annotated[
-        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = False
+    output_raw_change_event: RawChangeEvent = False
     unknown_before: InsertUnknownBefore = "insert"
     enum: Members = "index"
     binary: Binary = "producer"
     zero_dates: ZeroDates = "keep"
     key: Key = "producer"
     tombstones: Tombstones = False
-    claim_check_raw_value: Annotated[
-        bool,
-        Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),
-    ] = False
+    claim_check_raw_value: RawClaimChecks = False
 
     def writing_problems(self) -> list[Problem]:
         """Find options that write into `_tidb` where it is not written; see `Options.writing_problems`."""
@@ -307,7 +303,7 @@ class Decoder:
         if tidb is not None and "claimCheckLocation" in tidb:
             message = self._from_storage(message)
             tidb = message.tidb
-        op = _OPS.get(message.type)
+        op = ROW_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
             changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
             if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
@@ -521,7 +517,7 @@ class Encoder:
             writer.table.table,
             writer.pk_names,
             False,
-            _WORDS[op],
+            ROW_WORDS[op],
             change.source.event_time_ns // 1_000_000,
             change.emitted_at_ns // 1_000_000,
             "",

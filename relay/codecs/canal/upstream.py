@@ -1,19 +1,30 @@
-"""How upstream Canal spells values and types: what its JSON and its packets have in common."""
+"""What upstream Canal's JSON and its packets have in common: options, the spelling of values and types."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from relay.codecs.canal.local_times import ZonedReaders, zoned
 from relay.codecs.canal.message import Dialect
 from relay.codecs.canal.reading import Spelling, SqlTypes, TextReaders, WireTable, are_full
 from relay.codecs.codec import ZonedOptions
-from relay.codecs.wire.shaping import shaped_style
+from relay.codecs.losses import Before, Carries
+from relay.codecs.wire.shaping import (
+    Binary,
+    InsertUnknownBefore,
+    Key,
+    Members,
+    TimestampFormat,
+    Tombstones,
+    ZeroDates,
+    shaped_style,
+)
 from relay.mysql.numbers import java_text
 from relay.mysql.types import format_type
 from relay.mysql.values import Read, TextStyle, read_signed_bytes
@@ -24,7 +35,42 @@ _NULL_SQL_TYPES: Final = {"set": 2004, "json": 1111}
 _TEXTS: Final = ("text", "tinytext", "mediumtext", "longtext")
 
 
-def canal_style(options: ZonedOptions, *, read_binary: Callable[[str], bytes] | None = None) -> TextStyle:
+class UpstreamOptions(ZonedOptions, frozen=True):
+    """Options of both forms of upstream Canal."""
+
+    max_batch_size: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="rows a message; more than 1 puts neighbouring rows of one source record together",
+            extra={"side": "target"},
+        ),
+    ] = 1
+    unknown_before: InsertUnknownBefore = "insert"
+    enum: Members = "index"
+    binary: Binary = "producer"
+    zero_dates: ZeroDates = "keep"
+    timestamp_format: TimestampFormat = "sql"
+    key: Key = "producer"
+    tombstones: Tombstones = False
+
+
+def canal_carries(options: UpstreamOptions, before: Before) -> Carries:
+    """Return what both forms can say; `before`: what an UPDATE has of its old row."""
+    return Carries(
+        before=before,
+        delete_image=True,
+        primary_key=True,
+        type_parameters=True,
+        ddl=True,
+        watermark=False,
+        every_date=options.zero_dates != "null",
+        commit_ts=False,
+        gtid=True,
+    )
+
+
+def canal_style(options: UpstreamOptions, *, read_binary: Callable[[str], bytes] | None = None) -> TextStyle:
     """Return how Canal spells values, with what options change of it. `read_binary`: see `TextStyle`."""
     style = TextStyle(
         float_text=java_text,

@@ -13,7 +13,8 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.debezium.envelope import parse_again
-from relay.codecs.debezium.reading import RowDecoder, Shape
+from relay.codecs.debezium.layouts import Shape
+from relay.codecs.debezium.reading import RowDecoder
 from relay.codecs.losses import Lossy
 from relay.codecs.wire import lookalikes
 from relay.codecs.wire.lenient_json import REFUSED

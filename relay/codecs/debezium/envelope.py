@@ -48,7 +48,7 @@ class Stamped(msgspec.Struct, gc=False):
 
 
 class RowBody(Stamped, gc=False):
-    """`payload` of a row without its images, which `relay.codecs.debezium.reading.Shape` adds."""
+    """`payload` of a row without its images, which `relay.codecs.debezium.layouts.Shape` adds."""
 
     transaction: msgspec.Raw = _NULL
 

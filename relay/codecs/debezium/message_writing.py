@@ -33,7 +33,7 @@ from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.compiled import Null
-from relay.codecs.wire.rows import Target, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypeInfo, Write
 from relay.codecs.wire.ticdc_json import BACKSLASH, printed, with_long_escapes
 from relay.codecs.wire.traced import replacing
 from relay.model import Column, Generated, Op, SchemaChange, TableId, TableSchema, Watermark
@@ -112,7 +112,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     loses_parameters: bool
 
 
-class Messages(Target[RowPlan]):
+class Messages(RowTarget[RowPlan]):
     """Writes the messages of one encoder; `lost` is what the values of its last row have lost, `too_fine`
     whether some had more digits than their columns (`ValueWriter`).
     """

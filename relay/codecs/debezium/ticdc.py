@@ -27,8 +27,9 @@ from relay.codecs.debezium import envelope as _wire
 from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.decoding import MessageDecoder
 from relay.codecs.debezium.envelope import Body, Envelope, Origin, RowBody
+from relay.codecs.debezium.layouts import Shape
 from relay.codecs.debezium.message_writing import Messages, Settings
-from relay.codecs.debezium.reading import RowDecoder, RowParts, Shape
+from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.schema import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
@@ -48,6 +49,7 @@ from relay.codecs.wire.large_messages import (
 from relay.codecs.wire.rows import NAMELESS, TypedWriters
 from relay.codecs.wire.shaping import KeepUnknownBefore, Key, Tombstones, op_without_before
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
+from relay.codecs.wire.ticdc_options import RawChangeEvent
 from relay.errors import DdlNotUnderstood, LimitExceeded, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, Rows, SchemaChange, Source, TableId, Watermark
 from relay.mysql.ddl import read_ddl
@@ -72,6 +74,15 @@ _READ: Final = Op.READ
 
 # ---------------------------------------------------------------- options
 
+#: Of the dialect, in JSON and in Avro.
+ClusterId = Annotated[
+    str,
+    Meta(
+        description="TiCDC's cluster: `source.name`, and the first part of schema names",
+        extra={"side": "target"},
+    ),
+]
+
 
 class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     """TiCDC's sink-URI options. Those that change content are for the target; the decoder sees for itself."""
@@ -91,16 +102,8 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     unknown_before: KeepUnknownBefore = "update"
     key: Key = "producer"
     tombstones: Tombstones = False
-    output_raw_change_event: Annotated[
-        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = False
-    cluster_id: Annotated[
-        str,
-        Meta(
-            description="TiCDC's cluster: `source.name`, and the first part of schema names",
-            extra={"side": "target"},
-        ),
-    ] = "default"
+    output_raw_change_event: RawChangeEvent = False
+    cluster_id: ClusterId = "default"
     replace_null_with_default: Annotated[
         bool,
         Meta(

@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any, Final, Literal, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from relay.avro_types import AvroField, AvroType
 from relay.catalog import Catalog
-from relay.codecs.codec import Codec, Encode, Options, Payload
+from relay.codecs.codec import Codec, Options, Payload
 from relay.codecs.debezium import ticdc
+from relay.codecs.debezium.as_json import error_of, unwrapped
 from relay.codecs.debezium.connect_writing import CONVERTS
 from relay.codecs.debezium.schema import DECIMAL, AvroForms
-from relay.codecs.debezium.ticdc import TicdcDebeziumOptions
+from relay.codecs.debezium.ticdc import ClusterId, TicdcDebeziumOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Carries, Keys, Lossy
 from relay.codecs.wire import lookalikes
 from relay.codecs.wire.avro import (
@@ -41,10 +42,11 @@ from relay.codecs.wire.avro import (
 )
 from relay.codecs.wire.avro_decimals import decimal_bytes, read_decimal
 from relay.codecs.wire.base64_text import base64_text
+from relay.codecs.wire.by_topic import ByTopic
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.shaping import KeepUnknownBefore
+from relay.codecs.wire.ticdc_options import DecimalMode, RawChangeEvent
 from relay.errors import (
-    CodecError,
     DecodeError,
     EncodeError,
     Malformed,
@@ -62,12 +64,9 @@ NAME: Final = "ticdc-debezium-avro"
 Json = dict[str, Any]
 #: Makes of a value of Avro what JSON has, or the other way round.
 Convert = Callable[[Any], Any]
-Error = TypeVar("Error", bound=CodecError)
-_FRAMES: Final = {b"\0", b"\1"}
 #: What is kept of a schema beside its text, for each byte of it.
 _FACTOR: Final = 30
 _PLAN_BYTES: Final = 2_000
-_MOST_TOPICS: Final = 10_000
 _to_json: Final = msgspec.json.Encoder().encode
 
 # ---------------------------------------------------------------- options
@@ -78,25 +77,15 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
 
     enable_tidb_extension: Annotated[bool, Meta(description="columns have `tidb_type`")] = False
     avro_enable_watermark: Annotated[bool, Meta(description="statements and watermarks are written")] = False
-    avro_decimal_handling_mode: Annotated[
-        Literal["precise", "string"], Meta(description="DECIMAL as Avro's decimal, or as text")
-    ] = "precise"
+    avro_decimal_handling_mode: DecimalMode = "precise"
     avro_bigint_unsigned_handling_mode: Annotated[
         Literal["long", "string"],
         Meta(description="BIGINT UNSIGNED as long, which refuses numbers from 2^63 on, or as text"),
     ] = "long"
     output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
     unknown_before: KeepUnknownBefore = "update"
-    output_raw_change_event: Annotated[
-        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = False
-    cluster_id: Annotated[
-        str,
-        Meta(
-            description="TiCDC's cluster: `source.name`, and the first part of schema names",
-            extra={"side": "target"},
-        ),
-    ] = "default"
+    output_raw_change_event: RawChangeEvent = False
+    cluster_id: ClusterId = "default"
     replace_null_with_default: Annotated[
         bool,
         Meta(
@@ -149,11 +138,6 @@ def carries(options: TicdcDebeziumAvroOptions) -> Carries:
         watermark=options.avro_enable_watermark,
         exact_decimals=True,
     )
-
-
-def _renamed(error: Error) -> Error:
-    """An error of the JSON that a message stands for, as one of this protocol."""
-    return type(error)(NAME, error.path, error.reason)
 
 
 # ---------------------------------------------------------------- decoder
@@ -302,8 +286,7 @@ class Decoder:
         try:
             value = self._read(record, "value")
         except Malformed as error:
-            is_framed = record.value[:1] in _FRAMES
-            raise (None if is_framed else lookalikes.refusal(NAME, record.value)) or error from None
+            raise lookalikes.refusal_unless_framed(NAME, record.value) or error from None
         try:
             key = self._read(record, "key")
         except (Malformed, UnsupportedMessage):
@@ -311,7 +294,7 @@ class Decoder:
         try:
             return self._json.decode(msgspec.structs.replace(record, key=key, value=value), catalog, lossy)
         except DecodeError as error:
-            raise _renamed(error) from error
+            raise error_of(NAME, error) from error
 
     def _read(self, record: ConsumerRecord, part: Part) -> bytes | None:
         """A part of a message as JSON."""
@@ -350,14 +333,6 @@ _AVRO: Final = {
     "double": "double", "string": "string", "bytes": "bytes",
 }  # fmt: skip
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]", re.ASCII)
-
-
-class _Wrapped(msgspec.Struct):
-    payload: msgspec.Raw
-    schema: msgspec.Raw
-
-
-_unwrapped: Final = msgspec.json.Decoder(_Wrapped).decode
 
 
 def _sanitized(name: str) -> str:
@@ -553,32 +528,17 @@ def _columns(nodes: Sequence[Json]) -> list[tuple[Json, tuple[str, str, Convert]
     return [_field(node["field"], _typed(node).optional(), node.get("tidb_type")) for node in nodes]
 
 
-class Encoder:
+class Encoder(ByTopic):
     """Writes debezium-avro as TiCDC does."""
 
     def __init__(self, options: TicdcDebeziumAvroOptions, answers: Answers) -> None:
+        super().__init__()
         self._json = ticdc.Encoder(options.as_json(), answers, options.forms)
         self.prepare = self._json.prepare
         self._cluster, self._has_control = options.cluster_id, options.avro_enable_watermark
         pool = CachePool(answers.limits.cache_bytes)
         self._writers: ByteCache[tuple[bytes, str], _Writer] = pool.cache()
         self._ids = SchemaIds(answers, pool)
-        self._topics: dict[str, Encode] = {}
-
-    def for_topic(self, topic: str) -> Encode:
-        """Return how events are encoded for a topic; see `TopicEncoder`."""
-        found = self._topics.get(topic)
-        if found is None:
-            if len(self._topics) >= _MOST_TOPICS:
-                self._topics.clear()
-            found = self._topics[topic] = functools.partial(self._encode, topic)
-        return found
-
-    def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
-        """Give the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
-        return self._encode(caused_by.topic, events, caused_by, lossy)
 
     def _encode(
         self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -591,15 +551,15 @@ class Encoder:
                 for payload in self._json.encode([event], caused_by, lossy):
                     yield self._avro(topic, payload)
         except EncodeError as error:
-            raise _renamed(error) from error
+            raise error_of(NAME, error) from error
 
     def _avro(self, topic: str, payload: Payload) -> Payload:
-        value = _unwrapped(payload.value or b"")
+        value = unwrapped(payload.value or b"")
         document = msgspec.json.decode(value.payload)
         database = document["source"]["db"]
         key = None
         if payload.key is not None:
-            found = _unwrapped(payload.key)
+            found = unwrapped(payload.key)
             key = self._part(topic, "key", bytes(found.schema), msgspec.json.decode(found.payload), database)
         return Payload(key, self._part(topic, "value", bytes(value.schema), document, database))
 

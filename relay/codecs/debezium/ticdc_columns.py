@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.debezium.defaults import null_default, zero_is_null
+from relay.codecs.debezium.dialect import Doubt, Form, Object, plain_column_names
 from relay.codecs.debezium.envelope import Key, key_of
 from relay.codecs.debezium.kinds import FLOAT32, SPELT, fitting
-from relay.codecs.debezium.reading import Doubt, Form, Object, plain_column_names
 from relay.codecs.debezium.schema import DeclaredColumn, agrees, counts_micros, guessed_type, ticdc_field
 from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.debezium.values import double_reader, read_bits, unsigned64

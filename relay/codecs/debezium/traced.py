@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.codecs.debezium.kinds import FLOAT32, NUMERIC, SPELT
-from relay.codecs.debezium.reading import Layout, RowDecoder
+from relay.codecs.debezium.layouts import Layout
+from relay.codecs.debezium.reading import RowDecoder
 from relay.codecs.debezium.values import unsigned64
 from relay.codecs.wire.rows import TypedRows
 from relay.codecs.wire.traced import TracedReader, TracedRows, conversion

@@ -24,7 +24,7 @@ from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, ca
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypedRows, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.ticdc import commit_ts_of, split_chosen_keys, split_updates
 from relay.errors import NotRepresentable
 from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchema
@@ -83,7 +83,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
 _PLAN_COLUMN_BYTES: Final = 20
 
 
-class _Target(Target[_Plan]):
+class _Target(RowTarget[_Plan]):
     """Rows as flat objects."""
 
     has_structs = True

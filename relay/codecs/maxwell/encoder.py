@@ -21,7 +21,7 @@ from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.values import ValueWriter
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypedRows, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.codecs.wire.traced import TracedReader
@@ -76,7 +76,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
 _PLAN_COLUMN_BYTES: Final = 60
 
 
-class _Target(Target[_Plan]):
+class _Target(RowTarget[_Plan]):
     """Rows as Maxwell has them."""
 
     has_virtual = True
@@ -382,7 +382,7 @@ def _statements(change: SchemaChange) -> list[dict[str, Any]]:
     if kind is DdlKind.CREATE_TABLE:
         tables = change.targets or (change.table,)
         return [_named("table-create", table) | _shown("def", after.get(table)) for table in tables]
-    before = {schema.id: schema for schema in change.replaced}
+    before = {schema.id: schema for schema in change.known_before}
     pairs = [(pair.old, pair.new) for pair in change.renamed] or [
         (table, table) for table in change.targets or (change.table,)
     ]

@@ -239,20 +239,16 @@ class RowDecoder:
     ) -> Layout:
         names = tuple(dict.fromkeys([*new, *old]))
         places = {} if known is None else self._places(known)
-        # A definition that lacks columns of the row is another one.
-        fitting = (
-            known
-            if places.keys() >= set(names) and len(places) == len(known.columns if known else ())
-            else None
-        )
+        fitting = known
+        if known is not None and not (places.keys() >= set(names) and len(places) == len(known.columns)):
+            # A definition that lacks columns of the row is another one.
+            fitting = None
         if fitting is not None and not self._has_nulls:
             names = tuple(places)
         guessed = _guesses(fitting, places, names, (new, old))
-        named = (
-            None
-            if fitting is not None and fitting.primary_key is not None
-            else key_columns(message, key, names)
-        )
+        named = None
+        if fitting is None or fitting.primary_key is None:
+            named = key_columns(message, key, names)
         for layout in table.kept:
             reader = layout.reader
             if reader.known is not known or layout.guessed != guessed or set(layout.names) != set(names):

@@ -53,7 +53,7 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import Target, TypedReader, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypedReader, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
@@ -66,6 +66,7 @@ from relay.codecs.wire.ticdc import (
     split_updates,
 )
 from relay.codecs.wire.ticdc_json import printed
+from relay.codecs.wire.ticdc_options import RawChangeEvent
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
 from relay.model import (
@@ -152,9 +153,7 @@ class OpenOptions(LargeMessageOptions, frozen=True):
         bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")
     ] = True
     unknown_before: InsertUnknownBefore = "insert"
-    output_raw_change_event: Annotated[
-        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = False
+    output_raw_change_event: RawChangeEvent = False
 
     def without_effect(self) -> dict[str, str]:
         """Find what is said of old rows where none is written."""
@@ -351,7 +350,7 @@ class _Plan(msgspec.Struct, frozen=True):
 _PLAN_COLUMN_BYTES: Final = 150
 
 
-class _Target(Target[_Plan]):
+class _Target(RowTarget[_Plan]):
     """Rows of Open Protocol. `lost`: what the values of the last row have lost."""
 
     def __init__(self, zone: tzinfo) -> None:

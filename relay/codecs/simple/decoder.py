@@ -235,7 +235,8 @@ class SimpleDecoder:
         table = TableId(entry.schema, entry.table)
         known = left_by(learnt, statement, table)
         if known is None:
-            known = next((each for each in (*change.dropped, *change.views) if each.id == table), None)
+            before = (*change.dropped_tables(), *change.views)
+            known = next((each for each in before if each.id == table), None)
         if known is not None:
             return self._definition(entry, known, is_current=True)
         return self._definition(entry, catalog.newest(table)[1], is_current=False)

@@ -23,7 +23,7 @@ from relay.codecs.simple.values import location_of
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, compressed
-from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import (
     commit_ts_of,
@@ -63,7 +63,7 @@ class _Plan(msgspec.Struct, frozen=True):
 _PLAN_COLUMN_BYTES: Final = 700
 
 
-class _Target(Target[_Plan]):
+class _Target(RowTarget[_Plan]):
     """Rows of Simple. `lost`: what the values of the last row have lost."""
 
     def __init__(self, wire: Wire, zone_name: str) -> None:
@@ -273,7 +273,7 @@ def _only(image: Image | None, names: frozenset[str]) -> Image | None:
 
 def _entries(change: SchemaChange) -> dict[TableId, TableEntry]:
     """What is written of the tables of a statement: what the source has written, else their definitions."""
-    schemas = (*change.dropped, *change.views, *change.definitions)
+    schemas = (*change.dropped_tables(), *change.views, *change.definitions)
     if change.after is not None:
         schemas = (*schemas, change.after)
     entries = {schema.id: shown_table(schema, is_numbered=True) for schema in schemas}

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
 from relay.codecs.losses import Before, Carries
 from relay.codecs.wire.large_messages import LargeMessageOptions
 from relay.codecs.wire.shaping import InsertUnknownBefore
+from relay.codecs.wire.ticdc_options import (
+    CorruptionHandling,
+    IntegrityCheck,
+    RawChangeEvent,
+    RawClaimChecks,
+)
 
 
 class SimpleOptions(LargeMessageOptions, frozen=True):
@@ -21,9 +27,7 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
             "(`Local`): a name (Asia/Shanghai), or an offset (+08:00), which is written as UTC"
         ),
     ] = "UTC"
-    output_raw_change_event: Annotated[
-        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = False
+    output_raw_change_event: RawChangeEvent = False
     unknown_before: InsertUnknownBefore = "insert"
     send_bootstrap_in_msg_count: Annotated[
         int,
@@ -33,21 +37,9 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
             "One stands always before rows whose table's DDL is not known",
         ),
     ] = 10_000
-    integrity_check_level: Annotated[
-        Literal["none", "correctness"],
-        Meta(description="correctness: checksums of rows are verified, and written"),
-    ] = "none"
-    corruption_handle_level: Annotated[
-        Literal["warn", "error"],
-        Meta(
-            description="a row whose checksum is wrong, or that its producer calls corrupted, is counted, or "
-            "refused",
-        ),
-    ] = "warn"
-    claim_check_raw_value: Annotated[
-        bool,
-        Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),
-    ] = False
+    integrity_check_level: IntegrityCheck = "none"
+    corruption_handle_level: CorruptionHandling = "warn"
+    claim_check_raw_value: RawClaimChecks = False
 
     def without_effect(self) -> dict[str, str]:
         """Find what is said of claim checks where there are none, and what is for sources."""

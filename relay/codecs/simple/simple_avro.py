@@ -12,33 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import Codec
 from relay.codecs.simple.avro_wire import AvroWire
-from relay.codecs.simple.decoder import SimpleDecoder
-from relay.codecs.simple.encoder import SimpleEncoder
-from relay.codecs.simple.options import SimpleOptions, carries
-from relay.needs import Answers
+from relay.codecs.simple.codec import codec_of
 
 NAME: Final = "ticdc-simple-avro"
-_WIRE: Final = AvroWire(NAME)
 
-
-def _decoder(options: SimpleOptions, answers: Answers) -> SimpleDecoder:
-    return SimpleDecoder(_WIRE, options, answers)
-
-
-def _encoder(options: SimpleOptions, answers: Answers) -> SimpleEncoder:
-    return SimpleEncoder(_WIRE, options, answers)
-
-
-CODEC: Final = Codec(
-    name=NAME,
-    title="TiCDC Simple as Avro (protocol=simple, encoding-format=avro)",
-    options=SimpleOptions,
-    decodes=carries(SimpleOptions()),
-    encodes=carries,
-    decoder=_decoder,
-    encoder=_encoder,
-    ddl_everywhere=True,
-    rows_need_definitions=True,
-)
+CODEC: Final = codec_of(AvroWire(NAME), "TiCDC Simple as Avro (protocol=simple, encoding-format=avro)")

@@ -16,36 +16,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import Codec, RowSignature
-from relay.codecs.simple.decoder import SimpleDecoder
-from relay.codecs.simple.encoder import SimpleEncoder
+from relay.codecs.codec import RowSignature
+from relay.codecs.simple.codec import codec_of
 from relay.codecs.simple.json_wire import JsonWire
-from relay.codecs.simple.options import SimpleOptions, carries
-from relay.needs import Answers
 
 NAME: Final = "ticdc-simple-json"
-_WIRE: Final = JsonWire(NAME)
 
-
-def _decoder(options: SimpleOptions, answers: Answers) -> SimpleDecoder:
-    return SimpleDecoder(_WIRE, options, answers)
-
-
-def _encoder(options: SimpleOptions, answers: Answers) -> SimpleEncoder:
-    return SimpleEncoder(_WIRE, options, answers)
-
-
-CODEC: Final = Codec(
-    name=NAME,
-    title="TiCDC Simple as JSON (protocol=simple)",
-    options=SimpleOptions,
-    decodes=carries(SimpleOptions()),
-    encodes=carries,
-    decoder=_decoder,
-    encoder=_encoder,
-    ddl_everywhere=True,
-    rows_need_definitions=True,
-    row_signature=RowSignature(
+CODEC: Final = codec_of(
+    JsonWire(NAME),
+    "TiCDC Simple as JSON (protocol=simple)",
+    RowSignature(
         (
             (
                 b'"type":"INSERT"',

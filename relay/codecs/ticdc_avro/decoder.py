@@ -34,6 +34,7 @@ from relay.codecs.wire.avro import AvroSchema, Part, RegisteredSchemas, frame_of
 from relay.codecs.wire.checksums import CHECKSUM_VERSION
 from relay.codecs.wire.ddl_codes import kinds_of
 from relay.codecs.wire.local_times import LocalTimes, is_local_time
+from relay.codecs.wire.rows import PartialRows, TypedRows
 from relay.codecs.wire.ticdc import CONNECTOR, is_restored
 from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import check_values
@@ -53,7 +54,6 @@ from relay.records import TIME_END_MS, ConsumerRecord
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.INSERT}
 #: How a value with a schema begins.
-_FRAMES: Final = {b"\0", b"\1"}
 _NS_PER_MS: Final = 1_000_000
 _TSO_BITS: Final = (1 << 64) - 1
 
@@ -117,36 +117,39 @@ class Decoder:
         return self._change(Op.DELETE, layout, images, source, record)
 
     def _row(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> RowChange:
-        try:
-            found = self._part(record, "value")
-        except Malformed as error:
-            is_framed = (record.value or b"")[:1] in _FRAMES
-            raise (None if is_framed else lookalikes.refusal(NAME, record.value)) or error from None
-        if found is None:
-            raise Malformed(NAME, "value", "no value")
+        found = self._value(record)
         key, has_key = self._key(record)
         row, added = found.value, self._layouts.added(found.schema, found.value)
-        word = added.get(OP)
-        op = _OPS.get(word or "") if word is None or isinstance(word, str) else None
-        if op is None:
-            raise UnsupportedMessage(NAME, f"value.{OP}", "not one of c, u, d")
+        op = _op_of(added)
         source = self._source(added, record)
         layout = self._layouts.find(
             found.schema, None if key is None else key.schema, catalog, source.at(record), has_key=has_key
         )
-        old = added.get(BEFORE)
-        old = old if isinstance(old, dict) else None
         if op is Op.DELETE:
             images = layout.images(row, None)
-        else:
-            images = layout.images(old if op is Op.UPDATE else None, row)
-            if op is Op.UPDATE and old is None:
+        elif op is Op.UPDATE:
+            old = added.get(BEFORE)
+            if not isinstance(old, dict):
+                old = None
                 lossy.append(Lossy.BEFORE_UNKNOWN)
+            images = layout.images(old, row)
+        else:
+            images = layout.images(None, row)
         if layout.reader.is_partial:
             lossy.append(Lossy.COLUMNS_ABSENT)
         self._count(layout, images, lossy)
         self._check(added, layout, images, op, lossy)
         return self._change(op, layout, images, source, record)
+
+    def _value(self, record: ConsumerRecord) -> _Read:
+        """The value of a row's message. Raises DecodeError, which names another format that it may have."""
+        try:
+            found = self._part(record, "value")
+        except Malformed as error:
+            raise lookalikes.refusal_unless_framed(NAME, record.value or b"") or error from None
+        if found is None:
+            raise Malformed(NAME, "value", "no value")
+        return found
 
     def _key(self, record: ConsumerRecord) -> tuple[_Read | None, bool]:
         """The key, and whether it says which columns it has. Another converter may have written it."""
@@ -184,7 +187,7 @@ class Decoder:
         """The source of a row whose message has no time: that of its record."""
         return Source(CONNECTOR, record.time_ms(0) * _NS_PER_MS)
 
-    def _count(self, layout: Layout, images: Images, lossy: list[Lossy]) -> None:
+    def _count(self, layout: Layout, images: TypedRows | PartialRows, lossy: list[Lossy]) -> None:
         """Count what the definition of a row does not tell, and local times that are not one moment."""
         if layout.reader.is_guessed:
             lossy.append(Lossy.SCHEMA_GUESSED)
@@ -192,7 +195,7 @@ class Decoder:
             return
         columns = [layout.schema.columns[place] for place in layout.reader.places]
         times = [at for at, column in enumerate(columns) if is_local_time(column)]
-        rows = [row for row in (images.old, images.new) if row]  # type: ignore[attr-defined]
+        rows = [row for row in (images.old, images.new) if row]
         self._times.count([row[at] for row in rows for at in times], lossy)
 
     def _check(self, added: Record, layout: Layout, images: Images, op: Op, lossy: list[Lossy]) -> None:
@@ -229,6 +232,17 @@ class Decoder:
             lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
             change = _with_kinds(change, told.type)
         return [change], catalog
+
+
+def _op_of(added: Record) -> Op:
+    """What happened to a row, by what TiCDC adds to it. Raises UnsupportedMessage."""
+    word = added.get(OP)
+    if word is None:
+        word = ""
+    op = _OPS.get(word) if isinstance(word, str) else None
+    if op is None:
+        raise UnsupportedMessage(NAME, f"value.{OP}", "not one of c, u, d")
+    return op
 
 
 _CHECKSUM_DIGITS: Final = 10

@@ -36,7 +36,7 @@ from relay.codecs.wire.avro import AvroSchema, Part, SchemaIds, compact, framed,
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.ddl_codes import code_of
-from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.ticdc import (
     commit_ts_of,
     per_table_statements,
@@ -85,7 +85,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     losses: tuple[Lossy, ...]
 
 
-class _Target(Target[_Plan]):
+class _Target(RowTarget[_Plan]):
     """Rows of TiCDC Avro. `lost`: what the values of the last row have lost."""
 
     has_virtual = True

@@ -9,6 +9,12 @@ from msgspec import Meta
 from relay.codecs.codec import ZonedOptions
 from relay.codecs.losses import Before, Carries
 from relay.codecs.ticdc_avro.columns import Modes
+from relay.codecs.wire.ticdc_options import (
+    CorruptionHandling,
+    DecimalMode,
+    IntegrityCheck,
+    RawChangeEvent,
+)
 from relay.errors import Problem
 
 _TARGET: Final = {"side": "target"}
@@ -31,30 +37,17 @@ class TicdcAvroOptions(ZonedOptions, frozen=True):
     avro_include_before_value: Annotated[
         bool, Meta(description="rows have their old row, `_ticdc_before`, and deletes the whole row")
     ] = False
-    avro_decimal_handling_mode: Annotated[
-        Literal["precise", "string"], Meta(description="DECIMAL as Avro's decimal, or as text")
-    ] = "precise"
+    avro_decimal_handling_mode: DecimalMode = "precise"
     avro_bigint_unsigned_handling_mode: Annotated[
         Literal["long", "string"],
         Meta(description="BIGINT UNSIGNED as long, from 2^63 on negative, or as text"),
     ] = "long"
-    integrity_check_level: Annotated[
-        Literal["none", "correctness"],
-        Meta(description="correctness: checksums of rows are verified, and written"),
-    ] = "none"
-    corruption_handle_level: Annotated[
-        Literal["warn", "error"],
-        Meta(
-            description="a row whose checksum is wrong, or that its producer calls corrupted, is counted, or "
-            "refused",
-        ),
-    ] = "warn"
+    integrity_check_level: IntegrityCheck = "none"
+    corruption_handle_level: CorruptionHandling = "warn"
     keyspace: Annotated[
         str, Meta(description="the first part of the namespaces of schemas: TiCDC's keyspace", extra=_TARGET)
     ] = "default"
-    output_raw_change_event: Annotated[
-        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = False
+    output_raw_change_event: RawChangeEvent = False
 
     @property
     def modes(self) -> Modes:

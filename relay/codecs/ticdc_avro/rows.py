@@ -77,7 +77,7 @@ class Layout:
         columns = tuple([schema.columns[place] for _, place in fields])
         self._checked = msgspec.structs.replace(schema, columns=columns)
 
-    def images(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Images:
+    def images(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> TypedRows | PartialRows:
         """Return the images of rows as Avro has them."""
         before, after = self._found(old), self._found(new)
         if ABSENT in (before or ()) or ABSENT in (after or ()):

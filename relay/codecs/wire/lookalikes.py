@@ -19,6 +19,8 @@ _ZERO: Final = 0
 _LENGTH_BYTES: Final = 8
 #: A zero byte and the four bytes of a schema's number.
 _AVRO_HEAD: Final = 5
+#: The first byte of Avro with the id of a schema, and with a GUID.
+_FRAMES: Final = (b"\0", b"\1")
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -67,6 +69,11 @@ _MAXWELL_TYPES: Final = frozenset(
         "table-create", "table-alter", "table-drop", "database-create", "database-alter", "database-drop",
     )
 )  # fmt: skip
+
+
+def refusal_unless_framed(protocol: str, value: bytes) -> UnsupportedMessage | None:
+    """As `refusal`, of a message that should begin as Avro with the id of a schema; None if it does."""
+    return None if value[:1] in _FRAMES else refusal(protocol, value)
 
 
 def refusal(protocol: str, value: bytes | None) -> UnsupportedMessage | None:

@@ -2,9 +2,9 @@
 
 Contract: a decoder keeps a row as the tuple of its wire values in column order (`TypedRows`) together with
 the `TypedReader` that turns them into canonical values when somebody asks, made once per table version. An
-encoder is a `Target`, and its `TypedWriters` turn any row into `{column: target value}`: from wire values in
-one step a column where the decoder kept them, else from canonical values. Both are caches that could be
-emptied at any time.
+encoder says as a `RowTarget` how values are written, and its `TypedWriters` turn any row into `{column:
+target value}`: from wire values in one step a column where the decoder kept them, else from canonical values.
+Both are caches that could be emptied at any time.
 """
 
 from __future__ import annotations
@@ -577,7 +577,7 @@ def halves(images: Images) -> tuple[Images, Images]:
 Written = tuple[Plan, Any, Any, tuple[Lossy, ...]]
 
 
-class Target(Protocol[Plan]):
+class RowTarget(Protocol[Plan]):
     """What an encoder says of its rows; `TypedWriters` asks once per table version."""
 
     #: Pairs of a source's read and this target's write, with one function that does both.
@@ -626,7 +626,7 @@ class TypedWriters(Generic[Plan]):
     Virtual generated columns are left out, unless the target has them: no TiCDC wire does.
     """
 
-    def __init__(self, protocol: str, target: Target[Plan], pool: CachePool) -> None:
+    def __init__(self, protocol: str, target: RowTarget[Plan], pool: CachePool) -> None:
         self._protocol, self._target, self._has_before = protocol, target, target.has_before
         self._plans: ByteCache[TableSchema, Plan] = pool.cache()
         self._functions: ByteCache[tuple[TableSchema, tuple[int, ...] | None], _RowWriter] = pool.cache()

@@ -78,10 +78,9 @@ class _Members:
     def __init__(self, change: SchemaChange) -> None:
         self._change = change
         self._definitions = {schema.id: schema for schema in change.definitions}
-        self._replaced = {schema.id: schema for schema in change.replaced}
+        self._known_before = {schema.id: schema for schema in change.known_before}
         self._views = {schema.id: schema for schema in change.views}
         self._told = {told.table: told for told in change.table_changes}
-        self._dropped = {schema.id: schema for schema in change.dropped}
 
     def part(
         self,
@@ -91,7 +90,7 @@ class _Members:
         pairs: Sequence[RenamedTable] = (),
     ) -> SchemaChange:
         """Return the statement about some tables; `named`: these, and their old names."""
-        definitions = self._definitions
+        definitions, before = self._definitions, self._known_before
         return msgspec.structs.replace(
             self._change,
             ddl=ddl,
@@ -100,8 +99,7 @@ class _Members:
             renamed=tuple(pairs),
             after=definitions.get(tables[0]),
             definitions=tuple([definitions[table] for table in named if table in definitions]),
-            replaced=tuple([self._replaced[table] for table in named if table in self._replaced]),
+            known_before=tuple([before[table] for table in named if table in before]),
             views=tuple([self._views[table] for table in named if table in self._views]),
             table_changes=tuple([self._told[table] for table in named if table in self._told]),
-            dropped=tuple([self._dropped[table] for table in named if table in self._dropped]),
         )

@@ -10,14 +10,14 @@ what not is true of Avro, too; names are those that Avro takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import ChosenKey, Codec, Encode, Payload
+from relay.codecs.codec import ChosenKey, Codec, Payload
+from relay.codecs.debezium.as_json import error_of, unwrapped
 from relay.codecs.debezium.connect_reading import ConnectReader
 from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
@@ -36,28 +36,22 @@ from relay.codecs.wire.avro import (
     framed,
     subject_of,
 )
+from relay.codecs.wire.by_topic import ByTopic
 from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.errors import CodecError, DecodeError, EncodeError, Malformed, NotRepresentable, UnsupportedMessage
+from relay.errors import DecodeError, EncodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event
 from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 NAME: Final = AVRO_NAME
-Error = TypeVar("Error", bound=CodecError)
 #: What is kept of a schema beside its text, for each byte of it.
 _FACTOR: Final = 10
 _PLAN_BYTES: Final = 1_000
-_MOST_TOPICS: Final = 10_000
 
 
 def carries(options: DebeziumAvroOptions) -> Carries:
     """What a message can say with these options."""
     return json_writing.carries(options.as_json())
-
-
-def _renamed(error: Error) -> Error:
-    """An error of the JSON that a message stands for, as one of this protocol."""
-    return type(error)(NAME, error.path, error.reason)
 
 
 # ---------------------------------------------------------------- decoder
@@ -85,7 +79,7 @@ class Decoder:
         try:
             return self._json.decode(msgspec.structs.replace(record, key=key, value=value), catalog, lossy)
         except DecodeError as error:
-            raise _renamed(error) from error
+            raise error_of(NAME, error) from error
 
     def _key(self, record: ConsumerRecord) -> bytes | None:
         """The key as JSON. One that another converter has written says nothing of columns."""
@@ -113,22 +107,13 @@ class Decoder:
 # ---------------------------------------------------------------- encoder
 
 
-class _Wrapped(msgspec.Struct):
-    """A message of JsonConverter."""
-
-    schema: msgspec.Raw
-    payload: msgspec.Raw
-
-
-_unwrapped: Final = msgspec.json.Decoder(_Wrapped).decode
-
-
-class Encoder:
+class Encoder(ByTopic):
     """Writes Debezium Avro as the MySQL connector 3.6 and AvroConverter do."""
 
     def __init__(
         self, options: DebeziumAvroOptions, answers: Answers, chosen: ChosenKey | None = None
     ) -> None:
+        super().__init__()
         self._json = json_writing.Encoder(options.as_json(), answers, chosen)
         self.prepare = self._json.prepare
         pool = CachePool(answers.limits.cache_bytes)
@@ -138,22 +123,6 @@ class Encoder:
             "key": options.key_subject_name_strategy,
             "value": options.value_subject_name_strategy,
         }
-        self._topics: dict[str, Encode] = {}
-
-    def for_topic(self, topic: str) -> Encode:
-        """Return how events are encoded for a topic; see `TopicEncoder`."""
-        found = self._topics.get(topic)
-        if found is None:
-            if len(self._topics) >= _MOST_TOPICS:
-                self._topics.clear()
-            found = self._topics[topic] = partial(self._encode, topic)
-        return found
-
-    def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
-        """Give the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
-        return self._encode(caused_by.topic, events, caused_by, lossy)
 
     def _encode(
         self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -164,11 +133,11 @@ class Encoder:
                 value = None if payload.value is None else self._avro(topic, "value", payload.value)
                 yield Payload(key, value, headers=payload.headers)
         except EncodeError as error:
-            raise _renamed(error) from error
+            raise error_of(NAME, error) from error
 
     def _avro(self, topic: str, part: Part, json: bytes) -> bytes:
         """A message in Avro, of its JSON."""
-        wrapped = _unwrapped(json)
+        wrapped = unwrapped(json)
         block = bytes(wrapped.schema)
         writer = self._writers.get(block) or self._new_writer(block, part)
         try:

@@ -13,12 +13,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from relay.codecs.debezium.defaults import null_default, zero_is_null
+from relay.codecs.debezium.dialect import Doubt, Form, Object
 from relay.codecs.debezium.envelope import Key
 from relay.codecs.debezium.kinds import fitting
 from relay.codecs.debezium.native.envelope import key_of
 from relay.codecs.debezium.native.forms import declared_type, expected, form_of
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.codecs.debezium.reading import Doubt, Form, Object
 from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text

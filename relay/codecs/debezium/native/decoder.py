@@ -23,13 +23,14 @@ from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import TracedMessage
 from relay.codecs.debezium.decoding import MessageDecoder
 from relay.codecs.debezium.envelope import image
+from relay.codecs.debezium.layouts import Shape
 from relay.codecs.debezium.native import envelope as _wire
 from relay.codecs.debezium.native.columns import DebeziumColumns
 from relay.codecs.debezium.native.envelope import Body, Envelope, Origin, RowBody
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.table_changes import NATIVE
 from relay.codecs.debezium.native.traced import traced_row
-from relay.codecs.debezium.reading import RowDecoder, RowParts, Shape
+from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.table_changes import change_word, parse, told_events
 from relay.codecs.losses import Lossy
 from relay.codecs.wire import lookalikes

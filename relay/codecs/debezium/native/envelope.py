@@ -60,7 +60,7 @@ class Count(msgspec.Struct, gc=False):
 
 
 class RowBody(msgspec.Struct, gc=False):
-    """`payload` of a row without its images, which `relay.codecs.debezium.reading.Shape` adds."""
+    """`payload` of a row without its images, which `relay.codecs.debezium.layouts.Shape` adds."""
 
     source: Origin | None = None
     transaction: TransactionBlock | None = None

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.codecs.debezium import schema as names
+from relay.codecs.debezium.dialect import Form
 from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_number
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.codecs.debezium.reading import Form
 from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64

@@ -38,7 +38,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.compiled import Null
-from relay.codecs.wire.rows import Target, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypeInfo, Write
 from relay.codecs.wire.traced import replacing
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Column, Op, Snapshot, Source, TableId, TableSchema, Transaction
@@ -124,7 +124,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     loses_parameters: bool
 
 
-class Messages(Target[RowPlan]):
+class Messages(RowTarget[RowPlan]):
     """Writes the rows of one encoder; `lost` is what the values of its last row have lost. `chosen`: what
     rules say of keys, None if nothing.
     """
