@@ -23,6 +23,7 @@ from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import writing as json_writing
 from relay.codecs.debezium.native.options import AVRO_NAME, DebeziumAvroOptions
+from relay.codecs.debezium.native.profiles import AVRO_PROFILES, AVRO_REASONS
 from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY
 from relay.codecs.losses import Carries, Keys, Lossy
@@ -202,4 +203,6 @@ CODEC: Final = Codec(
     keys=Keys.ROW,
     uses_registry=True,
     own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
+    profiles=AVRO_PROFILES,
+    profile_reasons=AVRO_REASONS,
 )
