@@ -302,12 +302,12 @@ def test_an_id_is_asked_for_by_subject_and_text() -> None:
     answers = Answers()
     ids = SchemaIds(answers, CachePool(1 << 20))
     with pytest.raises(SchemaId) as raised:
-        ids.find("t-value", "{}")
+        ids.framed("t-value", "{}", b"body")
     assert raised.value == SchemaId("target", "t-value", RegisteredSchema("{}"))
     answers.provide(raised.value, 9)
-    assert ids.find("t-value", "{}") == 9
+    assert ids.framed("t-value", "{}", b"body") == b"\0\0\0\0\x09body"
     with pytest.raises(SchemaId):
-        ids.find("u-value", "{}")
+        ids.framed("u-value", "{}", b"body")
 
 
 def test_subjects() -> None:

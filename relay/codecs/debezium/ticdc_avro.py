@@ -36,7 +36,6 @@ from relay.codecs.wire.avro import (
     SchemaIds,
     compact,
     frame_of,
-    framed,
     subject_of,
 )
 from relay.codecs.wire.avro_decimals import decimal_bytes, read_decimal
@@ -618,7 +617,7 @@ class Encoder:
             raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
         body = writer.schema.write(NAME, part, value)
         subject = writer.subject or subject_of("TopicNameStrategy", topic, part, "")
-        return framed(self._ids.find(subject, writer.schema.text), body)
+        return self._ids.framed(subject, writer.schema.text, body)
 
 
 CODEC: Final = Codec(

@@ -231,15 +231,15 @@ class SchemaIds:
 
     def __init__(self, answers: Answers, pool: CachePool, registry: str = TARGET_REGISTRY) -> None:
         self._answers, self._registry = answers, registry
-        self._kept: ByteCache[tuple[str, str], int] = pool.cache()
+        self._kept: ByteCache[tuple[str, str], bytes] = pool.cache()
 
-    def find(self, subject: str, text: str) -> int:
-        """Return the id of a schema in a subject. Raises SchemaId."""
+    def framed(self, subject: str, text: str, body: bytes) -> bytes:
+        """Return a value behind the id of its schema in a subject. Raises SchemaId."""
         found = self._kept.get((subject, text))
         if found is None:
-            found = self._answers.find(SchemaId(self._registry, subject, RegisteredSchema(text)))
-            self._kept.keep((subject, text), found, len(subject) + _ID_BYTES)
-        return found
+            id = self._answers.find(SchemaId(self._registry, subject, RegisteredSchema(text)))
+            found = self._kept.keep((subject, text), framed(id, b""), len(subject) + _ID_BYTES)
+        return found + body
 
 
 # ---------------------------------------------------------------- subjects

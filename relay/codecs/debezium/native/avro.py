@@ -34,7 +34,6 @@ from relay.codecs.wire.avro import (
     RegisteredSchemas,
     SchemaIds,
     frame_of,
-    framed,
     subject_of,
 )
 from relay.codecs.wire.caches import ByteCache, CachePool
@@ -178,7 +177,7 @@ class Encoder:
             raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
         body = writer.schema.write(NAME, part, value)
         subject = subject_of(self._strategies[part], topic, part, writer.record_name)
-        return framed(self._ids.find(subject, writer.schema.text), body)
+        return self._ids.framed(subject, writer.schema.text, body)
 
     def _new_writer(self, block: bytes, part: Part) -> ConnectWriter:
         try:
