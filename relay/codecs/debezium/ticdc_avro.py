@@ -36,6 +36,7 @@ from relay.codecs.wire.avro import (
     SchemaIds,
     compact,
     frame_of,
+    named_schemas,
     subject_of,
 )
 from relay.codecs.wire.avro_decimals import decimal_bytes, read_decimal
@@ -631,6 +632,7 @@ CODEC: Final = Codec(
     ddl_everywhere=True,
     keys=Keys.ROW,
     uses_registry=True,
+    named_schemas=named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
 )

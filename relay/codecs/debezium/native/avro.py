@@ -34,6 +34,7 @@ from relay.codecs.wire.avro import (
     RegisteredSchemas,
     SchemaIds,
     frame_of,
+    named_schemas,
     subject_of,
 )
 from relay.codecs.wire.caches import ByteCache, CachePool
@@ -201,6 +202,7 @@ CODEC: Final = Codec(
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
     uses_registry=True,
+    named_schemas=named_schemas,
     own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
     profiles=AVRO_PROFILES,
     profile_reasons=AVRO_REASONS,
