@@ -16,9 +16,9 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 
 _TYPES: Final = {
-    "id": "bigint", "column_1": "int", "column_2": "varchar(40)", "column_3": "decimal(14,2)",
-    "column_4": "datetime(3)", "column_5": "text", "column_6": "date", "column_7": "timestamp",
-    "column_8": "bigint", "column_9": "int", "column_10": "varchar(40)", "column_11": "decimal(14,2)",
+    "id": "bigint", "wide_12_1": "int", "wide_12_2": "varchar(40)", "wide_12_3": "decimal(14,2)",
+    "wide_12_4": "datetime(3)", "wide_12_5": "text", "wide_12_6": "date", "wide_12_7": "timestamp",
+    "wide_12_8": "bigint", "wide_12_9": "int", "wide_12_10": "varchar(40)", "wide_12_11": "decimal(14,2)",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from engine_support import needs_kernel
 from relay import kernel
 from relay.errors import ConfigError
 from relay.kernel import INTERFACE, Mode
-from relay.templates.engine import MOST_TRIED
+from relay.templates.engine import MOST_PAID, MOST_TRIED, TRIED_EVERY
 from relay.templates.interpreter import Interpreter
 from relay.templates.ops import MOST_REWRITTEN
 
@@ -117,9 +117,12 @@ def test_relay_and_its_kernel_have_one_version() -> None:
 
 def test_relay_and_its_kernel_have_the_same_numbers() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "kernel/src").glob("*.rs"))
-    numbers = dict(re.findall(r"const (INTERFACE|MOST_TRIED|MOST_REWRITTEN): \w+ = (\d+);", sources))
-    assert numbers == {
-        "INTERFACE": str(INTERFACE),
-        "MOST_TRIED": str(MOST_TRIED),
-        "MOST_REWRITTEN": str(MOST_REWRITTEN),
+    expected = {
+        "INTERFACE": INTERFACE,
+        "MOST_TRIED": MOST_TRIED,
+        "MOST_PAID": MOST_PAID,
+        "TRIED_EVERY": TRIED_EVERY,
+        "MOST_REWRITTEN": MOST_REWRITTEN,
     }
+    found = dict(re.findall(rf"const ({'|'.join(expected)}): \w+ = (\d+);", sources))
+    assert found == {name: str(number) for name, number in expected.items()}

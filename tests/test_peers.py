@@ -71,14 +71,14 @@ def test_the_flink_job_and_the_worker_are_told_where_to_read_and_write(
     flink, connect = contests(made)[1].programs[1:]
     flink.command(place)
     types = declared(made.as_canal)
-    assert [types[f"column_{at}"] for at in range(1, 4)] == ["INT", "STRING", "DECIMAL(14,2)"]
-    assert [types["column_4"], types["column_6"], types["column_7"]] == [
+    assert [types[f"wide_12_{at}"] for at in range(1, 4)] == ["INT", "STRING", "DECIMAL(14,2)"]
+    assert [types["wide_12_4"], types["wide_12_6"], types["wide_12_7"]] == [
         "TIMESTAMP(3)",
         "DATE",
         "TIMESTAMP(0)",
     ]
     sql = (tmp_path / "written.sql").read_text()
-    assert "`column_1` BIGINT,\n  `column_2` STRING,\n  `column_3` DOUBLE" in sql
+    assert "`wide_12_1` BIGINT,\n  `wide_12_2` STRING,\n  `wide_12_3` DOUBLE" in sql
     assert "'topic' = 'debezium-70'" in sql
     assert "'topic' = 'written'" in sql
     connect.command(place)
@@ -109,7 +109,7 @@ def test_what_is_not_as_it_should_be_is_told(made: Load) -> None:
         assert faults([orjson.dumps(changed)], wanted, ddl=False) == [fault]
     assert faults([orjson.dumps(update)], wanted, ddl=True) == ["drops the DDL"]
     insert = _of(wanted, "INSERT")
-    reads = {"id": int, "column_3": float}
+    reads = {"id": int, "wide_12_3": float}
     typed = {name: reads.get(name, str)(cell) for name, cell in insert["data"][0].items()}
     told = faults([orjson.dumps(insert | {"data": [typed]})], wanted, ddl=False)
     assert told == ["values in another form"]
@@ -133,7 +133,7 @@ def test_a_wrong_row_is_no_run(made: Load) -> None:
     insert = _of(wanted, "INSERT")
     (row,) = insert["data"]
     for changed in (
-        {"data": [row | {"column_1": "0"}]},
+        {"data": [row | {"wide_12_1": "0"}]},
         {"data": [row | {"id": "0"}]},
         {"type": "DELETE"},
         {"data": None},

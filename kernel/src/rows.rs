@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::fill::Slots;
 use crate::ops::Template;
 use crate::scan::Scan;
-use crate::templates::{Kept, Record, Templates, holds, print, scan_rows};
+use crate::templates::{Kept, Record, Templates, Tried, holds, print, scan_rows};
 
 /// How messages stand together in a record; `relay.templates.ops.Frames`.
 pub struct Frames {
@@ -128,19 +128,19 @@ impl Templates {
         record: &Record<'_>,
         messages: &mut Messages<T, F>,
     ) -> Fitted {
-        let Self { marker, kept, numbers, scan, key, value, .. } = self;
-        let Some(numbers) = marker.of(record).and_then(|text| numbers.get_mut(text)) else {
+        let Self { marker, kept, tried, scan, key, value, .. } = self;
+        let Some(Tried { numbers, .. }) = marker.of(record).and_then(|text| tried.get_mut(text)) else {
             return Fitted::Some(0);
         };
         let (before, room) = (messages.found.len(), messages.room);
-        let (order, mut tried, mut most) = (numbers.clone(), Vec::new(), 0);
+        let (order, mut shapes, mut most) = (numbers.clone(), Vec::new(), 0);
         scan.is_of_one = false;
         for number in order {
             let Some(first) = &kept[number] else { continue };
-            if tried.contains(&first.shape) {
+            if shapes.contains(&first.shape) {
                 continue;
             }
-            tried.push(first.shape);
+            shapes.push(first.shape);
             let Some(rows) = scan_rows(&first.template, record, scan) else { continue };
             let mut texts = Texts { key: &mut *key, value: &mut *value };
             let fitted = add_rows(rows, record, first.shape, kept, numbers, scan, messages, &mut texts);

@@ -12,6 +12,10 @@ use crate::scan::Scan;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
 const MOST_TRIED: usize = 8;
+/// How many templates messages may be tried with in vain, and which of them are tried where nothing is left of
+/// that; `relay.templates.engine.MOST_PAID`.
+const MOST_PAID: usize = 64;
+const TRIED_EVERY: usize = 16;
 
 /// Where to look in a message.
 pub struct Marker {
@@ -56,6 +60,32 @@ pub struct Kept {
     pub shape: usize,
 }
 
+/// The templates with one text at the marker.
+#[derive(Default)]
+pub struct Tried {
+    /// The one that fitted last at first.
+    pub numbers: Vec<usize>,
+    /// How many templates messages may still be tried with in vain.
+    paid: usize,
+    /// How many messages were not tried since the last one.
+    skipped: usize,
+}
+
+impl Tried {
+    fn is_due(&mut self) -> bool {
+        if self.paid > 0 {
+            return true;
+        }
+        self.skipped = (self.skipped + 1) % TRIED_EVERY;
+        self.skipped == 0
+    }
+
+    fn fitted(&mut self, place: usize) {
+        self.numbers[..=place].rotate_right(1);
+        self.paid = MOST_PAID.min(self.paid + MOST_TRIED);
+    }
+}
+
 /// A record as it is given.
 pub struct Record<'a> {
     pub key: Option<&'a [u8]>,
@@ -68,8 +98,8 @@ pub struct Templates {
     pub marker: Marker,
     pub kept: Vec<Option<Kept>>,
     free: Vec<usize>,
-    /// By the text at the marker, the one that fitted last at first.
-    pub numbers: HashMap<Bytes, Vec<usize>, RandomState>,
+    /// By the text at the marker.
+    pub tried: HashMap<Bytes, Tried, RandomState>,
     shapes: usize,
     pub scan: Scan,
     /// The target of the last record that was translated.
@@ -88,19 +118,20 @@ pub struct Translated {
 
 impl Templates {
     pub fn new(marker: Marker) -> Self {
-        let (kept, free, numbers) = (Vec::new(), Vec::new(), HashMap::default());
+        let (kept, free, tried) = (Vec::new(), Vec::new(), HashMap::default());
         let (scan, key, value, mark) = Default::default();
-        Self { marker, kept, free, numbers, shapes: 0, scan, key, value, mark }
+        Self { marker, kept, free, tried, shapes: 0, scan, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
     pub fn add(&mut self, template: Template) -> Option<usize> {
         let text = self.marker.template_text(&template)?;
         let shape = self.shape_of(&template, &text);
-        let numbers = self.numbers.entry(text.clone()).or_default();
-        let oldest = if numbers.len() == MOST_TRIED { numbers.pop() } else { None };
+        let tried = self.tried.entry(text.clone()).or_default();
+        let oldest = if tried.numbers.len() == MOST_TRIED { tried.numbers.pop() } else { None };
         let number = oldest.or_else(|| self.free.pop()).unwrap_or(self.kept.len());
-        numbers.insert(0, number);
+        tried.numbers.insert(0, number);
+        tried.paid = MOST_PAID;
         if number == self.kept.len() {
             self.kept.push(None);
         }
@@ -109,7 +140,8 @@ impl Templates {
     }
 
     fn shape_of(&mut self, template: &Template, text: &Bytes) -> usize {
-        let others = self.numbers.get(text).into_iter().flatten().filter_map(|&at| self.kept[at].as_ref());
+        let numbers = self.tried.get(text).map_or(&[][..], |tried| &tried.numbers);
+        let others = numbers.iter().filter_map(|&at| self.kept[at].as_ref());
         let is_same = |other: &Template| other.key == template.key && other.value == template.value;
         let same = others.filter(|kept| is_same(&kept.template)).map(|kept| kept.shape).next();
         same.unwrap_or_else(|| {
@@ -121,10 +153,10 @@ impl Templates {
     pub fn remove(&mut self, number: usize) {
         let Some(kept) = self.kept.get_mut(number).and_then(Option::take) else { return };
         self.free.push(number);
-        if let Some(numbers) = self.numbers.get_mut(&kept.text) {
-            numbers.retain(|&other| other != number);
-            if numbers.is_empty() {
-                self.numbers.remove(&kept.text);
+        if let Some(tried) = self.tried.get_mut(&kept.text) {
+            tried.numbers.retain(|&other| other != number);
+            if tried.numbers.is_empty() {
+                self.tried.remove(&kept.text);
             }
         }
     }
@@ -132,7 +164,7 @@ impl Templates {
     pub fn clear(&mut self) {
         self.kept.clear();
         self.free.clear();
-        self.numbers.clear();
+        self.tried.clear();
     }
 
     /// The mark of what a record becomes: where its partition's offsets stand, its own, and that it is the first.
@@ -147,18 +179,22 @@ impl Templates {
     /// Translate a record of one row that becomes one message into `key` and `value`; None if it fits no
     /// template of that kind.
     pub fn translate(&mut self, record: &Record<'_>) -> Option<Translated> {
-        let numbers = self.numbers.get_mut(self.marker.of(record)?)?;
-        for place in 0..numbers.len() {
-            let number = numbers[place];
+        let tried = self.tried.get_mut(self.marker.of(record)?)?;
+        if !tried.is_due() {
+            return None;
+        }
+        for place in 0..tried.numbers.len() {
+            let number = tried.numbers[place];
             let Some(Kept { template, .. }) = &self.kept[number] else { continue };
             let fitting = fit(template, record, &mut self.scan, &mut self.key, &mut self.value);
             if let Some(added) = fitting {
-                numbers[..=place].rotate_right(1);
+                tried.fitted(place);
                 let number = (number as u64).checked_add(added)?;
                 let TargetMessage { key, value } = template.targets.first()?;
                 return Some(Translated { number, has_key: key.is_some(), has_value: value.is_some() });
             }
         }
+        tried.paid = tried.paid.saturating_sub(tried.numbers.len());
         None
     }
 }

@@ -8,6 +8,10 @@ from relay.templates.ops import Frames, Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
+#: A message that fits pays for `MOST_TRIED` templates that others are tried with in vain, and so many are
+#: paid for at most. Where nothing is left of that, one message of so many is tried.
+MOST_PAID: Final = 64
+TRIED_EVERY: Final = 16
 #: What an engine gives: the number of the template that fitted with what lost values have added to it
 #: (`relay.templates.ops.Put`), the target's key and value, and its mark.
 Translation = tuple[int, bytes | None, bytes | None, bytes]
@@ -45,7 +49,8 @@ class Engine(Protocol):
         self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record of one row that becomes one message; None if it fits no
-        template of that kind.
+        template of that kind. Where most messages with its text at the marker did not, it may not be tried
+        (`MOST_PAID`): they are to cost hardly more than without templates.
 
         `offset` and `time_ms` are the record's own, within 64 bits. The mark says where the message comes
         from: `place`, the offset in digits, and `/0` (`relay.records.SOURCE_HEADER`). Raises nothing,

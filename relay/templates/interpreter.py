@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, cast, get_args
 import msgspec
 
 from relay.templates.conversions import READS, WRITES, token_value
-from relay.templates.engine import MOST_TRIED, Message, Run, Translation
+from relay.templates.engine import MOST_PAID, MOST_TRIED, TRIED_EVERY, Message, Run, Translation
 from relay.templates.ops import (
     MOST_REWRITTEN,
     OFFSET,
@@ -120,6 +120,28 @@ class _Record(NamedTuple):
     numbers: Mapping[int, int]
 
 
+class _Tried:
+    """The templates with one text at the marker, the one that fitted last at first; and how many templates
+    messages may still be tried with in vain, and how many messages were not tried since the last one.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.paid = self._skipped = 0
+
+    def is_due(self) -> bool:
+        """Whether a message is to be tried."""
+        if self.paid > 0:
+            return True
+        self._skipped = (self._skipped + 1) % TRIED_EVERY
+        return self._skipped == 0
+
+    def fitted(self, place: int) -> None:
+        """Note that a message has fitted the template at this place."""
+        self.numbers.insert(0, self.numbers.pop(place))
+        self.paid = min(self.paid + MOST_TRIED, MOST_PAID)
+
+
 class Interpreter:
     """Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`)."""
 
@@ -128,8 +150,7 @@ class Interpreter:
         self._frames = frames
         self._kept: dict[int, _Kept] = {}
         self._free: list[int] = []
-        #: By the text at the marker, the one that fitted last at first.
-        self._numbers: dict[bytes, list[int]] = {}
+        self._tried: dict[bytes, _Tried] = {}
 
     def add(self, template: Template) -> int:
         """Keep a template, and return its number; see `Engine`."""
@@ -141,13 +162,15 @@ class Interpreter:
         writes = {write: _function(WRITES, write) for write in wanted}
         number = self._free_number(text)
         self._kept[number] = _Kept(template, text, reads, writes)
-        self._numbers.setdefault(text, []).insert(0, number)
+        tried = self._tried.setdefault(text, _Tried())
+        tried.numbers.insert(0, number)
+        tried.paid = MOST_PAID
         return number
 
     def _free_number(self, text: bytes) -> int:
-        numbers = self._numbers.get(text, [])
-        if len(numbers) == MOST_TRIED:
-            return numbers.pop()
+        tried = self._tried.get(text)
+        if tried is not None and len(tried.numbers) == MOST_TRIED:
+            return tried.numbers.pop()
         if self._free:
             return self._free.pop()
         return len(self._kept)
@@ -157,24 +180,26 @@ class Interpreter:
         kept = self._kept.pop(number, None)
         if kept is None:
             return
-        self._numbers[kept.text].remove(number)
-        if not self._numbers[kept.text]:
-            del self._numbers[kept.text]
+        self._tried[kept.text].numbers.remove(number)
+        if not self._tried[kept.text].numbers:
+            del self._tried[kept.text]
         self._free.append(number)
 
     def clear(self) -> None:
         """Forget all templates."""
         self._kept.clear()
         self._free.clear()
-        self._numbers.clear()
+        self._tried.clear()
 
     def translate(
         self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
         record = _Record(key, value, {OFFSET: offset, TIME_MS: time_ms})
-        numbers = self._numbers_of(record)
-        for rank, number in enumerate(numbers):
+        tried = self._tried_with(record)
+        if tried is None or not tried.is_due():
+            return None
+        for rank, number in enumerate(tried.numbers):
             kept = self._kept[number]
             try:
                 rows = _rows(kept, record)
@@ -183,8 +208,9 @@ class Interpreter:
                 added, ((target_key, target_value),) = _filled(kept, rows[0], record)
             except _Misfit:
                 continue
-            numbers.insert(0, numbers.pop(rank))
+            tried.fitted(rank)
             return number + added, target_key, target_value, b"%b%d/0" % (place, offset)
+        tried.paid = max(0, tried.paid - len(tried.numbers))
         return None
 
     def translate_rows(
@@ -206,23 +232,24 @@ class Interpreter:
                 return before + fitted
         return runs.found or 0
 
-    def _numbers_of(self, record: _Record) -> list[int]:
+    def _tried_with(self, record: _Record) -> _Tried | None:
         """Return the templates that a record may fit."""
         part = record.key if self._marker.part == "key" else record.value
         text = None if part is None else _marked(self._marker, part)
-        return [] if text is None else self._numbers.get(text, [])
+        return None if text is None else self._tried.get(text)
 
     def _add_rows(self, record: _Record, runs: _Runs) -> int | None:
         """Add the rows of a message; if not all of them fit, return how many do, and add none. Raises
         _TooMuch.
         """
-        most, tried = 0, list[object]()
-        numbers = self._numbers_of(record)
+        most, sources = 0, list[object]()
+        tried = self._tried_with(record)
+        numbers = [] if tried is None else tried.numbers
         for number in list(numbers):
             kept = self._kept[number]
-            if kept.source in tried:
+            if kept.source in sources:
                 continue
-            tried.append(kept.source)
+            sources.append(kept.source)
             try:
                 rows = _rows(kept, record)
             except _Misfit:

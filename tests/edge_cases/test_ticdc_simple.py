@@ -481,5 +481,16 @@ def test_a_long_that_is_cut_off_is_refused() -> None:
             AvroReader(data).long()
 
 
+def test_rows_before_a_truncate_have_the_id_before_it() -> None:
+    """TRUNCATE leaves the version: a catalogue that knows it already told the row to be one of a partition."""
+    truncated = ddl("TRUNCATE", "TRUNCATE TABLE `t`", table(tableID=105))
+    translator = Translator(SIMPLE, SIMPLE)
+    for given in records(bootstrap(table()), truncated):
+        translator.translate(given)
+    for table_id, extras in ((100, None), (105, None), (777, {"ptn": 777})):
+        (change,) = translator.inspect(records(row({}, tableID=table_id))[0])
+        assert change.source.extras == extras
+
+
 def test_every_case_is_tested_or_decided() -> None:
     CASES.check()

@@ -597,9 +597,9 @@ def test_places_in_json_are_those_of_the_text() -> None:
             outline(other)
 
 
-def test_values_of_rows_are_known_in_every_wire() -> None:
-    in_json = {name for name, codec in PROTOCOLS.items() if codec.is_readable and not codec.uses_registry}
-    for protocol in sorted(in_json):
+def test_values_of_rows_are_known_in_every_wire_of_json() -> None:
+    readable = {name for name, codec in PROTOCOLS.items() if codec.is_readable and not codec.uses_registry}
+    for protocol in sorted(readable - {"canal-protobuf", "ticdc-simple-avro"}):
         samples = [chosen_sample(protocol, random.Random(at)) for at in range(5)]
         records = [record for sample in samples for record in sample.records]
         texts = [value[value.find(b"{") :] for each in records if (value := each.value or b"")]

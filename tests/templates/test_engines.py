@@ -7,7 +7,7 @@ import random
 import pytest
 from engine_support import ANYWHERE, ENGINES, NO_LIMIT, filled, template
 
-from relay.templates.engine import MOST_TRIED, Engine
+from relay.templates.engine import MOST_PAID, MOST_TRIED, TRIED_EVERY, Engine
 from relay.templates.ops import (
     Above,
     Below,
@@ -154,6 +154,30 @@ def test_only_so_many_have_the_same_marker(make: type[Engine]) -> None:
         MARK,
     )
     assert engine.translate(None, b'{"t":2,"v":7}', 0, 0, b"t/3/") == (other, None, b"integer 2 7", MARK)
+
+
+def test_where_hardly_any_message_fits_few_are_tried(make: type[Engine]) -> None:
+    engine = make(MARKER)
+    engine.add(numbered(1))
+    engine.add(numbered(2))
+    odd, good = b'{"t":1,"v":"x"}', b'{"t":1,"v":7}'
+    for _ in range(MOST_PAID):
+        assert filled(engine, odd) is None
+    assert filled(engine, b'{"t":2,"v":7}') == b"integer 2 7", "those of another marker are tried"
+    tried = [filled(engine, good) is not None for _ in range(TRIED_EVERY)]
+    assert tried == [False] * (TRIED_EVERY - 1) + [True]
+    for _ in range(MOST_TRIED):
+        assert filled(engine, good) is not None, "one that fits pays for others"
+        assert filled(engine, odd) is None
+
+
+def test_a_new_template_is_tried(make: type[Engine]) -> None:
+    engine = make(MARKER)
+    engine.add(numbered(1))
+    for _ in range(MOST_PAID):
+        assert filled(engine, b'{"t":1,"v":"x"}') is None
+    engine.add(just(5))
+    assert filled(engine, b'{"t":1,"v":5}') == b"integer 1 5"
 
 
 def test_templates_are_forgotten(make: type[Engine]) -> None:

@@ -234,10 +234,13 @@ def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
 
 
 def _rows(reader: TextReader, images: CkafkaImages) -> Rows | _Few:
+    if 2 * len(reader.places) < len(reader.schema.columns):
+        few = _Few(reader, images)
+        for is_old in (True, False):
+            few.cells_at(reader.places, is_old=is_old)  # raises for a text that its type does not allow
+        return few
     before = None if images.old is None else reader.row(images.old, images.old_path)
     after = None if images.new is None else reader.row(images.new, images.new_path)
-    if 2 * len(reader.places) < len(reader.schema.columns):
-        return _Few(reader, images)
     return Rows(before, after, reader.named_key)
 
 

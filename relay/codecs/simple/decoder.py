@@ -176,7 +176,7 @@ class SimpleDecoder:
             raise Malformed(self._name, SCHEMA, "a BOOTSTRAP without its definition")
         table, source = TableId(entry.schema, entry.table), self._source(message, record)
         self._check_version(entry)
-        known = definition_of_version(catalog, table, entry.version)
+        known = definition_of_version(catalog, table, entry.version, entry.tableID)
         schema = known or self._definition(entry, catalog.newest(table)[1], is_current=False)
         told = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
         event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, told)

@@ -1,8 +1,8 @@
 """Rows of Simple, read with the definition that their message names by its version.
 
-Contract: `RowDecoder` finds the definition in the catalogue, whatever its position: a version names one
-definition of its table, and no other will do. What it keeps are readers by definition, a cache that could be
-emptied at any time.
+Contract: `RowDecoder` finds the definition in the catalogue, whatever its position: a version and the id of
+its table name one definition, and no other will do. What it keeps are readers by definition, a cache that
+could be emptied at any time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.codecs.simple.definitions import version_of
+from relay.codecs.simple.definitions import table_id_of, version_of
 from relay.codecs.simple.message import Image, Message, Wire
 from relay.codecs.simple.values import location_in, named_zone
 from relay.codecs.wire.caches import columns_bytes
@@ -63,8 +63,8 @@ class RowDecoder:
         self._wire, self._zone, self._limits = wire, zone, limits
         self._tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
         self._local_times: dict[str, LocalTimes] = {}
-        # The last row's catalogue, table, version and layout; mostly the next one's, too.
-        self._last: tuple[Catalog, str, str, int, _Layout] | None = None
+        # The last row's catalogue, what it says of its table, and its layout; mostly the next one's, too.
+        self._last: tuple[Catalog, tuple[str | None, str | None, int, int], _Layout] | None = None
 
     def read(
         self, message: Message, op: Op, catalog: Catalog, lossy: list[Lossy]
@@ -87,14 +87,14 @@ class RowDecoder:
         return layout.schema, rows(layout.reader, old, new)
 
     def _layout(self, message: Message, catalog: Catalog) -> _Layout:
-        version, name, database = message.schema_version, message.table, message.database
-        last = self._last
-        if last is not None and last[0] is catalog and last[1:4] == (database, name, version):
-            return last[4]
+        name, database, version = message.table, message.database, message.schema_version
+        last, wanted = self._last, (database, name, version, message.table_id)
+        if last is not None and last[0] is catalog and last[1] == wanted:
+            return last[2]
         if not name or not database:
             raise Malformed(self._wire.name, "table", NAMELESS)
         table = self._tables[database, name]
-        schema = definition_of_version(catalog, table.id, version)
+        schema = definition_of_version(catalog, table.id, version, message.table_id)
         if schema is None:
             reason = "no BOOTSTRAP or DDL message with the definition that this row refers to has been read"
             raise DefinitionMissing(self._wire.name, "schemaVersion", reason)
@@ -103,7 +103,7 @@ class RowDecoder:
             found = _Layout(self._wire, schema, self._zone)
             size = _READER_BYTES + columns_bytes(schema.columns, _COLUMN_BYTES)
             self._tables.keep(table, found, size, _CACHED_READERS)
-        self._last = catalog, database, name, version, found
+        self._last = catalog, wanted, found
         return found
 
     def _cells(self, layout: _Layout, image: Image, part: str) -> tuple[Any, ...]:
@@ -145,6 +145,14 @@ _INSERT: Final = Op.INSERT
 _DELETE: Final = Op.DELETE
 
 
-def definition_of_version(catalog: Catalog, table: TableId, version: int) -> TableSchema | None:
-    """Return the definition that has this version, the newest of several; None if none is known."""
-    return next((each for each in catalog.definitions(table) if version_of(each) == version), None)
+def definition_of_version(
+    catalog: Catalog, table: TableId, version: int, table_id: int
+) -> TableSchema | None:
+    """Return the definition that has this version; None if none is known.
+
+    TRUNCATE gives a table another id and leaves its version: of several that with the id, else the newest, as
+    for the rows of partitions, which have ids of their own.
+    """
+    found = [each for each in catalog.definitions(table) if version_of(each) == version]
+    newest = found[0] if found else None
+    return next((each for each in found if table_id_of(each) == table_id), newest)

@@ -52,6 +52,6 @@ CODEC: Final = Codec(
     named_schemas=_named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
-    # A frame begins with a zero byte, and every statement with the other bytes.
-    row_signature=RowSignature(((b"\0",),), never=(b"\x01{",)),
+    # A frame begins with a zero byte, which the JSON of a statement cannot hold.
+    row_signature=RowSignature(((b"\0",),)),
 )
