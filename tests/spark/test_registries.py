@@ -57,7 +57,12 @@ def config_of(tmp_path: Path, file: str, protocol: str, **registries: FakeRegist
     }
     sides["target"]["topic"] = "{topic}.{database}.{table}"
     reading = {"field.name.adjustment.mode": "avro_unicode"} if protocol == AVRO else {}
-    route = {"from": protocol, "to": AVRO, "from_options": reading, "to_options": {"profile": "kafka-connect"}}
+    route = {
+        "from": protocol,
+        "to": AVRO,
+        "from_options": reading,
+        "to_options": {"profile": "kafka-connect"},
+    }
     return config_for(str(DATA / f"{file}.jsonl"), str(tmp_path / "out"), route=route, **sides)
 
 
