@@ -68,6 +68,17 @@ def in_avro(
     return [(_from_base64(key), _from_base64(value)) for key, value in connect.ask(job)["records"]]
 
 
+def timed(
+    connect: Program, topic: str, messages: Iterable[Message], registry: str, reads: str, passes: int
+) -> float:
+    """The seconds of processor time that the fastest pass takes of messages in `json` or `avro`, read by that
+    converter and written by the other one.
+    """
+    job = {"do": "time", "topic": topic, "registry": registry, "reads": reads, "passes": passes}
+    nanos: int = connect.ask(job | {"records": list(map(_wire, messages))})["nanos"]
+    return nanos / 1e9
+
+
 def _from_base64(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 

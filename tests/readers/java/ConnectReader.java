@@ -5,6 +5,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.apicurio.registry.utils.converter.AvroConverter;
 import io.debezium.connector.jdbc.JdbcSinkConnectorTask;
 import io.debezium.transforms.ExtractNewRecordState;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.lang.reflect.Proxy;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
@@ -41,6 +43,8 @@ import org.apache.kafka.connect.storage.SimpleHeaderConverter;
  * Both answer {error, at} where the task would fail at record `at` or, in the sink, at one of the records given to it with that one.
  * Job {do: "write", topic, records, registry}: JSON with schemas, read by JsonConverter and written by AvroConverter. Answer: {records:
  * [[key, value]…]}.
+ * Job {do: "time", topic, records, registry, reads: "json" or "avro", passes}: as often, read by that converter and written by the
+ * other one. Answer: {nanos: what a pass took of the thread's processor time, the least of all}.
  * Job {do: "table", url, name}: what PostgreSQL has in a table, as text. Answer: {columns, types, rows}.
  *
  * The converters are JsonConverter or, where `registry` is the URL of a registry's own API, Apicurio's AvroConverter with `as-confluent`.
@@ -62,6 +66,7 @@ public final class ConnectReader {
             case "unwrap" -> unwrap(job, answer);
             case "sink" -> sink(job, answer);
             case "write" -> write(job, answer);
+            case "time" -> time(job, answer);
             case "table" -> table(job, answer);
             default -> throw new IllegalArgumentException(line);
         }
@@ -139,6 +144,32 @@ public final class ConnectReader {
                     .add(writers.keys.fromConnectData(topic, record.keySchema(), record.key()))
                     .add(writers.values.fromConnectData(topic, record.valueSchema(), record.value()));
         }
+    }
+
+    private static void time(JsonNode job, ObjectNode answer) throws java.io.IOException {
+        String topic = job.get("topic").asText();
+        Converters json = new Converters(topic, new JsonConverter(), new JsonConverter(), JSON_WITH_SCHEMAS);
+        Converters avro = new Converters(topic, new AvroConverter<>(), new AvroConverter<>(), avro(job.get("registry").asText()));
+        boolean isJson = job.get("reads").asText().equals("json");
+        Converters readers = isJson ? json : avro;
+        Converters writers = isJson ? avro : json;
+        List<byte[][]> records = new ArrayList<>();
+        for (JsonNode each : job.get("records")) {
+            records.add(new byte[][] {bytes(each.get("key")), bytes(each.get("value"))});
+        }
+        ThreadMXBean clock = ManagementFactory.getThreadMXBean();
+        long least = Long.MAX_VALUE;
+        for (int pass = 0; pass < job.get("passes").asInt(); pass++) {
+            long began = clock.getCurrentThreadCpuTime();
+            for (byte[][] each : records) {
+                SchemaAndValue key = readers.keys.toConnectData(topic, each[0]);
+                SchemaAndValue value = readers.values.toConnectData(topic, each[1]);
+                writers.keys.fromConnectData(topic, key.schema(), key.value());
+                writers.values.fromConnectData(topic, value.schema(), value.value());
+            }
+            least = Math.min(least, clock.getCurrentThreadCpuTime() - began);
+        }
+        answer.put("nanos", least);
     }
 
     private static SinkTaskContext worker(Map<String, String> config, TopicPartition partition) {
