@@ -44,6 +44,10 @@ _LATE_SIGHT: Final = 512
 #: While there is no room for new templates: how many records without one come between two looks for templates
 #: without use.
 _LOOK_EVERY: Final = 10_000
+#: Where so many records of shapes that were met before had no template that they fit, and not half as many
+#: had one in that time, so many records for each of them are not looked at.
+_VAIN: Final = 256
+_IDLE: Final = 15
 #: What a text or a tuple of a template takes in an engine, beside what is in it; measured with the kernel.
 _TEXT_BYTES: Final = 32
 _TUPLE_BYTES: Final = 16
@@ -168,6 +172,10 @@ class RouteTemplates:
         self._waste, self._sight = 0, _SIGHT
         #: How many records have fitted no template.
         self.misses = 0
+        #: How many records are to go the straight line without a look at templates, which hardly any fits.
+        self.idle = 0
+        #: Records that were looked at in vain, and what `uses` was when that was counted from 0.
+        self._vain = self._uses_then = 0
 
     def find(self, record: ConsumerRecord, catalog: Catalog, place: bytes) -> Marked | None:
         """Return the target's key and value of a record that fits a template, what is known of it, and the
@@ -236,7 +244,7 @@ class RouteTemplates:
     def _drop(self, catalog: Catalog) -> None:
         """Forget all templates: the definitions have changed."""
         self.settle()
-        self._catalog, self._last = catalog, None
+        self._catalog, self._last, self.idle = catalog, None, 0
         self._topics.clear()
         self._bytes = 0
         missing = self._made * _WORTH - (self._uses - self._uses_before)
@@ -257,11 +265,22 @@ class RouteTemplates:
         several messages. Those are counted by themselves: many have no template, which delays no others.
         """
         marked = _marked(self._marker, record)
-        return (
-            marked is not None
-            and self._has_room()
-            and self._topic(record.topic).is_due((marked, is_split), self._sight)
-        )
+        if marked is None or not self._has_room():
+            return False
+        met, due = self._topic(record.topic).meet((marked, is_split), self._sight)
+        if met < due and due > self._sight:
+            self._note_vain()
+        return met >= due
+
+    def _note_vain(self) -> None:
+        """Note a record that fits no template, though there are some or can be none for its like."""
+        self._vain += 1
+        if self._vain < _VAIN:
+            return
+        uses = self.uses
+        if 2 * (uses - self._uses_then) < self._vain:
+            self.idle = _IDLE * self._vain
+        self._vain, self._uses_then = 0, uses
 
     def _has_room(self) -> bool:
         """Whether there is room for a template; now and then those without use make some."""
@@ -399,21 +418,22 @@ class _TopicTemplates:
         #: one is to be the next, and how many templates were made.
         self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
 
-    def is_due(self, marked: tuple[bytes, bool], sight: int) -> bool:
-        """Count a message that fitted no template; whether to derive one of it, which is done of the one with
-        number `sight` first.
+    def meet(self, marked: tuple[bytes, bool], sight: int) -> tuple[int, int]:
+        """Count a message that fitted no template. Return how many did, and of which to derive one: the one
+        with number `sight` at first.
         """
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
         met, due, made = self._met.get(marked, (0, sight, 0))
         self._met[marked] = met + 1, due, made
-        return met + 1 >= due
+        return met + 1, due
 
     def note(self, marked: tuple[bytes, bool], *, is_made: bool) -> None:
         """Note whether a template was made of a message."""
         met, _, made = self._met[marked]
         if is_made:
-            self._met[marked] = met, met + _PATIENCE ** (made // MOST_TRIED), made + 1
+            driven_out = max(0, made + 1 - MOST_TRIED)
+            self._met[marked] = met, met + _PATIENCE**driven_out, made + 1
         else:
             self._met[marked] = met, met * _PATIENCE, made
 

@@ -251,6 +251,10 @@ class Translator:
         templates = self._templates
         if templates is None:
             return self._straight(record)
+        if templates.idle:
+            templates.idle -= 1
+            templates.misses += 1
+            return self._straight(record)
         path = self._partition_route
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._partition_route = self._partition_route_of(record)

@@ -16,7 +16,7 @@ from engine_support import needs_kernel
 from relay import kernel
 from relay.errors import ConfigError
 from relay.kernel import INTERFACE, Mode
-from relay.templates.engine import MOST_PAID, MOST_TRIED, TRIED_EVERY
+from relay.templates.engine import MOST_PAID, MOST_TRIED, PAID_BY_ONE, TRIED_EVERY
 from relay.templates.interpreter import Interpreter
 from relay.templates.ops import MOST_REWRITTEN
 
@@ -120,6 +120,7 @@ def test_relay_and_its_kernel_have_the_same_numbers() -> None:
     expected = {
         "INTERFACE": INTERFACE,
         "MOST_TRIED": MOST_TRIED,
+        "PAID_BY_ONE": PAID_BY_ONE,
         "MOST_PAID": MOST_PAID,
         "TRIED_EVERY": TRIED_EVERY,
         "MOST_REWRITTEN": MOST_REWRITTEN,

@@ -69,18 +69,21 @@ pub struct Unordered {
 }
 
 /// What a part of the target is: steps, and what stands behind them.
+#[derive(PartialEq)]
 pub struct Target {
     pub steps: Vec<TargetStep>,
     pub end: Bytes,
 }
 
 /// An op, and the constant before it, which may be empty.
+#[derive(PartialEq)]
 pub struct TargetStep {
     pub text: Bytes,
     pub op: TargetOp,
 }
 
 /// Small, too.
+#[derive(PartialEq)]
 pub enum TargetOp {
     Put(Put),
     Span(Box<Span>),
@@ -94,6 +97,7 @@ const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32
 
 /// Mostly one slot: that takes no memory of its own.
 #[expect(clippy::box_collection, reason = "so it is as small as one slot")]
+#[derive(PartialEq)]
 pub enum Slots {
     One(usize),
     Several(Box<Vec<usize>>),
@@ -110,12 +114,14 @@ impl Slots {
 }
 
 /// Values that are written alike share what says how.
+#[derive(PartialEq)]
 pub struct Put {
     pub slots: Slots,
     pub how: Arc<How>,
 }
 
 /// Tokens that the target has as the message has them, with the same between them.
+#[derive(PartialEq)]
 pub struct Span {
     pub first: usize,
     pub last: usize,
@@ -163,6 +169,7 @@ pub enum Step {
     Right(u32),
 }
 
+#[derive(PartialEq)]
 pub struct Change {
     pub name: Bytes,
     pub old: Put,
@@ -171,6 +178,7 @@ pub struct Change {
     pub same: bool,
 }
 
+#[derive(PartialEq)]
 pub struct Choice {
     pub slots: Slots,
     pub null: Bytes,
@@ -179,6 +187,7 @@ pub struct Choice {
     pub least: Option<i128>,
 }
 
+#[derive(PartialEq)]
 pub enum Condition {
     /// Above the one number and below the other.
     Within(Calculation, i128, i128),
@@ -194,11 +203,13 @@ pub enum Condition {
 }
 
 /// One message of the target.
+#[derive(PartialEq)]
 pub struct TargetMessage {
     pub key: Option<Target>,
     pub value: Option<Target>,
 }
 
+#[derive(PartialEq)]
 pub struct Template {
     pub key: Option<Source>,
     pub value: Option<Source>,

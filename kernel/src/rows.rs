@@ -129,9 +129,14 @@ impl Templates {
         messages: &mut Messages<T, F>,
     ) -> Fitted {
         let Self { marker, kept, tried, scan, key, value, .. } = self;
-        let Some(Tried { numbers, .. }) = marker.of(record).and_then(|text| tried.get_mut(text)) else {
+        let Some(Tried { numbers, rows: credit, .. }) =
+            marker.of(record).and_then(|text| tried.get_mut(text))
+        else {
             return Fitted::Some(0);
         };
+        if !credit.is_due() {
+            return Fitted::Some(0);
+        }
         let (before, room) = (messages.found.len(), messages.room);
         let (order, mut shapes, mut most) = (numbers.clone(), Vec::new(), 0);
         scan.is_of_one = false;
@@ -148,12 +153,14 @@ impl Templates {
                 return Fitted::Some(0);
             }
             if fitted == rows {
+                credit.gain();
                 return Fitted::All;
             }
             most = most.max(fitted);
             messages.found.truncate(before);
             messages.room = room;
         }
+        credit.lose(shapes.len());
         Fitted::Some(most)
     }
 }

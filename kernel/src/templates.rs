@@ -13,8 +13,9 @@ use crate::scan::Scan;
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
 const MOST_TRIED: usize = 8;
 /// How many templates messages may be tried with in vain, and which of them are tried where nothing is left of
-/// that; `relay.templates.engine.MOST_PAID`.
-const MOST_PAID: usize = 64;
+/// that; see `relay.templates.engine`.
+const PAID_BY_ONE: usize = 2;
+const MOST_PAID: usize = 16;
 const TRIED_EVERY: usize = 16;
 
 /// Where to look in a message.
@@ -60,19 +61,28 @@ pub struct Kept {
     pub shape: usize,
 }
 
-/// The templates with one text at the marker.
+/// The templates with one text at the marker, and which messages are tried with them: as records of one row that
+/// become one message, and row by row.
 #[derive(Default)]
 pub struct Tried {
     /// The one that fitted last at first.
     pub numbers: Vec<usize>,
-    /// How many templates messages may still be tried with in vain.
+    whole: Credit,
+    pub rows: Credit,
+}
+
+/// How many templates messages may still be tried with in vain, and how many messages were not tried since the
+/// last one.
+#[derive(Default)]
+pub struct Credit {
     paid: usize,
-    /// How many messages were not tried since the last one.
     skipped: usize,
 }
 
-impl Tried {
-    fn is_due(&mut self) -> bool {
+impl Credit {
+    const FULL: Self = Self { paid: MOST_PAID, skipped: 0 };
+
+    pub fn is_due(&mut self) -> bool {
         if self.paid > 0 {
             return true;
         }
@@ -80,9 +90,12 @@ impl Tried {
         self.skipped == 0
     }
 
-    fn fitted(&mut self, place: usize) {
-        self.numbers[..=place].rotate_right(1);
-        self.paid = MOST_PAID.min(self.paid + MOST_TRIED);
+    pub fn gain(&mut self) {
+        self.paid = MOST_PAID.min(self.paid + PAID_BY_ONE);
+    }
+
+    pub fn lose(&mut self, templates: usize) {
+        self.paid = self.paid.saturating_sub(templates);
     }
 }
 
@@ -128,10 +141,17 @@ impl Templates {
         let text = self.marker.template_text(&template)?;
         let shape = self.shape_of(&template, &text);
         let tried = self.tried.entry(text.clone()).or_default();
-        let oldest = if tried.numbers.len() == MOST_TRIED { tried.numbers.pop() } else { None };
-        let number = oldest.or_else(|| self.free.pop()).unwrap_or(self.kept.len());
+        (tried.whole, tried.rows) = (Credit::FULL, Credit::FULL);
+        let is_same = |&at: &usize| self.kept[at].as_ref().is_some_and(|kept| kept.template == template);
+        let given_up = if let Some(place) = tried.numbers.iter().position(is_same) {
+            Some(tried.numbers.remove(place))
+        } else if tried.numbers.len() == MOST_TRIED {
+            tried.numbers.pop()
+        } else {
+            self.free.pop()
+        };
+        let number = given_up.unwrap_or(self.kept.len());
         tried.numbers.insert(0, number);
-        tried.paid = MOST_PAID;
         if number == self.kept.len() {
             self.kept.push(None);
         }
@@ -180,7 +200,7 @@ impl Templates {
     /// template of that kind.
     pub fn translate(&mut self, record: &Record<'_>) -> Option<Translated> {
         let tried = self.tried.get_mut(self.marker.of(record)?)?;
-        if !tried.is_due() {
+        if !tried.whole.is_due() {
             return None;
         }
         for place in 0..tried.numbers.len() {
@@ -188,13 +208,14 @@ impl Templates {
             let Some(Kept { template, .. }) = &self.kept[number] else { continue };
             let fitting = fit(template, record, &mut self.scan, &mut self.key, &mut self.value);
             if let Some(added) = fitting {
-                tried.fitted(place);
+                tried.numbers[..=place].rotate_right(1);
+                tried.whole.gain();
                 let number = (number as u64).checked_add(added)?;
                 let TargetMessage { key, value } = template.targets.first()?;
                 return Some(Translated { number, has_key: key.is_some(), has_value: value.is_some() });
             }
         }
-        tried.paid = tried.paid.saturating_sub(tried.numbers.len());
+        tried.whole.lose(tried.numbers.len());
         None
     }
 }

@@ -8,9 +8,10 @@ from relay.templates.ops import Frames, Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
-#: A message that fits pays for `MOST_TRIED` templates that others are tried with in vain, and so many are
-#: paid for at most. Where nothing is left of that, one message of so many is tried.
-MOST_PAID: Final = 64
+#: What a message gains by a template pays for so many that others are tried with in vain; so many are paid
+#: for at most. Where nothing is left of that, one message of so many is tried.
+PAID_BY_ONE: Final = 2
+MOST_PAID: Final = 16
 TRIED_EVERY: Final = 16
 #: What an engine gives: the number of the template that fitted with what lost values have added to it
 #: (`relay.templates.ops.Put`), the target's key and value, and its mark.

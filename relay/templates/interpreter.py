@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, cast, get_args
 import msgspec
 
 from relay.templates.conversions import READS, WRITES, token_value
-from relay.templates.engine import MOST_PAID, MOST_TRIED, TRIED_EVERY, Message, Run, Translation
+from relay.templates.engine import MOST_PAID, MOST_TRIED, PAID_BY_ONE, TRIED_EVERY, Message, Run, Translation
 from relay.templates.ops import (
     MOST_REWRITTEN,
     OFFSET,
@@ -120,26 +120,42 @@ class _Record(NamedTuple):
     numbers: Mapping[int, int]
 
 
-class _Tried:
-    """The templates with one text at the marker, the one that fitted last at first; and how many templates
-    messages may still be tried with in vain, and how many messages were not tried since the last one.
+class _Credit:
+    """How many templates messages may still be tried with in vain, and how many messages were not tried since
+    the last one.
     """
 
     def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.paid = self._skipped = 0
+        self._paid, self._skipped = MOST_PAID, 0
 
     def is_due(self) -> bool:
         """Whether a message is to be tried."""
-        if self.paid > 0:
+        if self._paid > 0:
             return True
         self._skipped = (self._skipped + 1) % TRIED_EVERY
         return self._skipped == 0
 
-    def fitted(self, place: int) -> None:
-        """Note that a message has fitted the template at this place."""
-        self.numbers.insert(0, self.numbers.pop(place))
-        self.paid = min(self.paid + MOST_TRIED, MOST_PAID)
+    def gain(self) -> None:
+        """Note that a message has fitted."""
+        self._paid = min(self._paid + PAID_BY_ONE, MOST_PAID)
+
+    def lose(self, templates: int) -> None:
+        """Note that a message was tried with so many in vain."""
+        self._paid = max(0, self._paid - templates)
+
+
+class _Tried:
+    """The templates with one text at the marker, the one that fitted last at first; and which messages are
+    tried with them: as records of one row that become one message, and row by row.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.whole, self.rows = _Credit(), _Credit()
+
+    def renew(self) -> None:
+        """Try all messages again."""
+        self.whole, self.rows = _Credit(), _Credit()
 
 
 class Interpreter:
@@ -160,17 +176,21 @@ class Interpreter:
         reads = {put.read: _function(READS, put.read) for put in puts if put.read is not None}
         wanted = [write for put in puts for write in (put.write, put.lossy) if write is not None]
         writes = {write: _function(WRITES, write) for write in wanted}
-        number = self._free_number(text)
+        number = self._free_number(text, template)
         self._kept[number] = _Kept(template, text, reads, writes)
         tried = self._tried.setdefault(text, _Tried())
         tried.numbers.insert(0, number)
-        tried.paid = MOST_PAID
+        tried.renew()
         return number
 
-    def _free_number(self, text: bytes) -> int:
+    def _free_number(self, text: bytes, template: Template) -> int:
         tried = self._tried.get(text)
-        if tried is not None and len(tried.numbers) == MOST_TRIED:
-            return tried.numbers.pop()
+        numbers = [] if tried is None else tried.numbers
+        for place, number in enumerate(numbers):
+            if self._kept[number].template == template:
+                return numbers.pop(place)
+        if len(numbers) == MOST_TRIED:
+            return numbers.pop()
         if self._free:
             return self._free.pop()
         return len(self._kept)
@@ -197,7 +217,7 @@ class Interpreter:
         """Translate the key and value of a record; None if they fit no template."""
         record = _Record(key, value, {OFFSET: offset, TIME_MS: time_ms})
         tried = self._tried_with(record)
-        if tried is None or not tried.is_due():
+        if tried is None or not tried.whole.is_due():
             return None
         for rank, number in enumerate(tried.numbers):
             kept = self._kept[number]
@@ -208,9 +228,10 @@ class Interpreter:
                 added, ((target_key, target_value),) = _filled(kept, rows[0], record)
             except _Misfit:
                 continue
-            tried.fitted(rank)
+            tried.numbers.insert(0, tried.numbers.pop(rank))
+            tried.whole.gain()
             return number + added, target_key, target_value, b"%b%d/0" % (place, offset)
-        tried.paid = max(0, tried.paid - len(tried.numbers))
+        tried.whole.lose(len(tried.numbers))
         return None
 
     def translate_rows(
@@ -244,7 +265,9 @@ class Interpreter:
         """
         most, sources = 0, list[object]()
         tried = self._tried_with(record)
-        numbers = [] if tried is None else tried.numbers
+        if tried is None or not tried.rows.is_due():
+            return 0
+        numbers = tried.numbers
         for number in list(numbers):
             kept = self._kept[number]
             if kept.source in sources:
@@ -257,8 +280,10 @@ class Interpreter:
             found = self._filled_rows(rows, record, numbers, kept.source, runs.room)
             if len(found) == len(rows):
                 runs.add(found)
+                tried.rows.gain()
                 return None
             most = max(most, len(found))
+        tried.rows.lose(len(sources))
         return most
 
     def _filled_rows(

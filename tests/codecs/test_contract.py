@@ -345,8 +345,8 @@ def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: s
 
 
 def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
-    """Both images; without TIME and DATETIME where not every value of them can be said, and JSON without the
-    space that Debezium leaves out.
+    """Both images; without TIME and DATETIME where not every value of them can be said, JSON without the
+    space that Debezium leaves out, and Maxwell's null, which is that of JSON and that of SQL, as the latter.
     """
     left_out = set() if wire.carries.every_time else {"time", "datetime"}
     is_compact = wire.codec.name in DEBEZIUM
@@ -358,6 +358,8 @@ def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
             return None
         if has_open_digits and column.type.base in FRACTIONAL and "." in str(cell):
             return str(cell).rstrip("0").rstrip(".")
+        if wire.codec.name == "maxwell-json" and (column.type.base, cell) == ("json", "null"):
+            return None
         is_document = is_compact and column.type.base == "json" and isinstance(cell, str)
         return json.loads(str(cell)) if is_document else cell
 
@@ -721,7 +723,15 @@ def outcome(translator: Translator, record: ConsumerRecord) -> Outcome:
     return Outcome(made, translator.lossy - before)
 
 
-@pytest.mark.parametrize(("source", "target"), list(itertools.product(READABLE, PROTOCOLS)))
+#: Every source and every target several times: what a decoder keeps has nothing to do with the encoder.
+ROUTES = [
+    (source, target)
+    for (at, source), (to, target) in itertools.product(enumerate(READABLE), enumerate(PROTOCOLS))
+    if (at - to) % 4 == 0
+]
+
+
+@pytest.mark.parametrize(("source", "target"), ROUTES)
 def test_nothing_that_was_refused_or_taken_back_shows_in_what_follows(source: str, target: str) -> None:
     """Neither in the translator's state nor in the caches of decoder and encoder."""
     for with_ddl, strict in itertools.product((True, False), ("false", "true")):

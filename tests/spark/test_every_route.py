@@ -1,4 +1,4 @@
-"""Every captured set along every route: what the job writes is what the relay writes, byte for byte."""
+"""Every captured set and every route: what the job writes is what the relay writes, byte for byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from relay.codecs import BUILT_IN
 TASKS = 6
 
 
-def test_every_captured_set_along_every_route(spark: Any, tmp_path: Path) -> None:
+def test_every_captured_set_and_every_route(spark: Any, tmp_path: Path) -> None:
     """Keys, values, headers, timestamps, partitions, order, dead letters; every source partition is spread
     over six tasks.
 

@@ -1,4 +1,6 @@
-"""Templates take a bounded number of bytes, and make room for others when they are without use."""
+"""Templates take a bounded number of bytes, make room for others when they are without use, and are not looked
+for where hardly any record fits one.
+"""
 
 from __future__ import annotations
 
@@ -76,3 +78,18 @@ def test_a_change_of_definitions_makes_room() -> None:
     changed = (statement.value or b"").replace(b"CREATE TABLE `table_0002`", b"CREATE TABLE `other`")
     translator.translate(msgspec.structs.replace(statement, value=changed, offset=1_000_000))
     assert fitting(translator, rows[1], 5) >= 2
+
+
+def untraceable(row: ConsumerRecord) -> ConsumerRecord:
+    """The row with a member twice, of which no template is made."""
+    value = (row.value or b"").replace(b'"es":', b'"es":0,"es":')
+    return msgspec.structs.replace(row, value=value)
+
+
+def test_records_are_not_looked_at_where_hardly_any_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templating, "_VAIN", 10)
+    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    assert fitting(translator, rows[0], 5) == 3
+    assert fitting(translator, untraceable(rows[0]), 40) == 0
+    assert fitting(translator, rows[0], 20) == 0, "records that fit are not looked at, either"
+    assert fitting(translator, rows[0], 200) > 50, "now and then somebody looks"
