@@ -1,11 +1,11 @@
-"""Microseconds a message, per route, next to a floor that no translator of JSON can beat: parse the one,
-write the other.
+"""Microseconds a message, per route, next to a floor that no translator can beat: parse the one, write the
+other.
 
 How it is measured, so that nobody is fooled:
 * The floor, `orjson.loads` of the source's message and `orjson.dumps` of the finished target's, keys included
   where they are JSON, runs on the same messages, in the same process, right before the route, in every round.
-  It decides nothing and converts nothing. Figures are medians over the rounds; the ratio is the median of the
-  rounds' own ratios.
+  It decides nothing and converts nothing. In Avro it is `fastavro.schemaless_reader` and
+  `schemaless_writer`. Figures are medians over the rounds; the ratio is the median of the rounds' own ratios.
 * Steady state: a translator that has seen the whole file once translates the row messages of that file again
   and again. A fresh translator a round would time its empty caches, and repeating the DDL would time what
   happens once a year.
@@ -27,7 +27,8 @@ from pathlib import Path
 import msgspec
 import orjson
 
-from benchmarks import wide
+from benchmarks import avro, wide
+from benchmarks.avro import RESOLVER
 from benchmarks.routes import ROUTES, Route, workloads
 from relay.kernel import engine, mode
 from relay.model import RowChange
@@ -82,16 +83,21 @@ class _Case:
         self._straight = _translator(route)
         began = time.perf_counter()
         for record in records:
-            self._translator.translate(record)
+            RESOLVER.translate(self._translator, record)
         self.cold_seconds = time.perf_counter() - began
         warm = _WARM_OF_MADE if workload in _MADE else _WARM
         for translator in (self._translator, self._straight):
             for record in records * warm:
-                translator.translate(record)
-        #: What the floor parses and writes: JSON texts of the source, finished documents of the target.
+                RESOLVER.translate(translator, record)
+        #: What the floor parses and writes: JSON texts of the source, finished documents of the target; and
+        #: what reads and writes Avro.
         self.texts = [text for record in self.messages for text in route.json_texts(record)]
+        parts = [part for record in self.messages for part in route.avro_parts(record)]
+        self.bytes = sum(map(len, self.texts)) + sum(map(len, parts))
         made = [out for record in self.messages for out in self._translator.translate(record)]
         self._documents = [orjson.loads(text) for out in made for text in route.json_texts(out)]
+        self._avro = [avro.reading(part) for part in parts]
+        self._avro += [avro.writing(part) for out in made for part in route.avro_parts(out)]
         self.cold_messages = len(records)
         self.repeat = 1
         self.repeat = max(1, round(_SAMPLE_SECONDS / self.relay_seconds()))
@@ -100,6 +106,7 @@ class _Case:
     def floor_seconds(self) -> float:
         """Seconds for one pass of parsing and writing."""
         loads, dumps, texts, documents = orjson.loads, orjson.dumps, self.texts, self._documents
+        of_avro = self._avro
 
         def one_pass() -> None:
             # What is made is let go at once: kept, the allocator's work for large messages would outweigh the
@@ -108,6 +115,8 @@ class _Case:
                 loads(text)
             for document in documents:
                 dumps(document)
+            for each in of_avro:
+                each()
 
         return self._timed(one_pass)
 
@@ -144,7 +153,7 @@ def _translator(route: Route, fills: type[Engine] | None = None) -> Translator:
 
 def _rows_in(reader: Translator, record: ConsumerRecord) -> int:
     """How many rows a message holds; 0 for every other message."""
-    return sum(isinstance(event, RowChange) for event in reader.inspect(record))
+    return sum(isinstance(event, RowChange) for event in RESOLVER.inspect(reader, record))
 
 
 def measure(data: Path, rounds: int, progress: Callable[[str], None]) -> list[Timing]:
@@ -201,7 +210,7 @@ def _timing(cases: list[_Case], workload: str) -> Timing:
         workload=workload,
         messages=messages,
         rows=rows,
-        bytes_per_message=sum(len(text) for case in cases for text in case.texts) / messages,
+        bytes_per_message=sum(case.bytes for case in cases) / messages,
         floor_us=statistics.median(floors) * 1e6 / messages,
         relay_us=statistics.median(ours) * 1e6 / messages,
         ratio=statistics.median(relay / floor for floor, relay in zip(floors, ours, strict=True)),

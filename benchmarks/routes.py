@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.avro import REGISTRY, RESOLVER
 from relay.cli.record_files import RecordReader
 from relay.codecs.open_protocol.frames import VERSION, unframe
 from relay.records import ConsumerRecord, ProducerRecord
@@ -22,6 +23,9 @@ _OPEN = "ticdc/open-protocol"
 _TICDC_DEBEZIUM = "ticdc/debezium.no-schema"
 _DEBEZIUM = "mysql/debezium"
 _NO_SCHEMA = "mysql/debezium.no-schema"
+_TICDC_AVRO = "ticdc/avro.tidb-extension"
+_TICDC_DEBEZIUM_AVRO = "ticdc/debezium-avro"
+_AVRO_OPTIONS: Mapping[str, str] = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
 _EXTENSION: Mapping[str, str] = {"enable-tidb-extension": "true"}
 
 
@@ -49,7 +53,13 @@ class Route(NamedTuple):
         """
         if (record.key or b"").startswith(VERSION):
             return [text for segments in unframe(record.key, record.value) for text in segments if text]
-        return [text for text in (record.key, record.value) if text]
+        return [text for text in (record.key, record.value) if text and text[0] >= _FIRST_OF_JSON]
+
+    def avro_parts(self, record: ConsumerRecord | ProducerRecord) -> list[bytes]:
+        """The key and the value of a record of either side that are in Avro."""
+        if (record.key or b"").startswith(VERSION):
+            return []
+        return [part for part in (record.key, record.value) if part and part[0] == 0]
 
 
 _CONFIG = """\
@@ -76,6 +86,8 @@ def relay_config(route: Route, servers: str, source: str, target: str, group: st
     )
 
 
+#: Below it are the frames of Avro.
+_FIRST_OF_JSON = 0x20
 #: Options that change how much is written, and so belong to a route's name.
 _SHOWN = {"debezium-disable-schema", "schemas.enable", "profile"}
 #: A new route is one more line here.
@@ -96,12 +108,18 @@ ROUTES = (
     Route("ticdc-canal-json", "ckafka-json", _TICDC),
     Route("ticdc-debezium", "canal-json", _TICDC_DEBEZIUM),
     Route("ckafka-json", "canal-json", _TICDC, made_from="ticdc-canal-json"),
+    Route("debezium-json", "debezium-avro", _NO_SCHEMA),
+    Route("debezium-avro", "debezium-json", _NO_SCHEMA, made_from="debezium-json"),
+    Route("debezium-avro", "debezium-avro", _NO_SCHEMA, made_from="debezium-json"),
+    Route("ticdc-avro", "ticdc-avro", _TICDC_AVRO, _AVRO_OPTIONS, _AVRO_OPTIONS),
+    Route("ticdc-debezium-avro", "ticdc-debezium-avro", _TICDC_DEBEZIUM_AVRO),
 )
 
 
 def workloads(route: Route, data: Path = DATA) -> dict[str, list[ConsumerRecord]]:
     """Read the route's messages, by workload. Raises FileNotFoundError when there are none."""
     folder = data / route.data
+    REGISTRY.load(folder)
     found = {
         name: read_records(folder / f"{name}.jsonl")
         for name in WORKLOADS
@@ -117,7 +135,7 @@ def workloads(route: Route, data: Path = DATA) -> dict[str, list[ConsumerRecord]
 def _made(route: Route, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
     """Messages of the route's source, written by relay."""
     translator = Translator(route.made_from, route.source)
-    written = [out for record in records for out in translator.translate(record)]
+    written = [out for record in records for out in RESOLVER.translate(translator, record)]
     return [
         ConsumerRecord(out.topic, out.partition, offset, out.timestamp_ms, out.key, out.value)
         for offset, out in enumerate(written)

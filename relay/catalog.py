@@ -161,6 +161,10 @@ class Layered(Mapping[str, _Value]):
     def __len__(self) -> int:
         return len(self._lower.keys() | self._upper.keys())
 
+    def __bool__(self) -> bool:
+        # Asked for every row: without a count of all keys.
+        return bool(self._upper or self._lower)
+
     def __repr__(self) -> str:
         return repr(dict(self))
 

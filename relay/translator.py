@@ -713,14 +713,16 @@ def _topic_of(places: Places, record: ConsumerRecord) -> str:
     """The one topic of a group's places."""
     if type(places) is ByKey:
         return places.topic
-    return next((topic for topic, _ in places), record.topic)
+    for topic, _ in places:
+        return topic
+    return record.topic
 
 
 def _by_topic(groups: Sequence[Group]) -> list[Group]:
     """Return the groups so that each goes to one topic; of several topics, each has the same events."""
     found: list[Group] = []
     for places, events in groups:
-        if type(places) is ByKey or len({topic for topic, _ in places}) < 2:
+        if type(places) is ByKey or len(places) < 2 or len({topic for topic, _ in places}) < 2:
             found.append((places, events))
             continue
         by_topic: dict[str, list[tuple[str, int]]] = {}

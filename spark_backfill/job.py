@@ -21,6 +21,7 @@ from spark_backfill.files import Captured, OutputFolder, read_files
 from spark_backfill.joined import joined, joining_of
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.places import check_apart, check_folder, check_places
+from spark_backfill.registries import NOTHING_KNOWN, Schemas
 from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_times
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
@@ -36,12 +37,14 @@ def empty_catalog() -> Catalog:
     return Catalog(limit=sys.maxsize)
 
 
-def known_before(spark: SparkSession, config: Config) -> Catalog:
+def known_before(spark: SparkSession, config: Config, schemas: Schemas) -> Catalog:
     """Return the catalogue after the record files of `schema_input`."""
     if not config.backfill.schema_input:
         return empty_catalog()
     files = _read_files(spark, "schema_input", config.backfill.schema_input, InputFormat.JSON_LINES)
-    return learn_ddl(config, find_ddl(files, config, "backfill.schema_input"), empty_catalog())
+    schemas.find_named(files, "backfill.schema_input")
+    ddl = find_ddl(files, config, "backfill.schema_input", schemas.known)
+    return learn_ddl(config, ddl, empty_catalog(), schemas)
 
 
 def _read_files(spark: SparkSession, key: str, path: str, file_format: InputFormat) -> Captured:
@@ -60,14 +63,18 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     *,
     bounds: Bounds,
     terms: Terms = _FILES,
+    schemas: Schemas | None = None,
 ) -> Counts:
     """Translate records and write what they become; return what was counted."""
     context = spark.sparkContext
+    if schemas is not None:
+        schemas.register_written(spark, records, catalog, bounds, terms)
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
     # Tasks of the second kind have the same numbers.
     of_joined = context.accumulator(Parts(), CountsParam())
     try:
-        translate = Translate(config, records.reader, shared, counters, bounds, terms)
+        known = NOTHING_KNOWN if schemas is None else schemas.known
+        translate = Translate(config, records.reader, shared, counters, bounds, terms, known=known)
         produced = records.frame.mapInArrow(translate, translate.schema)
         joining = joining_of(config)
         if joining is not None:
@@ -91,13 +98,15 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
     check_places(spark, backfill)
     if backfill.output:
         check_apart(spark, backfill)
+    schemas = Schemas(config)
     if backfill.input_format is InputFormat.TICDC_STORAGE:
         records, ddl = read_storage(spark, config)
     else:
         records = _read_files(spark, "input", backfill.input, backfill.input_format)
-        ddl = find_ddl(records, config)
+        schemas.find_named(records)
+        ddl = find_ddl(records, config, known=schemas.known)
     check_offsets(config, records)
-    catalog = learn_ddl(config, ddl, known_before(spark, config))
+    catalog = learn_ddl(config, ddl, known_before(spark, config, schemas), schemas)
     source = config.source
     bounds = Bounds(
         source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms
@@ -107,12 +116,21 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
         check_folder(spark, backfill.output, backfill.output_layout)
         target, terms = OutputFolder.from_config(config), Terms(sources=sources)
         counts = run_step(
-            spark, config, records, catalog, lambda made: target.write(made, {}), bounds=bounds, terms=terms
+            spark,
+            config,
+            records,
+            catalog,
+            lambda made: target.write(made, {}),
+            bounds=bounds,
+            terms=terms,
+            schemas=schemas,
         )
     else:
         topics = TargetTopics.from_config(config)
         terms = topics.terms._replace(sources=sources)
-        counts = run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=terms)
+        counts = run_step(
+            spark, config, records, catalog, topics.write, bounds=bounds, terms=terms, schemas=schemas
+        )
     # Topics always have a partition 0, whose statements an earlier step may have written.
     counts.unwritten_ddl = sorted(
         topic for topic in counts.copied_topics if f"{topic}/0" not in counts.ranges
@@ -143,6 +161,7 @@ class TopicsRun:
         self._store = StepStore(spark, config.backfill.checkpoint)
         self._ahead: dict[str, int] = {}
         self._catalog: Catalog | None = None
+        self._schemas = Schemas(config)
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
         self.counts = Counts()
@@ -179,13 +198,16 @@ class TopicsRun:
         is_first = self._catalog is None
         if self._catalog is None:
             self._catalog = self._learnt_before(step)
-        ddl = find_ddl(records, config)
+        ddl = self._find_ddl(records)
         self._store.keep_ddl(step, [each.record for each in ddl])
-        self._catalog = learn_ddl(config, [*ddl, *self._read_ahead()], self._catalog)
+        schemas = self._schemas
+        self._catalog = learn_ddl(config, [*ddl, *self._read_ahead()], self._catalog, schemas)
         bounds, catalog = self._source.bounds, self._catalog
         if self._topics is not None:
             write, terms = self._topics.write, self._topics.terms._replace(sources=self._sources())
-            counts = run_step(self._spark, config, records, catalog, write, bounds=bounds, terms=terms)
+            counts = run_step(
+                self._spark, config, records, catalog, write, bounds=bounds, terms=terms, schemas=schemas
+            )
         else:
             before = self._store.written_before(step)
             target = OutputFolder.from_config(config, step, self._source.written_partitions)
@@ -199,10 +221,15 @@ class TopicsRun:
                 lambda made: target.write(made, before),
                 bounds=bounds,
                 terms=Terms(sources=self._sources()),
+                schemas=schemas,
             )
             self._store.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)
         self._tell(step, counts)
+
+    def _find_ddl(self, records: Captured) -> list[DdlRecord]:
+        self._schemas.find_named(records)
+        return find_ddl(records, self._config, known=self._schemas.known)
 
     def _sources(self) -> Sequence[tuple[str, int]]:
         """Return the partitions that the source has by now, where DDL is written to all of them."""
@@ -213,13 +240,14 @@ class TopicsRun:
 
     def _learnt_before(self, step: int) -> Catalog:
         """Return the catalogue of `schema_input`, the records before the first step, and earlier steps."""
-        ddl = with_times(self._config, self._store.ddl_before(step))
+        config, schemas = self._config, self._schemas
+        ddl = with_times(config, self._store.ddl_before(step), schemas)
         if step == 0 and (older := self._source.before(self._spark)) is not None:
             # Retention may delete it before a step is done again, or another run begins.
-            found = [*find_ddl(captured(older), self._config), *ddl]
+            found = [*self._find_ddl(captured(older)), *ddl]
             ddl = list({each.position: each for each in found}.values())
             self._store.keep_ddl(BEFORE, [each.record for each in ddl])
-        return learn_ddl(self._config, ddl, known_before(self._spark, self._config))
+        return learn_ddl(config, ddl, known_before(self._spark, config, schemas), schemas)
 
     def _read_ahead(self) -> list[DdlRecord]:
         """With `wait`, return the DDL for rows of other partitions that no step has reached: all rows of this
@@ -228,4 +256,4 @@ class TopicsRun:
         if not self._config.waits_for_ddl:
             return []
         records, self._ahead = self._source.ahead(self._spark, self._ahead)
-        return [] if records is None else find_ddl(captured(records), self._config)
+        return [] if records is None else self._find_ddl(captured(records))

@@ -25,8 +25,7 @@ from pyspark.sql import functions as F
 from relay.catalog import Catalog
 from relay.codecs.codec import RowSignature
 from relay.config import Config
-from relay.config.registries import resolver_of
-from relay.errors import DecodeError
+from relay.errors import DecodeError, SchemaMissing
 from relay.model import Bootstrap, Event, SchemaChange
 from relay.needs import ClaimCheck, Need
 from relay.records import ConsumerRecord
@@ -34,6 +33,7 @@ from relay.resolver import Resolver
 from relay.translator import Translator
 from spark_backfill.files import Captured
 from spark_backfill.frames import RECORDS, Columns, Lines, Reader, read_records, record_batch
+from spark_backfill.registries import NOTHING_KNOWN, Known, Schemas, task_resolver
 
 #: `DdlRecord` in columns. The time is text: it may not fit in 64 bits.
 FOUND: Final = f"{RECORDS}, tso string"
@@ -60,12 +60,14 @@ class FindDdl:
     `name`: of what is read, for errors.
     """
 
-    def __init__(self, config: Config, reader: Reader, name: str = "input") -> None:
-        self.config, self.reader, self.name = config, reader, name
+    def __init__(
+        self, config: Config, reader: Reader, name: str = "input", known: Known = NOTHING_KNOWN
+    ) -> None:
+        self.config, self.reader, self.name, self.known = config, reader, name, known
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records with DDL, as `FOUND`."""
-        translator, resolver = self.config.translator(), resolver_of(self.config)
+        translator, resolver = self.config.translator(), task_resolver(self.config, self.known)
         signature = translator.route.source.row_signature
         for batch in batches:
             found = []
@@ -84,7 +86,7 @@ def _events(translator: Translator, record: ConsumerRecord, resolver: Resolver) 
     translator.catalog = Catalog(limits=translator.catalog.limits)
     try:
         return _inspected(translator, record, resolver)
-    except (DecodeError, ClaimCheck):
+    except (DecodeError, ClaimCheck, SchemaMissing):
         return []
 
 
@@ -110,16 +112,20 @@ def _batch(found: list[DdlRecord]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*rows.columns, times], names=[*rows.schema.names, "tso"])
 
 
-def with_times(config: Config, records: Iterable[ConsumerRecord]) -> list[DdlRecord]:
+def with_times(
+    config: Config, records: Iterable[ConsumerRecord], schemas: Schemas | None = None
+) -> list[DdlRecord]:
     """Date records that are known to hold DDL."""
-    translator, resolver = config.translator(), resolver_of(config)
+    translator, resolver = config.translator(), (schemas or Schemas(config)).resolver
     return [DdlRecord(record, _tso(_events(translator, record, resolver))) for record in records]
 
 
-def find_ddl(captured: Captured, config: Config, name: str = "input") -> list[DdlRecord]:
+def find_ddl(
+    captured: Captured, config: Config, name: str = "input", known: Known = NOTHING_KNOWN
+) -> list[DdlRecord]:
     """Bring the records with DDL to the driver, the only ones that ever come there.
 
-    `name`: of what is read, for errors.
+    `name`: of what is read, for errors. `known`: what registries have answered.
     """
     frame, reader = captured.frame, captured.reader
     signature = config.translator().route.source.row_signature
@@ -128,7 +134,7 @@ def find_ddl(captured: Captured, config: Config, name: str = "input") -> list[Dd
         frame = frame.where(~_matches(signature))
     elif signature is not None and isinstance(reader, Lines) and signature.part == "value":
         frame = frame.where(~_matches_in_line(signature))
-    return collect_ddl(frame.mapInArrow(FindDdl(config, reader, name), FOUND))
+    return collect_ddl(frame.mapInArrow(FindDdl(config, reader, name, known), FOUND))
 
 
 def collect_ddl(frame: DataFrame) -> list[DdlRecord]:
@@ -140,7 +146,9 @@ def collect_ddl(frame: DataFrame) -> list[DdlRecord]:
     return found
 
 
-def learn_ddl(config: Config, ddl: Iterable[DdlRecord], catalog: Catalog) -> Catalog:
+def learn_ddl(
+    config: Config, ddl: Iterable[DdlRecord], catalog: Catalog, schemas: Schemas | None = None
+) -> Catalog:
     """Return the catalogue after this DDL, learnt by time, and by offset inside a partition."""
     ordered = []
     newest: Counter[tuple[str, int]] = Counter()
@@ -151,7 +159,7 @@ def learn_ddl(config: Config, ddl: Iterable[DdlRecord], catalog: Catalog) -> Cat
         ordered.append((newest[topic, partition], each.position, each.record))
     translator = config.translator()
     translator.catalog = msgspec.structs.replace(catalog, limits=translator.catalog.limits)
-    resolver = resolver_of(config)
+    resolver = (schemas or Schemas(config)).resolver
     for _, _, record in sorted(ordered, key=lambda found: found[:2]):
         resolver.learn(translator, record)
     return translator.catalog

@@ -19,7 +19,6 @@ from pyspark import TaskContext
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import FileFormat, OutputLayout
-from relay.config.registries import resolver_of
 from relay.errors import Malformed, RelayError
 from relay.kafka.sizes import TopicLimits, record_too_large
 from relay.model import TableId
@@ -30,6 +29,7 @@ from spark_backfill.counts import Accumulator, Counts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, read_records
 from spark_backfill.joined import joining_of
 from spark_backfill.layouts import TableFinder
+from spark_backfill.registries import NOTHING_KNOWN, Known, task_resolver
 from spark_backfill.task_errors import Stopped
 from spark_backfill.terms import LATEST_MS, Bounds, Terms
 
@@ -46,7 +46,7 @@ class Broadcast(Protocol):
 class Translate:
     """Translates the rows of a task."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a task has to know
         self,
         config: Config,
         reader: Reader,
@@ -54,7 +54,10 @@ class Translate:
         counters: Accumulator,
         bounds: Bounds,
         terms: Terms,
+        *,
+        known: Known = NOTHING_KNOWN,
     ) -> None:
+        self.known = known
         self.config, self.reader, self.catalog, self.counters = config, reader, catalog, counters
         self.bounds, self.terms = bounds, terms
         backfill = config.backfill
@@ -94,7 +97,7 @@ class _Task:
         self._tables: Counter[tuple[TableId, str]] = Counter()
         # To find the tables of each record takes a Counter for each.
         self._translator.tables = self._tables if self._finder is None else Counter()
-        self._resolver = resolver_of(config)
+        self._resolver = task_resolver(config, job.known)
         self._counts = Counts()
         self._out = Produced()
         self._limits = TopicLimits(job.terms.limits) if job.terms.limits else None

@@ -266,6 +266,11 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
     return None
 
 
+def names_none(_: ConsumerRecord) -> Sequence[int | str]:
+    """Say that messages name no schemas of a registry."""
+    return ()
+
+
 #: Key and value of a message.
 Message = tuple[bytes | None, bytes]
 
@@ -307,8 +312,9 @@ class Codec(msgspec.Struct, frozen=True):
     `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
     inherit them. `keyed_encoder`: makes an encoder that writes keys of chosen columns as its own are; None
     for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its messages name
-    schemas of a registry. `profiles`: named sets of the target's options, as texts, for known readers;
-    `profile_reasons`: why a profile sets an option, where its own description does not tell.
+    schemas of a registry, whose ids `named_schemas` gives as far as a message's bytes tell.
+    `profiles`: named sets of the target's options, as texts, for known readers; `profile_reasons`: why a
+    profile sets an option, where its own description does not tell.
     """
 
     name: str
@@ -332,6 +338,7 @@ class Codec(msgspec.Struct, frozen=True):
     own_headers: frozenset[str] = frozenset()
     keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None
     uses_registry: bool = False
+    named_schemas: Callable[[ConsumerRecord], Sequence[int | str]] = names_none
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 

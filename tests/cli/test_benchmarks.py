@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.routes import ROUTES
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.timeout(400)  # two minutes of processor time
 def test_the_codecs_are_measured_next_to_the_floor(tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     command = [sys.executable, "-m", "benchmarks", "--only", "codecs", "--quick", "--output", str(output)]

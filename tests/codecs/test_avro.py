@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.avro_types import parse_types
+from relay.codecs import codec_named
 from relay.codecs.wire.avro import (
     AvroSchema,
     Frame,
@@ -20,6 +21,7 @@ from relay.codecs.wire.avro import (
     frame_of,
     framed,
     is_full_name,
+    named_schemas,
     subject_of,
 )
 from relay.codecs.wire.caches import CachePool
@@ -302,12 +304,25 @@ def test_an_id_is_asked_for_by_subject_and_text() -> None:
     answers = Answers()
     ids = SchemaIds(answers, CachePool(1 << 20))
     with pytest.raises(SchemaId) as raised:
-        ids.find("t-value", "{}")
+        ids.framed("t-value", "{}", b"body")
     assert raised.value == SchemaId("target", "t-value", RegisteredSchema("{}"))
     answers.provide(raised.value, 9)
-    assert ids.find("t-value", "{}") == 9
+    assert ids.framed("t-value", "{}", b"body") == b"\0\0\0\0\x09body"
     with pytest.raises(SchemaId):
-        ids.find("u-value", "{}")
+        ids.framed("u-value", "{}", b"body")
+
+
+def test_the_schemas_that_a_record_names() -> None:
+    number, guid = framed(7, b"body"), b"\1" + bytes(range(16)) + b"body"
+    found = named_schemas(ConsumerRecord("t", 0, 0, 0, number, guid))
+    assert found == [7, "00010203-0405-0607-0809-0a0b0c0d0e0f"]
+    assert named_schemas(ConsumerRecord("t", 0, 0, 0, b"key", None)) == []
+    # A statement of TiCDC begins as a GUID does.
+    statement = ConsumerRecord("t", 0, 0, 0, None, b'\1{"query":"CREATE TABLE t (id INT)","type":3}')
+    named = {
+        name: codec_named(name, "from").named_schemas(statement) for name in ("ticdc-avro", "canal-json")
+    }
+    assert not any(named.values())
 
 
 def test_subjects() -> None:

@@ -11,7 +11,7 @@ from debezium_json_support import DEBEZIUM, column, ddl, record, row, wrapped
 from native_support import BARE, encoded
 
 from relay import ABSENT, Column, Lossy, Malformed, NotRepresentable, Op, RowChange, Translator
-from relay.codecs.debezium.native.codec import PROFILES
+from relay.codecs.debezium.native.profiles import JSON_PROFILES
 from relay.model import Default, Rows, Source, TableId, TableSchema
 from relay.mysql.types import parse_type, with_implied_parameters
 
@@ -438,7 +438,7 @@ def test_what_flink_reads() -> None:
     schema = TableSchema(TableId("d", "t"), columns, primary_key=("c0",))
     row = (1, 2**64 - 1, 341, Decimal("1.50"), "0000-00-00", "-838:59:59", "2026-01-15 10:20:30.100", b"\xff",
            2, None)  # fmt: skip
-    options = dict(PROFILES["flink"])
+    options = dict(JSON_PROFILES["flink"])
     payloads, _ = encoded(RowChange(Op.DELETE, schema, Rows(row, None), SOURCE, 0), options=options)
     assert len(payloads) == 1
     assert json.loads(payloads[0].value or b"")["before"] == {
@@ -475,7 +475,9 @@ def test_what_flink_reads() -> None:
 )
 def test_what_kafka_connect_reads(text: str, value: Any, schema: dict[str, Any], shown: Any) -> None:
     for nullable in (True, False):
-        found = written(text, value, dict(PROFILES["kafka-connect"]), nullable=nullable, default=Default("1"))
+        found = written(
+            text, value, dict(JSON_PROFILES["kafka-connect"]), nullable=nullable, default=Default("1")
+        )
         assert found[:2] == (schema, shown)
 
 

@@ -15,7 +15,7 @@ import pytest
 from docs.generate import ROOT
 from support import captured
 
-from relay import Translator
+from relay import Resolver, Translator
 from relay.cli.check import check
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import PROFILE
@@ -59,7 +59,9 @@ def written(section: Section) -> list[tuple[str, bytes | None, bytes | None]]:
     records = [
         msgspec.structs.replace(record, topic="ticdc") for record in captured("ticdc/open-protocol/09_dml")
     ]
-    return [(out.topic, out.key, out.value) for record in records for out in translator.translate(record)]
+    resolver = Resolver()
+    made = [out for record in records for out in resolver.translate(translator, record)]
+    return [(out.topic, out.key, out.value) for out in made]
 
 
 def of_accounts(section: Section) -> list[tuple[Any, Any]]:

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 from readers import postgresql
+from readers.avro import Registry
 from readers.connect import Sink
 from readers.java import Program
 from readers.parts import PartMissing
+from registry import apicurio
 
 
 @contextlib.contextmanager
@@ -56,3 +58,12 @@ def sink(connect: Program) -> Iterator[Sink]:
         with _needed():
             url = stack.enter_context(postgresql.running())
         yield Sink(connect, url)
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Registry]:
+    """A schema registry, empty."""
+    with contextlib.ExitStack() as stack:
+        with _needed():
+            url = stack.enter_context(apicurio.running())
+        yield Registry(url)

@@ -46,6 +46,15 @@ def declared(kind: SqlType, values: Sequence[Any]) -> str:
     return "STRING"
 
 
+def declared_of_avro(kind: SqlType, values: Sequence[Any]) -> str:
+    """The same for debezium-avro-confluent, of which nothing is converted."""
+    if kind.name in {"decimal", "date", "datetime", "timestamp"}:
+        return "STRING"
+    if kind.name == "float" and kind.numbers:
+        return "DOUBLE"
+    return declared(kind, values)
+
+
 def _readable(name: str, values: Sequence[Any]) -> bool:
     """Whether all values are dates of the calendar: MySQL has 0000-00-00 and 2026-02-30."""
     try:
@@ -57,10 +66,20 @@ def _readable(name: str, values: Sequence[Any]) -> bool:
     return True
 
 
-def steps(flink: Program, format_name: str, table: Table, values: Sequence[bytes | None]) -> list[Step]:
-    """What a table in Flink sees of a topic's messages. Raises ReaderFailed."""
+def steps(
+    flink: Program,
+    format_name: str,
+    table: Table,
+    values: Sequence[bytes | None],
+    registry: str | None = None,
+) -> list[Step]:
+    """What a table in Flink sees of a topic's messages. Raises ReaderFailed.
+
+    `registry`: of messages in Avro, the registry's URL.
+    """
+    declare = declared if registry is None else declared_of_avro
     told = {
-        name: declared(kind, [row[at] for change in table.changes for _, row in change.steps])
+        name: declare(kind, [row[at] for change in table.changes for _, row in change.steps])
         for at, (name, kind) in enumerate(table.columns.items())
     }
     fields = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in told.items())
@@ -69,6 +88,7 @@ def steps(flink: Program, format_name: str, table: Table, values: Sequence[bytes
         "row": f"ROW<{fields}>",
         "database": re.escape(table.database),
         "table": re.escape(table.name),
+        "registry": registry,
         "values": [None if each is None else base64.b64encode(each).decode() for each in values],
     }
     answer = flink.ask(job)

@@ -18,7 +18,7 @@ from relay import ProducerRecord, Translator
 TARGET = DEBEZIUM
 #: Connect has no dates that are none; as text they reach the reader.
 _OPTIONS = {"profile": "kafka-connect", "zero-dates": "text"}
-_NOT_FOR_THE_SINK = {
+NOT_FOR_THE_SINK = {
     # Without a key the sink can neither update nor delete.
     "dml_db.log_nokey",
     "keys_db.no_key",
@@ -46,7 +46,7 @@ def test_rows_in_postgresql(sink: Sink, file: str) -> None:
     topics = topics_of_tables(translated(file, TARGET, BY_TABLE, **_OPTIONS))
     wrong = {}
     for table in comparable(file):
-        if table.id not in _NOT_FOR_THE_SINK and not table.altered and table.begins_empty:
+        if table.id not in NOT_FOR_THE_SINK and not table.altered and table.begins_empty:
             stored = sink.store(topics[table.database, table.name])
             if said := final_difference(table, sink.rows(stored, table)):
                 wrong[table.id] = said
@@ -67,7 +67,7 @@ def test_tables_of_one_topic(sink: Sink, statements: str) -> None:
     sink.store(records, collection_name_format="mixed_${source.db}_${source.table}")
     wrong = {}
     for table in tables(statements).values():
-        if table.id not in _NOT_FOR_THE_SINK:
+        if table.id not in NOT_FOR_THE_SINK:
             rows = sink.rows(f"mixed_{table.database}_{table.name}", table)
             if said := final_difference(table, rows):
                 wrong[table.id] = said

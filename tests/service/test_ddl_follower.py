@@ -520,7 +520,7 @@ async def test_what_the_loop_learnt_first_is_read_again_after_a_failed_transacti
     await ahead.wait_for(first_row(records))
     assert not ahead.ahead
     translator.restore(before)
-    ahead.rewound({})
+    await ahead.rewound({})
     await ahead.begin({first: 0})
     await ahead.wait_for(first_row(records))
     assert translator.catalog == learnt
@@ -536,11 +536,11 @@ async def test_what_was_learnt_ahead_is_learnt_again_after_a_way_back(follower: 
     assert places
     # Partition 0 is somebody else's: nobody but the follower tells its DDL.
     translator.restore(before)
-    ahead.rewound({Partition(topic, 1): 0})
+    await ahead.rewound({Partition(topic, 1): 0})
     assert translator.catalog == learnt
     # It is ours: the loop reads it again, and the follower, too.
     translator.restore(before)
-    ahead.rewound({Partition(topic, 0): 0, Partition(topic, 1): 0})
+    await ahead.rewound({Partition(topic, 0): 0, Partition(topic, 1): 0})
     await ahead.wait_for(first_row(records))
     assert translator.catalog == learnt
     assert set(ahead.ahead) == places
@@ -559,7 +559,7 @@ async def test_ddl_that_the_loop_has_learnt_first_is_not_ahead(follower: Any) ->
     assert translator.catalog is learnt
     # After a way back the loop has yet to come to it again: now it is.
     translator.restore(Translator(TICDC, CANAL).state)
-    ahead.rewound({Partition(topic, 0): 0})
+    await ahead.rewound({Partition(topic, 0): 0})
     await ahead.wait_for(first_row(records))
     assert {(0, offset) for _, _, offset in ahead.ahead} <= teaching(records)
     assert ahead.ahead

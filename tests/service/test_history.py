@@ -305,7 +305,7 @@ async def test_rewound_teaches_what_was_learnt_out_of_turn(list_log: Any) -> Non
     await schemas.ready({})
     assert list(pupil.known) == [b"CREATE TABLE"]
     pupil.restore(before)
-    schemas.rewound({})
+    await schemas.rewound({})
     assert list(pupil.known) == [b"CREATE TABLE"]
 
 

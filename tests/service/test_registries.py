@@ -5,10 +5,13 @@ there.
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 from fake_registry import FakeRegistry, serving
+from service.memory import PLAIN, plain_status
+from service.test_history import Topic, as_read, put
 from support import captured
 
 from relay import TableId, Translator
@@ -20,7 +23,7 @@ from relay.registry import RegistrySettings, SchemaRegistry
 from relay.resolver import Resolver
 from relay.service.loop import async_resolver
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.history import teach
+from relay.service.loop.history import Schemas, history_record, teach
 
 FILE = "mysql/debezium.avro/01_all_types"
 
@@ -94,3 +97,37 @@ async def test_the_history_is_learnt_with_the_schemas_of_its_records() -> None:
     assert translator.catalog.newest(TableId("all_types_db", "all_types"))[1] is not None
     without = Translator("debezium-avro", "canal-json")
     assert teach(without, records) == len(records)
+
+
+class Waiting(Resolver):
+    """Answers when the loop has had a turn meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.had_a_turn = threading.Event()
+        self.fetched: list[Need[Any]] = []
+
+    def fetch(self, need: Need[Any]) -> Any:
+        assert self.had_a_turn.wait(5), "the loop stands still"
+        self.fetched.append(need)
+        return super().fetch(need)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at the start", "after a way back"])
+async def test_the_loop_goes_on_while_the_history_waits_for_schemas(list_log: Any, again: bool) -> None:
+    records = [record for record in captured(FILE) if record.topic == "dbzavro"]
+    translator, waiting, topic = Translator("debezium-avro", "canal-json"), Waiting(), Topic()
+    before = translator.state
+    schemas = Schemas(PLAIN, translator, list_log, plain_status(), resolver=waiting)
+    put(topic, schemas)
+    topic.coming = [as_read(history_record(record, "history")) for record in records]
+    asyncio.get_running_loop().call_later(0.01, waiting.had_a_turn.set)
+    await schemas.ready({})
+    if again:
+        translator = schemas._translator = Translator("debezium-avro", "canal-json")
+        assert translator.state == before
+        waiting.had_a_turn.clear()
+        asyncio.get_running_loop().call_later(0.01, waiting.had_a_turn.set)
+        await schemas.rewound({})
+    assert waiting.fetched
+    assert translator.catalog.newest(TableId("all_types_db", "all_types"))[1] is not None

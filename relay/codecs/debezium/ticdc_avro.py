@@ -37,7 +37,7 @@ from relay.codecs.wire.avro import (
     SchemaIds,
     compact,
     frame_of,
-    framed,
+    named_schemas,
     subject_of,
 )
 from relay.codecs.wire.avro_decimals import decimal_bytes, read_decimal
@@ -578,7 +578,7 @@ class Encoder(ByTopic):
             raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
         body = writer.schema.write(NAME, part, value)
         subject = writer.subject or subject_of("TopicNameStrategy", topic, part, "")
-        return framed(self._ids.find(subject, writer.schema.text), body)
+        return self._ids.framed(subject, writer.schema.text, body)
 
 
 CODEC: Final = Codec(
@@ -592,6 +592,7 @@ CODEC: Final = Codec(
     ddl_everywhere=True,
     keys=Keys.ROW,
     uses_registry=True,
+    named_schemas=named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
 )

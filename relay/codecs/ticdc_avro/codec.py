@@ -14,15 +14,24 @@ records of pingcap/ticdc master b813e76f9 (2026-08-18).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.losses import Keys
 from relay.codecs.ticdc_avro.columns import NAME
+from relay.codecs.ticdc_avro.control import DDL, kind_of
 from relay.codecs.ticdc_avro.decoder import Decoder
 from relay.codecs.ticdc_avro.encoder import Encoder
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
-from relay.codecs.wire.avro import ID_HEADERS
+from relay.codecs.wire.avro import ID_HEADERS, named_schemas
+from relay.records import ConsumerRecord
+
+
+def _named_schemas(record: ConsumerRecord) -> Sequence[int | str]:
+    """Return the ids that a record names; a statement begins as a GUID does."""
+    return [] if kind_of(record) == DDL else named_schemas(record)
+
 
 CODEC: Final = Codec(
     name=NAME,
@@ -40,6 +49,7 @@ CODEC: Final = Codec(
     ddl_everywhere=True,
     keys=Keys.ROW,
     uses_registry=True,
+    named_schemas=_named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
     # A frame begins with a zero byte, which the JSON of a statement cannot hold.

@@ -177,11 +177,11 @@ class Decoder:
         commit_ts = row.get(COMMIT_TS)
         if type(commit_ts) is not int or not commit_ts:
             return self._source_without(record)
-        found = _source_at(commit_ts & _TSO_BITS)
+        commit_ts &= _TSO_BITS
         time_ms = row.get(TIME)
         if type(time_ms) is not int or not -TIME_END_MS <= time_ms < TIME_END_MS:
-            return found
-        return Source(CONNECTOR, time_ms * _NS_PER_MS, found.commit_ts)
+            return _source_at(commit_ts)
+        return Source(CONNECTOR, time_ms * _NS_PER_MS, commit_ts)
 
     def _source_without(self, record: ConsumerRecord) -> Source:
         """The source of a row whose message has no time: that of its record."""

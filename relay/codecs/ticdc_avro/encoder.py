@@ -32,7 +32,7 @@ from relay.codecs.ticdc_avro.rows import (
     OP,
     TIME,
 )
-from relay.codecs.wire.avro import AvroSchema, Part, SchemaIds, compact, framed, is_full_name, subject_of
+from relay.codecs.wire.avro import AvroSchema, Part, SchemaIds, compact, is_full_name, subject_of
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.ddl_codes import code_of
@@ -275,15 +275,15 @@ class Encoder:
     def _key(self, topic: str, change: RowChange, plan: _Plan, row: Json) -> bytes | None:
         chosen = self._chosen(change.table)
         names = plan.key
-        if len(names) < len(chosen) or any(name not in row for name in names):
+        key = {name: row[name] for name in names if name in row}
+        if len(names) < len(chosen) or len(key) < len(names):
             if chosen:
                 has = {column.name for column in change.schema.columns if sanitized(column.name) in row}
                 raise without_key(NAME, change.table, chosen, has)
             raise NotRepresentable(NAME, "key", "a row that lacks a column of its primary key")
         if not names:
             return None
-        schema = self._schema(plan, names, "key", None)
-        return self._framed(topic, "key", plan, schema, {name: row[name] for name in names})
+        return self._framed(topic, "key", plan, self._schema(plan, names, "key", None), key)
 
     def _value(
         self,
@@ -343,7 +343,7 @@ class Encoder:
     def _framed(self, topic: str, part: Part, plan: _Plan, schema: AvroSchema, value: Json) -> bytes:
         body = schema.write(NAME, part, value)
         subject = subject_of("TopicNameStrategy", topic, part, f"{plan.namespace}.{plan.name}")
-        return framed(self._ids.find(subject, schema.text), body)
+        return self._ids.framed(subject, schema.text, body)
 
     # ------------------------------------------------------------ control
 

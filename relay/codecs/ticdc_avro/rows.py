@@ -41,6 +41,7 @@ CHECKSUM, CORRUPTED, CHECKSUM_TYPE = "_tidb_row_level_checksum", "_tidb_corrupte
 #: What TiCDC adds to the columns.
 ADDED: Final = frozenset({BEFORE, OP, COMMIT_TS, TIME, CHECKSUM, CORRUPTED, CHECKSUM_TYPE})
 _CLASHING_BYTES: Final = 500
+_TABLE_BYTES: Final = 500
 _PARTS: Final = PartNames(deleted="value", old=f"value.{BEFORE}", new="value")
 #: What a layout takes beside its schemas, and for each column, with the functions of an encoder that write
 #: its rows.
@@ -120,6 +121,7 @@ class Layouts:
         self._kept: ByteCache[tuple[AvroSchema, AvroSchema | None, bool, TableSchema | None], Layout]
         self._kept = pool.cache()
         self._clashing: ByteCache[AvroSchema, frozenset[str]] = pool.cache()
+        self._tables: ByteCache[AvroSchema, TableId] = pool.cache()
         self._originals = _Originals()
 
     def added(self, schema: AvroSchema, row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -146,7 +148,7 @@ class Layouts:
         `has_key`: whether what is known of the message's key counts: without a key its table has none.
         Raises UnsupportedMessage for a schema that is none of TiCDC's.
         """
-        known = self._known(rows.type, catalog, at)
+        known = self._known(rows, catalog, at)
         found = self._kept.get((rows, key, has_key, known))
         if found is None:
             found = self._made(rows, key, known, has_key=has_key)
@@ -154,11 +156,14 @@ class Layouts:
             self._kept.keep((rows, key, has_key, known), found, size)
         return found
 
-    def _known(self, record: AvroType, catalog: Catalog, at: Position) -> TableSchema | None:
-        """The catalogue's definition of a record's table, whose name may have been another."""
+    def _known(self, rows: AvroSchema, catalog: Catalog, at: Position) -> TableSchema | None:
+        """The catalogue's definition of the table of a schema, whose name may have been another."""
         if not catalog.histories:
             return None
-        return self._originals.table(_table_of(record), catalog, at)
+        table = self._tables.get(rows)
+        if table is None:
+            table = self._tables.keep(rows, _table_of(rows.type), _TABLE_BYTES)
+        return self._originals.table(table, catalog, at)
 
     def _made(
         self, rows: AvroSchema, key: AvroSchema | None, known: TableSchema | None, *, has_key: bool
@@ -299,7 +304,10 @@ class _Originals:
                 for table in tables:
                     id = TableId(sanitized(database), sanitized(table))
                     self._tables.setdefault(id, []).append(TableId(database, table))
-        possible = [id for id in self._tables.get(name, ()) if catalog.table(id, at) is not None]
+        named = self._tables.get(name, ())
+        if len(named) < 2:
+            return catalog.table(named[0], at) if named else None
+        possible = [id for id in named if catalog.table(id, at) is not None]
         if len(possible) > 1:
             of_topic = set(catalog.tables(at.topic, at))
             possible = [id for id in possible if id in of_topic]

@@ -32,6 +32,7 @@ Part = Literal["key", "value"]
 SOURCE_REGISTRY, TARGET_REGISTRY = "source", "target"
 #: Headers that hold the id of a schema, which are part of a message.
 ID_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
+_PARTS: Final[tuple[Part, ...]] = ("key", "value")
 _NUMBER, _GUID = 0, 1
 _NUMBER_BYTES, _GUID_BYTES = 5, 17
 #: What a compiled schema takes, for each byte of its text (measured with CPython 3.11).
@@ -91,6 +92,19 @@ def _id(protocol: str, part: Part, data: bytes) -> tuple[int | str, bytes]:
     if data[:1] in b'{["':
         reason += ": this looks like JSON"
     raise Malformed(protocol, part, reason)
+
+
+def named_schemas(record: ConsumerRecord) -> list[int | str]:
+    """Return the ids of the schemas that a record names, as far as its frames are right."""
+    found = []
+    for part in _PARTS:
+        try:
+            frame = frame_of("", record, part)
+        except Malformed:
+            continue
+        if frame is not None:
+            found.append(frame.id)
+    return found
 
 
 def framed(id: int, body: bytes) -> bytes:
@@ -231,15 +245,15 @@ class SchemaIds:
 
     def __init__(self, answers: Answers, pool: CachePool, registry: str = TARGET_REGISTRY) -> None:
         self._answers, self._registry = answers, registry
-        self._kept: ByteCache[tuple[str, str], int] = pool.cache()
+        self._kept: ByteCache[tuple[str, str], bytes] = pool.cache()
 
-    def find(self, subject: str, text: str) -> int:
-        """Return the id of a schema in a subject. Raises SchemaId."""
+    def framed(self, subject: str, text: str, body: bytes) -> bytes:
+        """Return a value behind the id of its schema in a subject. Raises SchemaId."""
         found = self._kept.get((subject, text))
         if found is None:
-            found = self._answers.find(SchemaId(self._registry, subject, RegisteredSchema(text)))
-            self._kept.keep((subject, text), found, len(subject) + _ID_BYTES)
-        return found
+            id = self._answers.find(SchemaId(self._registry, subject, RegisteredSchema(text)))
+            found = self._kept.keep((subject, text), framed(id, b""), len(subject) + _ID_BYTES)
+        return found + body
 
 
 # ---------------------------------------------------------------- subjects

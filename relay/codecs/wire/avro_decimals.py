@@ -5,37 +5,41 @@ Contract: both functions raise ValueError, for what is no DECIMAL, or none of it
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation
 from typing import Final
 
 #: What 65 digits take.
 _MOST_BYTES: Final = 28
-_MOST_SHIFT: Final = 200
+_MOST_DIGITS: Final = 100
+#: Moves the point, and cuts nothing, whatever the context of the thread.
+_EXACT: Final = Context(prec=_MOST_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, Inexact])
 
 
 def read_decimal(scale: int, data: bytes) -> Decimal:
     """Read a DECIMAL of a scale."""
     if not 0 < len(data) <= _MOST_BYTES:
         raise ValueError("not a decimal number")
-    number = int.from_bytes(data, "big", signed=True)
-    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
+    return _EXACT.scaleb(Decimal(int.from_bytes(data, "big", signed=True)), -scale)
 
 
 def decimal_bytes(precision: int, scale: int, value: Decimal) -> bytes:
     """Write a DECIMAL of so many digits, so many of them behind the point: none is cut."""
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise ValueError("not a finite number")  # noqa: TRY004 - NaN is no other type
-    number: int = int("".join(map(str, digits)))
-    shift = exponent + scale
-    if shift < 0:
-        number, rest = divmod(number, 10 ** min(-shift, _MOST_SHIFT))
-        if rest:
-            raise ValueError("more digits than the column has")
-    else:
-        number *= 10 ** min(shift, _MOST_SHIFT)
-    if len(str(number)) > precision and number:
-        raise ValueError("more digits than the column has")
-    number = -number if sign else number
+    number = _digits(precision, scale, value) if value else 0
     length = (~number if number < 0 else number).bit_length() // 8 + 1
     return number.to_bytes(length, "big", signed=True)
+
+
+def _digits(precision: int, scale: int, value: Decimal) -> int:
+    """The digits of a number that is not 0, without the point."""
+    if not value.is_finite():
+        raise ValueError("not a finite number")
+    if value.adjusted() + scale >= precision:
+        raise ValueError("more digits than the column has")
+    try:
+        moved = _EXACT.scaleb(value, scale)
+    except Inexact:
+        raise ValueError("more digits than the column has") from None
+    number = int(moved)
+    if number != moved:
+        raise ValueError("more digits than the column has")
+    return number

@@ -10,9 +10,9 @@ from relay.catalog import Catalog
 from relay.errors import ClaimCheckMissing, SchemaMissing, StorageUnavailable
 from relay.logs import Log
 from relay.model import Event, TableId
-from relay.needs import Need
+from relay.needs import ClaimCheck, Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.resolver import Resolver
+from relay.resolver import Learns, Resolver
 from relay.service.observe.status import HasCounts
 from relay.translator import State
 
@@ -74,6 +74,17 @@ class Translates(HasCounts, Protocol):
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
         """Learn which partitions the source has."""
         ...
+
+
+async def learn(resolver: Resolver, translator: Learns, record: ConsumerRecord) -> tuple[TableId, ...]:
+    """Do what `Resolver.learn` does, with its waiting in a thread. Raises what that raises."""
+    while True:
+        try:
+            return translator.learn(record)
+        except ClaimCheck:
+            raise
+        except Need as need:
+            translator.provide(need, await asyncio.to_thread(resolver.fetch, need))
 
 
 class AsyncResolver:

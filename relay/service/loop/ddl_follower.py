@@ -28,7 +28,7 @@ from relay.kafka.header_names import take_any_name
 from relay.kafka.ports import Partition, PollFailed
 from relay.records import ConsumerRecord, size_of
 from relay.resolver import Resolver
-from relay.service.loop.async_resolver import Translates
+from relay.service.loop.async_resolver import Translates, learn
 from relay.service.loop.ddl_order import DdlPlaces
 
 _POLL_MS = 50
@@ -91,11 +91,11 @@ class DdlFollower:
         if self._is_ready:
             self._seek()
 
-    def rewound(self, positions: Mapping[Partition, int]) -> None:
+    async def rewound(self, positions: Mapping[Partition, int]) -> None:
         """Have the translator, set back, learn again, and reread those partitions 0 that the loop rereads."""
-        for record in self._ahead.values():
+        for record in list(self._ahead.values()):
             if record is not None:
-                self._teach(record)
+                await self._teach(record)
         for partition, offset in positions.items():
             if TopicPartition(*partition) in self._next:
                 # The loop may have come to DDL before it was read here; then it is not in `_ahead`.
@@ -192,37 +192,36 @@ class DdlFollower:
                 take_any_name()
             self._seek()
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
-        pause_at = time.monotonic() + _YIELD_SECONDS
-        for pair, records in polled.items():
-            for record in relay_records(records):
-                if time.monotonic() >= pause_at:
-                    await self._let_others()
-                    pause_at = time.monotonic() + _YIELD_SECONDS
-                if self._signature is None or not self._signature.matches(record.key, record.value):
-                    self._learn(record)
-                self._reached[record.topic] = max(record.timestamp_ms, self._reached.get(record.topic, -1))
-                self._next[pair] = record.offset + 1
-
-    async def _let_others(self) -> None:
-        """Give heartbeats their turn in the midst of records."""
-        self._heartbeat()
         try:
-            await asyncio.sleep(0)
+            await self._take(polled)
         except BaseException:
             # The client has moved past records that were not learnt.
             self._seek()
             raise
 
-    def _learn(self, record: ConsumerRecord) -> None:
+    async def _take(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
+        """Learn what was polled, with turns for heartbeats in between."""
+        pause_at = time.monotonic() + _YIELD_SECONDS
+        for pair, records in polled.items():
+            for record in relay_records(records):
+                if time.monotonic() >= pause_at:
+                    self._heartbeat()
+                    await asyncio.sleep(0)
+                    pause_at = time.monotonic() + _YIELD_SECONDS
+                if self._signature is None or not self._signature.matches(record.key, record.value):
+                    await self._learn(record)
+                self._reached[record.topic] = max(record.timestamp_ms, self._reached.get(record.topic, -1))
+                self._next[pair] = record.offset + 1
+
+    async def _learn(self, record: ConsumerRecord) -> None:
         before = self._translator.catalog
-        self._teach(record)
+        await self._teach(record)
         if self._translator.catalog is not before:
             self._ahead[record.topic, record.partition, record.offset] = record
             self.bytes_kept += size_of([record])
 
-    def _teach(self, record: ConsumerRecord) -> None:
+    async def _teach(self, record: ConsumerRecord) -> None:
         # A record that cannot be read, for whatever reason, is the loop's to report in its turn, when all
         # before it is delivered.
         with contextlib.suppress(Exception):
-            # A schema of a registry is waited for: each once, and DDL has few.
-            self._resolver.learn(self._translator, record)
+            await learn(self._resolver, self._translator, record)

@@ -23,7 +23,7 @@ from relay.needs import Need
 from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord, size_of
 from relay.resolver import Resolver
-from relay.service.loop.async_resolver import Translates
+from relay.service.loop.async_resolver import Translates, learn
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
 from relay.service.observe.status import Status
@@ -69,8 +69,8 @@ def _source_record(kept: ConsumerRecord) -> ConsumerRecord:
 def teach(translator: Translates, records: Iterable[ConsumerRecord], resolver: Resolver | None = None) -> int:
     """Have the translator learn; return how many records it could not read: the route may have changed.
 
-    `resolver` fetches what records need, and may wait for it: a schema of a registry, the first time. Raises
-    what it raises.
+    `resolver` fetches what records need, and waits for it: for commands, not for the loop. Raises what it
+    raises.
     """
     failed = 0
     for record in records:
@@ -185,14 +185,15 @@ class Schemas:
         if self._follower is not None:
             self._follower.settled(positions)
 
-    def rewound(self, positions: Mapping[Partition, int]) -> None:
+    async def rewound(self, positions: Mapping[Partition, int]) -> None:
         """Have the translator, which was set back, learn again what it knew out of turn. The loop reads again
         from these positions.
         """
-        teach(self._translator, self._kept.values(), self._resolver)
+        for record in list(self._kept.values()):
+            await self._teach(record)
         self.ddl_order.rewound()
         if self._follower is not None:
-            self._follower.rewound(positions)
+            await self._follower.rewound(positions)
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -211,12 +212,20 @@ class Schemas:
         for record in records:
             self._kept[record.topic, record.partition, record.offset] = record
             self._bytes_kept += size_of([record])
-            failed += teach(self._translator, [record], self._resolver)
+            failed += not await self._teach(record)
             if time.monotonic() >= pause_at:
                 self._status.heartbeat()
                 await asyncio.sleep(0)
                 pause_at = time.monotonic() + _YIELD_SECONDS
         return failed
+
+    async def _teach(self, record: ConsumerRecord) -> bool:
+        """Have the translator learn; return whether it could read the record."""
+        try:
+            await learn(self._resolver, self._translator, record)
+        except (CodecError, Need):
+            return False
+        return True
 
     def _log_foreign(self, records: Sequence[ConsumerRecord]) -> None:
         """Log topics that are not read here, each once: another route may use the same history."""

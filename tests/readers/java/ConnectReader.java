@@ -2,8 +2,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.apicurio.registry.utils.converter.AvroConverter;
 import io.debezium.connector.jdbc.JdbcSinkConnectorTask;
 import io.debezium.transforms.ExtractNewRecordState;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.lang.reflect.Proxy;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
@@ -27,17 +30,24 @@ import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTaskContext;
+import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.SimpleHeaderConverter;
 
 /**
  * What Kafka Connect makes of a topic, called as its worker calls it, with its own defaults.
  *
- * Job {do: "unwrap", topic, records}: JsonConverter, then ExtractNewRecordState, which keeps deletes. Answer: {rows: [{op, key, before,
- * row}…]}, one for each record; a struct is {column: [type, value]}.
- * Job {do: "sink", topic, records, config}: the same converters, then Debezium's JDBC sink task. Answer: {stored: number of records}.
+ * Job {do: "unwrap", topic, records, registry}: the converters, then ExtractNewRecordState, which keeps deletes. Answer: {rows: [{op,
+ * key, before, row}…]}, one for each record; a struct is {column: [type, value]}.
+ * Job {do: "sink", topic, records, registry, config}: the same converters, then Debezium's JDBC sink task. Answer: {stored: number of
+ * records}.
  * Both answer {error, at} where the task would fail at record `at` or, in the sink, at one of the records given to it with that one.
+ * Job {do: "write", topic, records, registry}: JSON with schemas, read by JsonConverter and written by AvroConverter. Answer: {records:
+ * [[key, value]…]}.
+ * Job {do: "time", topic, records, registry, reads: "json" or "avro", passes}: as often, read by that converter and written by the
+ * other one. Answer: {nanos: what a pass took of the thread's processor time, the least of all}.
  * Job {do: "table", url, name}: what PostgreSQL has in a table, as text. Answer: {columns, types, rows}.
  *
+ * The converters are JsonConverter or, where `registry` is the URL of a registry's own API, Apicurio's AvroConverter with `as-confluent`.
  * A record is {key, value, headers: [[name, value]…]}, all base64 or null.
  */
 public final class ConnectReader {
@@ -55,6 +65,8 @@ public final class ConnectReader {
         switch (job.get("do").asText()) {
             case "unwrap" -> unwrap(job, answer);
             case "sink" -> sink(job, answer);
+            case "write" -> write(job, answer);
+            case "time" -> time(job, answer);
             case "table" -> table(job, answer);
             default -> throw new IllegalArgumentException(line);
         }
@@ -66,7 +78,7 @@ public final class ConnectReader {
         int at = 0;
         try (ExtractNewRecordState<SinkRecord> transformation = new ExtractNewRecordState<>()) {
             transformation.configure(Map.of("delete.tombstone.handling.mode", "rewrite"));
-            Converters converters = new Converters(job.get("topic").asText());
+            Converters converters = Converters.of(job);
             for (JsonNode each : job.get("records")) {
                 rows.add(unwrapped(converters.record(each, at), transformation));
                 at++;
@@ -92,7 +104,7 @@ public final class ConnectReader {
     private static void sink(JsonNode job, ObjectNode answer) {
         Map<String, String> config = new HashMap<>();
         job.get("config").fields().forEachRemaining(each -> config.put(each.getKey(), each.getValue().asText()));
-        Converters converters = new Converters(job.get("topic").asText());
+        Converters converters = Converters.of(job);
         TopicPartition partition = new TopicPartition(converters.topic, 0);
         JdbcSinkConnectorTask task = new JdbcSinkConnectorTask();
         int at = 0;
@@ -118,6 +130,46 @@ public final class ConnectReader {
         } finally {
             task.stop();
         }
+    }
+
+    private static void write(JsonNode job, ObjectNode answer) throws java.io.IOException {
+        String topic = job.get("topic").asText();
+        String registry = job.get("registry").asText();
+        Converters readers = new Converters(topic, new JsonConverter(), new JsonConverter(), JSON_WITH_SCHEMAS);
+        Converters writers = new Converters(topic, new AvroConverter<>(), new AvroConverter<>(), avro(registry));
+        ArrayNode written = answer.putArray("records");
+        for (JsonNode each : job.get("records")) {
+            SinkRecord record = readers.record(each, 0);
+            written.addArray()
+                    .add(writers.keys.fromConnectData(topic, record.keySchema(), record.key()))
+                    .add(writers.values.fromConnectData(topic, record.valueSchema(), record.value()));
+        }
+    }
+
+    private static void time(JsonNode job, ObjectNode answer) throws java.io.IOException {
+        String topic = job.get("topic").asText();
+        Converters json = new Converters(topic, new JsonConverter(), new JsonConverter(), JSON_WITH_SCHEMAS);
+        Converters avro = new Converters(topic, new AvroConverter<>(), new AvroConverter<>(), avro(job.get("registry").asText()));
+        boolean isJson = job.get("reads").asText().equals("json");
+        Converters readers = isJson ? json : avro;
+        Converters writers = isJson ? avro : json;
+        List<byte[][]> records = new ArrayList<>();
+        for (JsonNode each : job.get("records")) {
+            records.add(new byte[][] {bytes(each.get("key")), bytes(each.get("value"))});
+        }
+        ThreadMXBean clock = ManagementFactory.getThreadMXBean();
+        long least = Long.MAX_VALUE;
+        for (int pass = 0; pass < job.get("passes").asInt(); pass++) {
+            long began = clock.getCurrentThreadCpuTime();
+            for (byte[][] each : records) {
+                SchemaAndValue key = readers.keys.toConnectData(topic, each[0]);
+                SchemaAndValue value = readers.values.toConnectData(topic, each[1]);
+                writers.keys.fromConnectData(topic, key.schema(), key.value());
+                writers.values.fromConnectData(topic, value.schema(), value.value());
+            }
+            least = Math.min(least, clock.getCurrentThreadCpuTime() - began);
+        }
+        answer.put("nanos", least);
     }
 
     private static SinkTaskContext worker(Map<String, String> config, TopicPartition partition) {
@@ -151,17 +203,37 @@ public final class ConnectReader {
         }
     }
 
-    /** The converters of a worker for one topic: JSON with schemas, headers as Connect reads them by default. */
+    private static final Map<String, String> JSON_WITH_SCHEMAS = Map.of("schemas.enable", "true");
+
+    private static Map<String, String> avro(String registry) {
+        return Map.of(
+                "apicurio.registry.url", registry,
+                "apicurio.registry.as-confluent", "true",
+                "apicurio.registry.use-id", "contentId",
+                "apicurio.registry.auto-register", "true");
+    }
+
+    /** The converters of a worker for one topic; headers are read as Connect does by default. */
     private static final class Converters {
         final String topic;
-        private final JsonConverter keys = new JsonConverter();
-        private final JsonConverter values = new JsonConverter();
+        final Converter keys;
+        final Converter values;
         private final SimpleHeaderConverter headers = new SimpleHeaderConverter();
 
-        Converters(String topic) {
+        Converters(String topic, Converter keys, Converter values, Map<String, String> config) {
             this.topic = topic;
-            keys.configure(Map.of("schemas.enable", "true"), true);
-            values.configure(Map.of("schemas.enable", "true"), false);
+            this.keys = keys;
+            this.values = values;
+            keys.configure(config, true);
+            values.configure(config, false);
+        }
+
+        static Converters of(JsonNode job) {
+            String topic = job.get("topic").asText();
+            if (job.get("registry").isNull()) {
+                return new Converters(topic, new JsonConverter(), new JsonConverter(), JSON_WITH_SCHEMAS);
+            }
+            return new Converters(topic, new AvroConverter<>(), new AvroConverter<>(), avro(job.get("registry").asText()));
         }
 
         SinkRecord record(JsonNode given, int offset) throws java.io.IOException {

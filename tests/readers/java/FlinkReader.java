@@ -3,6 +3,7 @@ import java.time.format.DateTimeFormatter;
 import java.util.List;
 import org.apache.flink.api.common.serialization.DeserializationSchema;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.formats.avro.registry.confluent.debezium.DebeziumAvroDeserializationSchema;
 import org.apache.flink.formats.common.TimestampFormat;
 import org.apache.flink.formats.json.canal.CanalJsonDeserializationSchema;
 import org.apache.flink.formats.json.debezium.DebeziumJsonDeserializationSchema;
@@ -26,10 +27,11 @@ import org.apache.flink.util.SimpleUserCodeClassLoader;
 import org.apache.flink.util.UserCodeClassLoader;
 
 /**
- * What a table in Flink gets of a topic, by Flink's own classes for `format = 'canal-json'` and `'debezium-json'`.
+ * What a table in Flink gets of a topic, by Flink's own classes for `format = 'canal-json'`, `'debezium-json'` and
+ * `'debezium-avro-confluent'`.
  *
  * Job: {format, row: "ROW<…>" as the table declares it, database, table (canal-json: which rows are the table's, regular
- * expressions), values: [base64 or null…]}. Answer: {rows: [[kind, value…]…]}, and {error, at} where the Flink job would fail at
+ * expressions), registry (debezium-avro-confluent: its URL), values: [base64 or null…]}. Answer: {rows: [[kind, value…]…]}, and {error, at} where the Flink job would fail at
  * value number `at`. Values are text as Flink shows them, bytes are base64.
  */
 public final class FlinkReader {
@@ -45,10 +47,10 @@ public final class FlinkReader {
         RowType row = (RowType) LogicalTypeParser.parse(job.get("row").asText(), CLASSES);
         ObjectNode answer = JSON.createObjectNode();
         Rows rows = new Rows(row, answer.putArray("rows"));
-        DeserializationSchema<RowData> format = format(job, row);
-        format.open(new Opening());
         int at = 0;
         try {
+            DeserializationSchema<RowData> format = format(job, row);
+            format.open(new Opening());
             for (JsonNode value : job.get("values")) {
                 format.deserialize(value.isNull() ? null : value.binaryValue(), rows);
                 at++;
@@ -63,8 +65,12 @@ public final class FlinkReader {
     private static DeserializationSchema<RowData> format(JsonNode job, RowType row) {
         DataType type = TypeConversions.fromLogicalToDataType(row);
         TypeInformation<RowData> produced = InternalTypeInfo.of(row);
-        if (job.get("format").asText().equals("debezium-json")) {
+        String format = job.get("format").asText();
+        if (format.equals("debezium-json")) {
             return new DebeziumJsonDeserializationSchema(type, List.of(), produced, false, false, TimestampFormat.SQL);
+        }
+        if (format.equals("debezium-avro-confluent")) {
+            return new DebeziumAvroDeserializationSchema(row, produced, job.get("registry").asText(), null, null);
         }
         return CanalJsonDeserializationSchema.builder(type, List.of(), produced)
                 .setDatabase(job.get("database").asText())

@@ -23,6 +23,7 @@ from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import writing as json_writing
 from relay.codecs.debezium.native.options import AVRO_NAME, DebeziumAvroOptions
+from relay.codecs.debezium.native.profiles import AVRO_PROFILES, AVRO_REASONS
 from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY
 from relay.codecs.losses import Carries, Keys, Lossy
@@ -33,7 +34,7 @@ from relay.codecs.wire.avro import (
     RegisteredSchemas,
     SchemaIds,
     frame_of,
-    framed,
+    named_schemas,
     subject_of,
 )
 from relay.codecs.wire.by_topic import ByTopic
@@ -146,7 +147,7 @@ class Encoder(ByTopic):
             raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
         body = writer.schema.write(NAME, part, value)
         subject = subject_of(self._strategies[part], topic, part, writer.record_name)
-        return framed(self._ids.find(subject, writer.schema.text), body)
+        return self._ids.framed(subject, writer.schema.text, body)
 
     def _new_writer(self, block: bytes, part: Part) -> ConnectWriter:
         try:
@@ -170,5 +171,8 @@ CODEC: Final = Codec(
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
     uses_registry=True,
+    named_schemas=named_schemas,
     own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
+    profiles=AVRO_PROFILES,
+    profile_reasons=AVRO_REASONS,
 )

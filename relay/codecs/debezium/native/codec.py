@@ -20,76 +20,11 @@ from typing import Final
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.debezium.native.decoder import Decoder
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.profiles import JSON_PROFILES, JSON_REASONS
 from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY, Encoder, carries
 from relay.codecs.losses import Keys
 from relay.templates.ops import Marker
-
-PROFILES: Final = {
-    "flink": {
-        "schemas.enable": "false",
-        "tombstones.on.delete": "false",
-        "decimal.handling.mode": "string",
-        "bigint.unsigned.handling.mode": "string",
-        "bit": "number",
-        "temporal": "text",
-        "vector": "text",
-        "replace.null.with.default": "false",
-        "key-change-headers": "false",
-        "heartbeats": "drop",
-        "ddl": "drop",
-        "watermarks": "drop",
-    },
-    "kafka-connect": {
-        "time.precision.mode": "microseconds",
-        "bigint.unsigned.handling.mode": "precise",
-        "bit": "number",
-        "time": "text",
-        "wide-decimals": "text",
-        "vector": "text",
-        "enum-schema": "string",
-        "zero-dates": "null",
-        "schema-columns": "optional",
-        "replace.null.with.default": "false",
-        "key-change-headers": "false",
-        "heartbeats": "drop",
-        "ddl": "drop",
-        "watermarks": "drop",
-    },
-}
-
-#: As Flink 2.3, Connect 4.3 and Debezium's JDBC sink 3.4 behave.
-_REASONS: Final = {
-    "flink": {
-        "schemas.enable": "read with schema-include=false, which is Flink's default",
-        "tombstones.on.delete": "Flink skips records without value",
-        "decimal.handling.mode": "DECIMAL is read from text with all its digits; the job fails on bytes",
-        "bigint.unsigned.handling.mode": "DECIMAL(20, 0) is read from text; from 2^63 on, long is negative",
-        "bit": "DECIMAL(20, 0) takes a number; the job fails on booleans and bytes",
-        "temporal": "DATE and TIMESTAMP are read from MySQL's text; the job fails on numbers",
-        "replace.null.with.default": "NULL would be read as the default",
-        "key-change-headers": "Flink reads no headers",
-        "heartbeats": "the job fails on what is no row",
-        "ddl": "the job fails on what is no row",
-        "watermarks": "the job fails on what is no row",
-    },
-    "kafka-connect": {
-        "time.precision.mode": "microseconds, whatever the digits of the column",
-        "bigint.unsigned.handling.mode": "from 2^63 on, long is negative",
-        "bit": "the JDBC sink fails on io.debezium.data.Bits",
-        "time": "the JDBC sink fails on a TIME of a day or more, and on a negative one",
-        "wide-decimals": "the JDBC sink takes at most 38 digits",
-        "enum-schema": "text for every database; its own ENUM would have no empty label",
-        "zero-dates": "no other database has such dates; zero-dates=text makes text of all dates",
-        "schema-columns": "a default in the schema would replace NULL; a zero date may be NULL in any column",
-        "replace.null.with.default": "NULL would be stored as the default",
-        "key-change-headers": "Connect's SimpleHeaderConverter fails on them",
-        "heartbeats": "the JDBC sink fails on what is no row",
-        "ddl": "the JDBC sink fails on what is no row",
-        "watermarks": "the JDBC sink fails on what is no row",
-    },
-}
-
 
 CODEC: Final = Codec(
     name=NAME,
@@ -107,6 +42,6 @@ CODEC: Final = Codec(
     ),
     marker=Marker("value", b'"table":', b',"server_id":'),
     own_headers=frozenset({NEW_KEY, OLD_KEY}),
-    profiles=PROFILES,
-    profile_reasons=_REASONS,
+    profiles=JSON_PROFILES,
+    profile_reasons=JSON_REASONS,
 )

@@ -1,0 +1,77 @@
+"""Messages in Avro: a registry in memory, and what fastavro alone makes of them, as one would use it: with
+the schemas that are registered, logical types included, and values as it reads them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from relay.needs import RegisteredSchema
+from relay.resolver import Resolver
+
+_PREFIX_BYTES = 5
+
+
+class Registry:
+    """A `relay.resolver.Registry` of this process: the same schema has one id in all subjects."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[int, RegisteredSchema] = {}
+        self._ids: dict[RegisteredSchema, int] = {}
+        self._parsed: dict[int, Any] = {}
+
+    def load(self, folder: Path) -> None:
+        """Take the schemas that a producer registered for its messages in a folder, under their ids."""
+        path = folder / "schemas.ndjson"
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                found = json.loads(line)
+                self._schemas[found["id"]] = RegisteredSchema(found["schema"])
+
+    def schema(self, id: int | str) -> RegisteredSchema:
+        """Return the schema of an id."""
+        return self._schemas[int(id)]
+
+    def id_of(self, _: str, schema: RegisteredSchema) -> int:
+        """Return the id of a schema."""
+        id = self._ids.setdefault(schema, len(self._ids) + 1)
+        self._schemas[id] = schema
+        return id
+
+    def parsed(self, data: bytes) -> Any:
+        """Return the schema of a message as fastavro has it."""
+        id = int.from_bytes(data[1:_PREFIX_BYTES], "big")
+        if id not in self._parsed:
+            self._parsed[id] = fastavro.parse_schema(json.loads(self._schemas[id].text))
+        return self._parsed[id]
+
+
+#: The only one: ids of producers are far from those that are given here.
+REGISTRY = Registry()
+RESOLVER = Resolver(registries={"source": REGISTRY, "target": REGISTRY})
+
+
+def reading(data: bytes) -> Callable[[], Any]:
+    """Return what reads a message."""
+    schema, body = REGISTRY.parsed(data), data[_PREFIX_BYTES:]
+    reader, file = fastavro.schemaless_reader, io.BytesIO
+    return lambda: reader(file(body), schema, None)
+
+
+def writing(data: bytes) -> Callable[[], object]:
+    """Return what writes a message whose value is known."""
+    schema, value = REGISTRY.parsed(data), reading(data)()
+    writer, new_file = fastavro.schemaless_writer, io.BytesIO
+
+    def write() -> bytes:
+        file = new_file()
+        writer(file, schema, value)
+        return file.getvalue()
+
+    return write

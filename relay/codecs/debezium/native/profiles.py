@@ -1,0 +1,102 @@
+"""Profiles of `debezium-json` and `debezium-avro`: sets of options with which a known reader reads all
+tables, and why.
+
+As Flink 2.3, Connect 4.3, Apicurio's converter 2.6 and Debezium's JDBC sink 3.4 behave (tests/readers).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: What neither Flink nor a sink takes.
+_ROWS_ALONE: Final = {
+    "key-change-headers": "false",
+    "heartbeats": "drop",
+    "ddl": "drop",
+    "watermarks": "drop",
+}
+_CONNECT: Final = {
+    "time.precision.mode": "microseconds",
+    "bigint.unsigned.handling.mode": "precise",
+    "bit": "number",
+    "time": "text",
+    "wide-decimals": "text",
+    "vector": "text",
+    "enum-schema": "string",
+    "zero-dates": "null",
+    "schema-columns": "optional",
+}
+
+JSON_PROFILES: Final = {
+    "flink": {
+        "schemas.enable": "false",
+        "tombstones.on.delete": "false",
+        "decimal.handling.mode": "string",
+        "bigint.unsigned.handling.mode": "string",
+        "bit": "number",
+        "temporal": "text",
+        "vector": "text",
+        "replace.null.with.default": "false",
+        **_ROWS_ALONE,
+    },
+    "kafka-connect": {**_CONNECT, "replace.null.with.default": "false", **_ROWS_ALONE},
+}
+AVRO_PROFILES: Final = {
+    "flink": {
+        "tombstones.on.delete": "false",
+        "decimal.handling.mode": "string",
+        "bigint.unsigned.handling.mode": "precise",
+        "bit": "number",
+        "temporal": "text",
+        "vector": "text",
+        "ignore.default.for.nullables": "true",
+        **_ROWS_ALONE,
+    },
+    "kafka-connect": {**_CONNECT, "ignore.default.for.nullables": "true", **_ROWS_ALONE},
+}
+
+_FLINK_REASONS: Final = {
+    "tombstones.on.delete": "Flink skips records without value",
+    "key-change-headers": "Flink reads no headers",
+    **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the job fails on what is no row"),
+}
+_CONNECT_REASONS: Final = {
+    "time.precision.mode": "microseconds, whatever the digits of the column",
+    "bigint.unsigned.handling.mode": "from 2^63 on, long is negative",
+    "bit": "the JDBC sink fails on io.debezium.data.Bits",
+    "time": "the JDBC sink fails on a TIME of a day or more, and on a negative one",
+    "wide-decimals": "the JDBC sink takes at most 38 digits",
+    "enum-schema": "text for every database; its own ENUM would have no empty label",
+    "zero-dates": "no other database has such dates; zero-dates=text makes text of all dates",
+    "schema-columns": "a default in the schema would replace NULL; a zero date may be NULL in any column",
+    "key-change-headers": "Connect's SimpleHeaderConverter fails on them",
+    **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the JDBC sink fails on what is no row"),
+}
+_STORED_DEFAULT: Final = "NULL would be stored as the default"
+_READ_DEFAULT: Final = "NULL would be read as the default"
+
+JSON_REASONS: Final = {
+    "flink": {
+        **_FLINK_REASONS,
+        "schemas.enable": "read with schema-include=false, which is Flink's default",
+        "decimal.handling.mode": "DECIMAL is read from text with all its digits; the job fails on bytes",
+        "bigint.unsigned.handling.mode": "DECIMAL(20, 0) is read from text; from 2^63 on, long is negative",
+        "bit": "DECIMAL(20, 0) takes a number; the job fails on booleans and bytes",
+        "temporal": "DATE and TIMESTAMP are read from MySQL's text; the job fails on numbers",
+        "replace.null.with.default": _READ_DEFAULT,
+    },
+    "kafka-connect": {**_CONNECT_REASONS, "replace.null.with.default": _STORED_DEFAULT},
+}
+AVRO_REASONS: Final = {
+    "flink": {
+        **_FLINK_REASONS,
+        "decimal.handling.mode": "STRING: from bytes, a DECIMAL of another scale than the message's, as "
+        "after an ALTER, is another number, without an error",
+        "bigint.unsigned.handling.mode": "DECIMAL(20, 0) is read from bytes; from 2^63 on, long is negative",
+        "bit": "one type for all lengths, DECIMAL(20, 0); else BOOLEAN or BYTES, lowest byte first",
+        "temporal": "STRING: Flink's Avro has TIMESTAMP of at most 3 digits, reads microseconds as "
+        "milliseconds without an error, and fails on zero dates",
+        "ignore.default.for.nullables": _READ_DEFAULT,
+    },
+    "kafka-connect": {**_CONNECT_REASONS, "ignore.default.for.nullables": _STORED_DEFAULT},
+}

@@ -1,0 +1,219 @@
+"""Schemas of registries: the driver asks for each once, before a task needs it, and registers those that the
+target needs. Tasks have its answers, and ask nobody.
+
+Which schemas messages name stands in their bytes (`FindNamed`). Which the target needs nobody knows before
+the rows are translated, so they are translated once without being written (`FindWritten`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from relay.catalog import Catalog
+from relay.config import Config
+from relay.config.registries import resolver_of
+from relay.errors import NeedUnanswered, RelayError, SchemaMissing
+from relay.needs import Need, RegisteredSchema, SchemaById, SchemaId
+from relay.resolver import Registry, Resolver
+from spark_backfill.files import Captured
+from spark_backfill.frames import Reader, read_records
+from spark_backfill.terms import Bounds, Terms
+
+SOURCE, TARGET = "source", "target"
+#: What a registry has answered, or that it lacks a schema.
+Known = Mapping[Need[Any], RegisteredSchema | int | SchemaMissing]
+NOTHING_KNOWN: Final[Known] = {}
+_NAMED: Final = "id string"
+_WRITTEN: Final = "subject string, text string"
+
+
+class CatalogOfTasks(Protocol):
+    """A catalogue that Spark sends to every worker once."""
+
+    @property
+    def value(self) -> Catalog:
+        """Return the catalogue."""
+        ...
+
+
+def sides_of(config: Config) -> list[str]:
+    """Return the sides of a route that have a registry."""
+    tables = {SOURCE: config.source.schema_registry, TARGET: config.target.schema_registry}
+    return [side for side, table in tables.items() if table.urls]
+
+
+def task_resolver(config: Config, known: Known) -> Resolver:
+    """Return what answers the needs of a task."""
+    return Resolver(registries={side: _Answered(side, known) for side in sides_of(config)})
+
+
+class _Answered:
+    """A registry as the driver has asked it."""
+
+    def __init__(self, side: str, known: Known) -> None:
+        self._side, self._known = side, known
+
+    def schema(self, id: int | str) -> RegisteredSchema:
+        """Return the schema of an id. Raises SchemaMissing, NeedUnanswered."""
+        found: RegisteredSchema = self._find(SchemaById(self._side, id))
+        return found
+
+    def id_of(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return the id of a schema in a subject. Raises NeedUnanswered."""
+        found: int = self._find(SchemaId(self._side, subject, schema))
+        return found
+
+    def _find(self, need: Need[Any]) -> Any:
+        found = self._known.get(need)
+        if found is None:
+            raise NeedUnanswered(f"{need.what()} is needed, and the driver did not find it before")
+        return _told(found)
+
+
+def _told(found: RegisteredSchema | int | SchemaMissing) -> Any:
+    if isinstance(found, SchemaMissing):
+        # One of its own: an error that is raised again and again keeps all its tracebacks.
+        raise SchemaMissing(*found.args)
+    return found
+
+
+class _Asking:
+    """A registry that is asked once for everything."""
+
+    def __init__(self, side: str, ask: Callable[[Need[Any]], Any]) -> None:
+        self._side, self._ask = side, ask
+
+    def schema(self, id: int | str) -> RegisteredSchema:
+        """Return the schema of an id. Raises what `Schemas.ask` raises."""
+        found: RegisteredSchema = self._ask(SchemaById(self._side, id))
+        return found
+
+    def id_of(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return the id of a schema in a subject. Raises what `Schemas.ask` raises."""
+        found: int = self._ask(SchemaId(self._side, subject, schema))
+        return found
+
+
+class _Noting(_Answered):
+    """The target's registry for rows that are not written: any schema has an id, and is noted."""
+
+    def __init__(self, known: Known) -> None:
+        super().__init__(TARGET, known)
+        self.written: dict[SchemaId, None] = {}
+
+    def id_of(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return an id that is none."""
+        self.written[SchemaId(TARGET, subject, schema)] = None
+        return 1
+
+
+class FindNamed:
+    """Finds the ids of the schemas that the records of a task name, each once."""
+
+    def __init__(self, config: Config, reader: Reader, name: str) -> None:
+        self.config, self.reader, self.name = config, reader, name
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield `_NAMED`."""
+        named = self.config.translator().route.source.named_schemas
+        found: dict[str, None] = {}
+        for batch in batches:
+            for record in read_records(self.reader, batch, self.name):
+                found.update((str(id), None) for id in named(record))
+        yield pa.RecordBatch.from_arrays([pa.array(found, pa.string())], names=["id"])
+
+
+class FindWritten:
+    """Finds the schemas that the target needs for the records of a task, each once."""
+
+    def __init__(
+        self,
+        config: Config,
+        reader: Reader,
+        catalog: CatalogOfTasks,
+        bounds: Bounds,
+        terms: Terms,
+        known: Known,
+    ) -> None:
+        self.config, self.reader, self.catalog, self.known = config, reader, catalog, known
+        self.bounds, self.terms = bounds, terms
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield `_WRITTEN`."""
+        config = self.config
+        translator = config.translator(config.backfill.end_commit_ts or None)
+        translator.catalog = self.catalog.value
+        translator.expect_partitions(self.terms.sources)
+        noting = _Noting(self.known)
+        registries: dict[str, Registry] = {TARGET: noting}
+        if SOURCE in sides_of(config):
+            registries[SOURCE] = _Answered(SOURCE, self.known)
+        resolver = Resolver(registries=registries)
+        for batch in batches:
+            for record in read_records(self.reader, batch):
+                if not self.bounds.contains(record):
+                    continue
+                try:
+                    resolver.translate(translator, record)
+                except RelayError:
+                    continue  # the task that writes it says so
+        columns = [[need.subject for need in noting.written], [need.schema.text for need in noting.written]]
+        arrays = [pa.array(column, pa.string()) for column in columns]
+        yield pa.RecordBatch.from_arrays(arrays, names=["subject", "text"])
+
+
+class Schemas:
+    """What the driver knows of the registries of a run. `known` grows from step to step."""
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._sides, self._asks = config, sides_of(config), resolver_of(config)
+        self.known: dict[Need[Any], RegisteredSchema | int | SchemaMissing] = {}
+        #: Of the driver, which reads records of earlier runs, too.
+        self.resolver = Resolver(registries={side: _Asking(side, self.ask) for side in self._sides})
+
+    def find_named(self, captured: Captured, name: str = "input") -> None:
+        """Ask for the schemas that records name. Raises RegistryUnavailable, SchemaRefused."""
+        if SOURCE not in self._sides:
+            return
+        found = captured.frame.mapInArrow(FindNamed(self._config, captured.reader, name), _NAMED)
+        for (id,) in _rows(found):
+            need = SchemaById(SOURCE, int(id) if id.isdigit() else id)
+            with contextlib.suppress(SchemaMissing):
+                self.ask(need)
+
+    def register_written(
+        self, spark: SparkSession, captured: Captured, catalog: Catalog, bounds: Bounds, terms: Terms
+    ) -> None:
+        """Register the schemas of what records become. Raises RegistryUnavailable, SchemaRefused."""
+        if TARGET not in self._sides:
+            return
+        shared = spark.sparkContext.broadcast(catalog)
+        try:
+            find = FindWritten(self._config, captured.reader, shared, bounds, terms, dict(self.known))
+            found = _rows(captured.frame.mapInArrow(find, _WRITTEN))
+        finally:
+            shared.destroy()
+        for subject, text in sorted(found):
+            self.ask(SchemaId(TARGET, subject, RegisteredSchema(text)))
+
+    def ask(self, need: Need[Any]) -> Any:
+        """Return an answer, for which a registry is asked once. Raises RegistryUnavailable, SchemaMissing,
+        SchemaRefused.
+        """
+        if need not in self.known:
+            try:
+                self.known[need] = self._asks.fetch(need)
+            except SchemaMissing as error:
+                self.known[need] = error
+        return _told(self.known[need])
+
+
+def _rows(frame: DataFrame) -> set[tuple[str, ...]]:
+    """The rows of a frame of texts, each once."""
+    table = frame.toArrow()
+    return set(zip(*(column.to_pylist() for column in table.columns), strict=True))
