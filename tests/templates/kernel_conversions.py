@@ -104,6 +104,8 @@ _DATETIME = _string(made.datetime_text)
 _TIME = _string(made.time_text)
 _ISO = _string(made.iso_text)
 _BYTES = _string(made.bytes_text)
+#: One byte, which mostly is 0 or 1.
+_ONE_BYTE = _string(lambda chosen: chosen.choice(("AA==", "AQ==", "AA==", "AQ==", "Ag==", "/w==")))
 _DIGITS = (None, 0, 1, 3, 6)
 
 
@@ -161,7 +163,7 @@ def _integer_pairs() -> Iterator[Pair]:
         ("row-key",),
     ):
         yield Pair(("int64",), write, _whole)
-        yield Pair(("unscaled-int",), write, _BYTES)
+        yield Pair(("unscaled-int",), write, _ONE_BYTE if write == ("boolean",) else _BYTES)
     for size in (1, 2, 8):
         yield Pair(("int64",), ("bits", size), _either(_whole, _little))
         yield Pair(("bits",), ("bits", size), _BYTES)
