@@ -55,7 +55,7 @@ endif
 core: setup  ## the core's tests, which need no Kafka
 	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/codecs tests/docs tests/edge_cases tests/fuzz tests/mysql tests/test_*.py
 
-quick: setup  ## lint, types, import contracts and the core's tests, in less than a minute
+quick: setup  ## lint, types, import contracts and the core's tests
 	@$(MAKE) --no-print-directory -j 2 check core
 
 # The digests of other records are beside them, unless DIGESTS says otherwise.
