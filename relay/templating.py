@@ -25,7 +25,7 @@ from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
-from relay.templates.engine import MOST_TRIED, Engine, Message, Run
+from relay.templates.engine import Engine, Message, Run
 from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Frames, Marker, TargetMessage, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
@@ -44,8 +44,8 @@ _LATE_SIGHT: Final = 512
 #: While there is no room for new templates: how many records without one come between two looks for templates
 #: without use.
 _LOOK_EVERY: Final = 10_000
-#: Where so many records of shapes that were met before had no template that they fit, and not half as many
-#: had one in that time, so many records for each of them are not looked at.
+#: Where so many records of shapes that were met before had no template that they fit, and not an eighth as
+#: many had one in that time, so many records for each of them are not looked at.
 _VAIN: Final = 256
 _IDLE: Final = 15
 #: What a text or a tuple of a template takes in an engine, beside what is in it; measured with the kernel.
@@ -172,10 +172,21 @@ class RouteTemplates:
         self._waste, self._sight = 0, _SIGHT
         #: How many records have fitted no template.
         self.misses = 0
-        #: How many records are to go the straight line without a look at templates, which hardly any fits.
+        #: How many records are still to go the straight line without a look at templates.
         self.idle = 0
         #: Records that were looked at in vain, and what `uses` was when that was counted from 0.
         self._vain = self._uses_then = 0
+
+    def goes_straight(self, catalog: Catalog) -> bool:
+        """Count a record that goes the straight line without a look at templates, as `idle` ones do until
+        definitions change.
+        """
+        if catalog is not self._catalog:
+            self.idle = 0
+            return False
+        self.idle -= 1
+        self.misses += 1
+        return True
 
     def find(self, record: ConsumerRecord, catalog: Catalog, place: bytes) -> Marked | None:
         """Return the target's key and value of a record that fits a template, what is known of it, and the
@@ -244,7 +255,7 @@ class RouteTemplates:
     def _drop(self, catalog: Catalog) -> None:
         """Forget all templates: the definitions have changed."""
         self.settle()
-        self._catalog, self._last, self.idle = catalog, None, 0
+        self._catalog, self._last = catalog, None
         self._topics.clear()
         self._bytes = 0
         missing = self._made * _WORTH - (self._uses - self._uses_before)
@@ -278,7 +289,7 @@ class RouteTemplates:
         if self._vain < _VAIN:
             return
         uses = self.uses
-        if 2 * (uses - self._uses_then) < self._vain:
+        if 8 * (uses - self._uses_then) < self._vain:
             self.idle = _IDLE * self._vain
         self._vain, self._uses_then = 0, uses
 
@@ -303,7 +314,7 @@ class RouteTemplates:
             each.is_used = False
         for number in {number % LOSS for number in known} - used:
             topic.engine.remove(number)
-            self._bytes -= sum([each.size for each in known.pop_all(number)])
+            self._forget(topic, number)
 
     def _topic(self, name: str) -> _TopicTemplates:
         topic = self._topics.get(name)
@@ -328,33 +339,44 @@ class RouteTemplates:
             return
         known = None
         if change is not None and out and not any(message.blobs for message in out):
-            known = self._added(topic.engine, record, change, out, losses)
-        topic.note((marked, is_split), is_made=known is not None)
-        if known is not None:
-            number, made = known
-            for replaced in topic.known.pop_all(number):
-                self._count_uses(replaced)
-                self._bytes -= replaced.size
-            topic.known[number] = made
-            self._bytes += made.size
-            self._made += 1
+            known = self._added(topic, record, change, out, losses)
+        if known is None:
+            topic.note_none((marked, is_split))
+            return
+        number, made = known
+        topic.note_made((marked, is_split), has_replaced=self._forget(topic, number))
+        topic.known[number] = made
+        self._bytes += made.size
+        self._made += 1
+
+    def _forget(self, topic: _TopicTemplates, number: int) -> bool:
+        """Forget what is known of a template; whether that was something."""
+        forgotten = topic.known.pop_all(number)
+        for known in forgotten:
+            self._count_uses(known)
+            self._bytes -= known.size
+        return bool(forgotten)
 
     def _added(
         self,
-        engine: Engine,
+        topic: _TopicTemplates,
         record: ConsumerRecord,
         change: RowChange,
         out: Sequence[ProducerRecord] | Sequence[Payload],
         losses: list[Lossy],
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
+        engine = topic.engine
         try:
             template, known = self._derived(record, change)
+            if not _has_headers(known, out):
+                return None
             number = engine.add(template)
         except Exception:
             return None
-        if not _has_headers(known, out) or not _fits(engine, record, number, known, out, losses):
+        if not _fits(engine, record, number, known, out, losses):
             engine.remove(number)
+            self._forget(topic, number)  # it may have been another's
             return None
         return number, known
 
@@ -415,7 +437,7 @@ class _TopicTemplates:
         self.name, self.engine, self.translate = name, engine, engine.translate
         self.known = _AllKnown()
         #: By the text at the marker and whether rows are split: how many messages fitted no template, which
-        #: one is to be the next, and how many templates were made.
+        #: one is to be the next, and how many templates were made that took the place of others.
         self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
 
     def meet(self, marked: tuple[bytes, bool], sight: int) -> tuple[int, int]:
@@ -424,18 +446,20 @@ class _TopicTemplates:
         """
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
-        met, due, made = self._met.get(marked, (0, sight, 0))
-        self._met[marked] = met + 1, due, made
+        met, due, replaced = self._met.get(marked, (0, sight, 0))
+        self._met[marked] = met + 1, due, replaced
         return met + 1, due
 
-    def note(self, marked: tuple[bytes, bool], *, is_made: bool) -> None:
-        """Note whether a template was made of a message."""
-        met, _, made = self._met[marked]
-        if is_made:
-            driven_out = max(0, made + 1 - MOST_TRIED)
-            self._met[marked] = met, met + _PATIENCE**driven_out, made + 1
-        else:
-            self._met[marked] = met, met * _PATIENCE, made
+    def note_made(self, marked: tuple[bytes, bool], *, has_replaced: bool) -> None:
+        """Note that a template was made of a message; `has_replaced`: it took the place of another."""
+        met, _, replaced = self._met[marked]
+        replaced += has_replaced
+        self._met[marked] = met, met + _PATIENCE**replaced, replaced
+
+    def note_none(self, marked: tuple[bytes, bool]) -> None:
+        """Note that no template could be made of a message."""
+        met, _, replaced = self._met[marked]
+        self._met[marked] = met, met * _PATIENCE, replaced
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:

@@ -255,9 +255,7 @@ class Translator:
         templates = self._templates
         if templates is None:
             return self._straight(record)
-        if templates.idle:
-            templates.idle -= 1
-            templates.misses += 1
+        if templates.idle and templates.goes_straight(self.catalog):
             return self._straight(record)
         path = self._partition_route
         if path is None or record.partition != path.partition or record.topic != path.topic:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,23 +22,17 @@ from relay.needs import Need, RegisteredSchema, SchemaById, SchemaId
 from relay.resolver import Registry, Resolver
 from spark_backfill.files import Captured
 from spark_backfill.frames import Reader, read_records
-from spark_backfill.terms import Bounds, Terms
+from spark_backfill.terms import Bounds, Broadcast, Terms
 
 SOURCE, TARGET = "source", "target"
 #: What a registry has answered, or that it lacks a schema.
 Known = Mapping[Need[Any], RegisteredSchema | int | SchemaMissing]
 NOTHING_KNOWN: Final[Known] = {}
+#: A record's Kafka time, topic, partition and offset.
+Place = tuple[int, str, int, int]
 _NAMED: Final = "id string"
-_WRITTEN: Final = "subject string, text string"
-
-
-class CatalogOfTasks(Protocol):
-    """A catalogue that Spark sends to every worker once."""
-
-    @property
-    def value(self) -> Catalog:
-        """Return the catalogue."""
-        ...
+#: A schema of a subject, and where the first record stands that needs it.
+_WRITTEN: Final = "subject string, text string, time_ms bigint, topic string, partition int, offset bigint"
 
 
 def sides_of(config: Config) -> list[str]:
@@ -104,11 +98,15 @@ class _Noting(_Answered):
 
     def __init__(self, known: Known) -> None:
         super().__init__(TARGET, known)
-        self.written: dict[SchemaId, None] = {}
+        #: The first place that needs each schema of a subject.
+        self.written: dict[tuple[str, str], Place] = {}
+        #: That of the record that is being translated.
+        self.place: Place = (0, "", 0, 0)
 
     def id_of(self, subject: str, schema: RegisteredSchema) -> int:
         """Return an id that is none."""
-        self.written[SchemaId(TARGET, subject, schema)] = None
+        found = subject, schema.text
+        self.written[found] = min(self.place, self.written.get(found, self.place))
         return 1
 
 
@@ -135,7 +133,7 @@ class FindWritten:
         self,
         config: Config,
         reader: Reader,
-        catalog: CatalogOfTasks,
+        catalog: Broadcast,
         bounds: Bounds,
         terms: Terms,
         known: Known,
@@ -158,13 +156,17 @@ class FindWritten:
             for record in read_records(self.reader, batch):
                 if not self.bounds.contains(record):
                     continue
+                noting.place = record.timestamp_ms, record.topic, record.partition, record.offset
                 try:
                     resolver.translate(translator, record)
                 except RelayError:
                     continue  # the task that writes it says so
-        columns = [[need.subject for need in noting.written], [need.schema.text for need in noting.written]]
-        arrays = [pa.array(column, pa.string()) for column in columns]
-        yield pa.RecordBatch.from_arrays(arrays, names=["subject", "text"])
+        found = [(*schema, *place) for schema, place in noting.written.items()]
+        names = [field.partition(" ")[0] for field in _WRITTEN.split(", ")]
+        types = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.int32(), pa.int64())
+        columns = [[each[at] for each in found] for at in range(len(names))]
+        arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 class Schemas:
@@ -189,7 +191,10 @@ class Schemas:
     def register_written(
         self, spark: SparkSession, captured: Captured, catalog: Catalog, bounds: Bounds, terms: Terms
     ) -> None:
-        """Register the schemas of what records become. Raises RegistryUnavailable, SchemaRefused."""
+        """Register the schemas of what records become, in the order of the records that need them first: a
+        subject's versions are those that the relay would have registered. Raises RegistryUnavailable,
+        SchemaRefused.
+        """
         if TARGET not in self._sides:
             return
         shared = spark.sparkContext.broadcast(catalog)
@@ -198,7 +203,8 @@ class Schemas:
             found = _rows(captured.frame.mapInArrow(find, _WRITTEN))
         finally:
             shared.destroy()
-        for subject, text in sorted(found):
+        in_order = sorted(found, key=lambda each: each[2:])
+        for subject, text in dict.fromkeys([each[:2] for each in in_order]):
             self.ask(SchemaId(TARGET, subject, RegisteredSchema(text)))
 
     def ask(self, need: Need[Any]) -> Any:
@@ -213,7 +219,7 @@ class Schemas:
         return _told(self.known[need])
 
 
-def _rows(frame: DataFrame) -> set[tuple[str, ...]]:
-    """The rows of a frame of texts, each once."""
+def _rows(frame: DataFrame) -> set[tuple[Any, ...]]:
+    """The rows of a frame, each once."""
     table = frame.toArrow()
     return set(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from relay.catalog import Catalog
 from relay.errors import ConfigError, Problem, TopicUnusable
 from relay.records import ConsumerRecord, ProducerRecord
 
@@ -15,6 +16,15 @@ from relay.records import ConsumerRecord, ProducerRecord
 KEEP_PARTITION: Final = 1 << 31
 #: The latest timestamp that Spark can hold, in milliseconds: it counts microseconds in 64 bits.
 LATEST_MS: Final = sys.maxsize // 1000
+
+
+class Broadcast(Protocol):
+    """A catalogue that Spark sends to every worker once."""
+
+    @property
+    def value(self) -> Catalog:
+        """Return the catalogue."""
+        ...
 
 
 class Bounds(NamedTuple):

@@ -11,12 +11,10 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import FileFormat, OutputLayout
 from relay.errors import Malformed, RelayError
@@ -31,16 +29,7 @@ from spark_backfill.joined import joining_of
 from spark_backfill.layouts import TableFinder
 from spark_backfill.registries import NOTHING_KNOWN, Known, task_resolver
 from spark_backfill.task_errors import Stopped
-from spark_backfill.terms import LATEST_MS, Bounds, Terms
-
-
-class Broadcast(Protocol):
-    """A value that Spark sends to every worker once."""
-
-    @property
-    def value(self) -> Catalog:
-        """Return the value."""
-        ...
+from spark_backfill.terms import LATEST_MS, Bounds, Broadcast, Terms
 
 
 class Translate:

@@ -69,21 +69,18 @@ pub struct Unordered {
 }
 
 /// What a part of the target is: steps, and what stands behind them.
-#[derive(PartialEq)]
 pub struct Target {
     pub steps: Vec<TargetStep>,
     pub end: Bytes,
 }
 
 /// An op, and the constant before it, which may be empty.
-#[derive(PartialEq)]
 pub struct TargetStep {
     pub text: Bytes,
     pub op: TargetOp,
 }
 
 /// Small, too.
-#[derive(PartialEq)]
 pub enum TargetOp {
     Put(Put),
     Span(Box<Span>),
@@ -97,7 +94,6 @@ const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32
 
 /// Mostly one slot: that takes no memory of its own.
 #[expect(clippy::box_collection, reason = "so it is as small as one slot")]
-#[derive(PartialEq)]
 pub enum Slots {
     One(usize),
     Several(Box<Vec<usize>>),
@@ -114,14 +110,12 @@ impl Slots {
 }
 
 /// Values that are written alike share what says how.
-#[derive(PartialEq)]
 pub struct Put {
     pub slots: Slots,
     pub how: Arc<How>,
 }
 
 /// Tokens that the target has as the message has them, with the same between them.
-#[derive(PartialEq)]
 pub struct Span {
     pub first: usize,
     pub last: usize,
@@ -169,7 +163,6 @@ pub enum Step {
     Right(u32),
 }
 
-#[derive(PartialEq)]
 pub struct Change {
     pub name: Bytes,
     pub old: Put,
@@ -178,7 +171,6 @@ pub struct Change {
     pub same: bool,
 }
 
-#[derive(PartialEq)]
 pub struct Choice {
     pub slots: Slots,
     pub null: Bytes,
@@ -187,7 +179,6 @@ pub struct Choice {
     pub least: Option<i128>,
 }
 
-#[derive(PartialEq)]
 pub enum Condition {
     /// Above the one number and below the other.
     Within(Calculation, i128, i128),
@@ -203,13 +194,11 @@ pub enum Condition {
 }
 
 /// One message of the target.
-#[derive(PartialEq)]
 pub struct TargetMessage {
     pub key: Option<Target>,
     pub value: Option<Target>,
 }
 
-#[derive(PartialEq)]
 pub struct Template {
     pub key: Option<Source>,
     pub value: Option<Source>,
@@ -217,4 +206,6 @@ pub struct Template {
     /// What a row becomes; there is one at least.
     pub targets: Vec<TargetMessage>,
     pub most_bytes: usize,
+    /// Python's hash of it: the same for an equal one.
+    pub hash: isize,
 }

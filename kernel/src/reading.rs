@@ -69,7 +69,8 @@ impl Template {
         };
         let mut targets = vec![target(&fields, 3)?];
         targets.extend(fields.each(6, |more| target(&more, 0))?);
-        Ok(Self { key, value, conditions, targets, most_bytes: fields.get(5)? })
+        let (most_bytes, hash) = (fields.get(5)?, template.hash()?);
+        Ok(Self { key, value, conditions, targets, most_bytes, hash })
     }
 }
 

@@ -14,8 +14,8 @@ use crate::scan::Scan;
 const MOST_TRIED: usize = 8;
 /// How many templates messages may be tried with in vain, and which of them are tried where nothing is left of
 /// that; see `relay.templates.engine`.
-const PAID_BY_ONE: usize = 2;
-const MOST_PAID: usize = 16;
+const PAID_BY_ONE: usize = 8;
+const MOST_PAID: usize = 64;
 const TRIED_EVERY: usize = 16;
 
 /// Where to look in a message.
@@ -142,15 +142,16 @@ impl Templates {
         let shape = self.shape_of(&template, &text);
         let tried = self.tried.entry(text.clone()).or_default();
         (tried.whole, tried.rows) = (Credit::FULL, Credit::FULL);
-        let is_same = |&at: &usize| self.kept[at].as_ref().is_some_and(|kept| kept.template == template);
-        let given_up = if let Some(place) = tried.numbers.iter().position(is_same) {
+        let is_same =
+            |&at: &usize| self.kept[at].as_ref().is_some_and(|kept| kept.template.hash == template.hash);
+        let reused = if let Some(place) = tried.numbers.iter().position(is_same) {
             Some(tried.numbers.remove(place))
         } else if tried.numbers.len() == MOST_TRIED {
             tried.numbers.pop()
         } else {
             self.free.pop()
         };
-        let number = given_up.unwrap_or(self.kept.len());
+        let number = reused.unwrap_or(self.kept.len());
         tried.numbers.insert(0, number);
         if number == self.kept.len() {
             self.kept.push(None);

@@ -8,10 +8,10 @@ from relay.templates.ops import Frames, Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
-#: What a message gains by a template pays for so many that others are tried with in vain; so many are paid
-#: for at most. Where nothing is left of that, one message of so many is tried.
-PAID_BY_ONE: Final = 2
-MOST_PAID: Final = 16
+#: A message that fits a template pays for so many that others are tried with in vain; so many are paid for at
+#: most. Where nothing is left of that, one message of so many is tried.
+PAID_BY_ONE: Final = 8
+MOST_PAID: Final = 64
 TRIED_EVERY: Final = 16
 #: What an engine gives: the number of the template that fitted with what lost values have added to it
 #: (`relay.templates.ops.Put`), the target's key and value, and its mark.
@@ -36,8 +36,10 @@ class Engine(Protocol):
 
         Of the templates with the same text at the marker, the one that fitted last is tried first, and a new
         one before all. There are at most `MOST_TRIED` of them: the one that fitted least recently gives its
-        place and its number to the new one. Raises ValueError if the template is not one that this engine can
-        fill: the marker is not in its constants, or the engine has no conversion of a name in it.
+        place and its number to the new one. A template that is there already keeps its number. After this,
+        messages are tried again that were not (`MOST_PAID`).
+        Raises ValueError if the template is not one that this engine can fill: the marker is not in its
+        constants, or the engine has no conversion of a name in it.
         """
 
     def remove(self, number: int) -> None:
@@ -50,8 +52,8 @@ class Engine(Protocol):
         self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record of one row that becomes one message; None if it fits no
-        template of that kind. Where most messages with its text at the marker did not, it may not be tried
-        (`MOST_PAID`): they are to cost hardly more than without templates.
+        template of that kind. Where messages with its text at the marker were tried with too many in vain, it
+        may not be tried (`MOST_PAID`): they are to cost hardly more than without templates.
 
         `offset` and `time_ms` are the record's own, within 64 bits. The mark says where the message comes
         from: `place`, the offset in digits, and `/0` (`relay.records.SOURCE_HEADER`). Raises nothing,

@@ -187,7 +187,7 @@ class Interpreter:
         tried = self._tried.get(text)
         numbers = [] if tried is None else tried.numbers
         for place, number in enumerate(numbers):
-            if self._kept[number].template == template:
+            if hash(self._kept[number].template) == hash(template):
                 return numbers.pop(place)
         if len(numbers) == MOST_TRIED:
             return numbers.pop()

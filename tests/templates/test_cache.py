@@ -93,3 +93,24 @@ def test_records_are_not_looked_at_where_hardly_any_fits(monkeypatch: pytest.Mon
     assert fitting(translator, untraceable(rows[0]), 40) == 0
     assert fitting(translator, rows[0], 20) == 0, "records that fit are not looked at, either"
     assert fitting(translator, rows[0], 200) > 50, "now and then somebody looks"
+
+
+def test_a_change_of_definitions_has_records_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templating, "_VAIN", 10)
+    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    assert fitting(translator, rows[0], 5) == 3
+    assert fitting(translator, untraceable(rows[0]), 40) == 0
+    statement = rows_of_tables()[0][2]
+    changed = (statement.value or b"").replace(b"CREATE TABLE `table_0002`", b"CREATE TABLE `other`")
+    translator.translate(msgspec.structs.replace(statement, value=changed, offset=1_000_000))
+    assert fitting(translator, rows[0], 5) == 3
+
+
+def test_tables_that_fit_do_not_pay_for_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templating, "_VAIN", 10)
+    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    assert fitting(translator, rows[0], 5) == 3
+    found = [
+        fitting(translator, row, 1) for _ in range(100) for row in (rows[0], *[untraceable(rows[1])] * 3)
+    ]
+    assert sum(found) == 100

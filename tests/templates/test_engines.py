@@ -180,6 +180,21 @@ def test_a_new_template_is_tried(make: type[Engine]) -> None:
     assert filled(engine, b'{"t":1,"v":5}') == b"integer 1 5"
 
 
+def test_a_template_that_is_there_already_keeps_its_number(make: type[Engine]) -> None:
+    engine = make(MARKER)
+    numbers = [engine.add(just(value)) for value in range(MOST_TRIED)]
+    assert [engine.add(just(value)) for value in range(MOST_TRIED)] == numbers
+    assert [filled(engine, b'{"t":1,"v":%d}' % value) for value in (0, 5)] == [b"integer 1 0", b"integer 1 5"]
+
+
+def test_eight_templates_of_which_half_the_messages_fit_one_are_tried(make: type[Engine]) -> None:
+    engine = make(MARKER)
+    for value in range(MOST_TRIED):
+        engine.add(just(value))
+    found = [filled(engine, b'{"t":1,"v":%s}' % text) for _ in range(100) for text in (b"7", b'"x"')]
+    assert len(found) - found.count(None) == 100
+
+
 def test_templates_are_forgotten(make: type[Engine]) -> None:
     engine = make(MARKER)
     one, two = engine.add(numbered(1)), engine.add(numbered(2))

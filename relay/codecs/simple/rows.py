@@ -153,6 +153,10 @@ def definition_of_version(
     TRUNCATE gives a table another id and leaves its version: of several that with the id, else the newest, as
     for the rows of partitions, which have ids of their own.
     """
-    found = [each for each in catalog.definitions(table) if version_of(each) == version]
-    newest = found[0] if found else None
-    return next((each for each in found if table_id_of(each) == table_id), newest)
+    newest = None
+    for each in catalog.definitions(table):
+        if version_of(each) == version:
+            if table_id_of(each) == table_id:
+                return each
+            newest = newest or each
+    return newest

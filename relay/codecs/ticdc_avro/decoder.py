@@ -53,7 +53,6 @@ from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.INSERT}
-#: How a value with a schema begins.
 _NS_PER_MS: Final = 1_000_000
 _TSO_BITS: Final = (1 << 64) - 1
 

@@ -95,6 +95,7 @@ class DdlFollower:
         """Have the translator, set back, learn again, and reread those partitions 0 that the loop rereads."""
         for record in list(self._ahead.values()):
             if record is not None:
+                self._heartbeat()
                 await self._teach(record)
         for partition, offset in positions.items():
             if TopicPartition(*partition) in self._next:
@@ -172,7 +173,12 @@ class DdlFollower:
                 end = (await self._consumer.end_offsets([pair]))[pair]
                 at = await self._consumer.position(pair)
                 while at < end and self._reached.get(topic, -1) <= time_ms:
-                    await self._read()
+                    polled = await self._poll()
+                    # Learning does not count: a registry may take longer, and has deadlines of its own.
+                    due, began = patience.when() or 0.0, clock()
+                    patience.reschedule(None)
+                    await self._take(polled)
+                    patience.reschedule(due + clock() - began)
                     # Not the last record's offset: what ends a transaction takes an offset, too.
                     position = await self._consumer.position(pair)
                     if position > at:
@@ -182,9 +188,9 @@ class DdlFollower:
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 of {topic} cannot be read ahead: {text_of(error)}") from error
 
-    async def _read(self) -> None:
+    async def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
         try:
-            polled = await self._consumer.getmany(timeout_ms=_POLL_MS)
+            polled: Mapping[TopicPartition, Sequence[Any]] = await self._consumer.getmany(timeout_ms=_POLL_MS)
         except Exception as error:
             # Not only KafkaError: a record whose header name is not UTF-8 raises UnicodeDecodeError out of
             # the parser, the first time.
@@ -192,15 +198,18 @@ class DdlFollower:
                 take_any_name()
             self._seek()
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
+        return polled
+
+    async def _take(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
+        """Learn what was polled, with turns for heartbeats in between."""
         try:
-            await self._take(polled)
+            await self._learn_all(polled)
         except BaseException:
             # The client has moved past records that were not learnt.
             self._seek()
             raise
 
-    async def _take(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
-        """Learn what was polled, with turns for heartbeats in between."""
+    async def _learn_all(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
         pause_at = time.monotonic() + _YIELD_SECONDS
         for pair, records in polled.items():
             for record in relay_records(records):

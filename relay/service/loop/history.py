@@ -190,6 +190,7 @@ class Schemas:
         from these positions.
         """
         for record in list(self._kept.values()):
+            self._status.heartbeat()
             await self._teach(record)
         self.ddl_order.rewound()
         if self._follower is not None:

@@ -160,7 +160,7 @@ class Recovery:
         self.is_sink_abandoned = False
         ledger.rewind()
         # What was learnt out of turn since then is learnt again.
-        await self._schemas.rewound(ledger.positions)
+        await self._stop.unless_asked(self._schemas.rewound(ledger.positions))
         if ledger.rewinds > 1:
             await self._stop.unless_asked(self.check_topics())
         for attempts in itertools.count(1):
