@@ -19,6 +19,7 @@ from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.kafka.ports import Partition, PollFailed, Undelivered
 from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.records import SOURCE_HEADER
+from relay.service.loop.async_resolver import learn
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.history import source_records
 
@@ -634,3 +635,22 @@ async def test_brokers_that_give_nothing_are_told_after_a_while(
     monkeypatch.setattr(ahead._consumer, "getmany", nothing)
     with pytest.raises(PollFailed, match="TimeoutError"):
         await ahead.wait_for(first_row(records))
+
+
+async def test_a_schema_may_take_longer_than_the_brokers(
+    follower: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A registry has deadlines of its own: a fetch that the follower cut off would begin again and again."""
+    ahead, _, records = follower
+    await ahead.begin({Partition(records[0].topic, 0): 0})
+    waits = [0.6]
+
+    async def slowly(*arguments: Any) -> Any:
+        await asyncio.sleep(waits.pop() if waits else 0)
+        return await learn(*arguments)
+
+    monkeypatch.setattr("relay.service.loop.ddl_follower.REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr("relay.service.loop.ddl_follower.learn", slowly)
+    await ahead.wait_for(first_row(records))
+    assert ahead.ahead
+    assert not waits

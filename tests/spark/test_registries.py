@@ -97,6 +97,20 @@ def test_schemas_of_the_target_are_registered_once(spark: Any, tmp_path: Path) -
     assert len(asked) == 2 * versions
 
 
+def test_versions_are_registered_in_the_order_of_the_records(spark: Any, tmp_path: Path) -> None:
+    """The newest version of a subject is that of its newest rows, as if the relay had come to them."""
+    file = "ticdc/open-protocol/10_ddl"
+    with serving(FakeRegistry()) as of_spark, serving(FakeRegistry()) as of_relay:
+        from_files(spark, config_of(tmp_path, file, OPEN, target=of_spark))
+        relayed(config_of(tmp_path, file, OPEN, target=of_relay), captured(file))
+    found, expected = (
+        {subject: [fake.texts[id] for id in ids] for subject, ids in fake.subjects.items()}
+        for fake in (of_spark, of_relay)
+    )
+    assert found == expected
+    assert max(map(len, found.values())) > 2
+
+
 def test_a_schema_that_is_not_compatible_ends_the_job(spark: Any, tmp_path: Path) -> None:
     file = "ticdc/open-protocol/09_dml"
     with serving(FakeRegistry()) as fake:
