@@ -21,7 +21,7 @@ from spark_backfill.files import Captured, OutputFolder, read_files
 from spark_backfill.joined import joined, joining_of
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.places import check_apart, check_folder, check_places
-from spark_backfill.registries import NOTHING_KNOWN, Schemas
+from spark_backfill.registries import NO_ANSWERS, RegistrySchemas
 from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_times
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
@@ -37,7 +37,7 @@ def empty_catalog() -> Catalog:
     return Catalog(limit=sys.maxsize)
 
 
-def known_before(spark: SparkSession, config: Config, schemas: Schemas) -> Catalog:
+def earlier_catalog(spark: SparkSession, config: Config, schemas: RegistrySchemas) -> Catalog:
     """Return the catalogue after the record files of `schema_input`."""
     if not config.backfill.schema_input:
         return empty_catalog()
@@ -63,7 +63,7 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     *,
     bounds: Bounds,
     terms: Terms = _FILES,
-    schemas: Schemas | None = None,
+    schemas: RegistrySchemas | None = None,
 ) -> Counts:
     """Translate records and write what they become; return what was counted."""
     context = spark.sparkContext
@@ -73,7 +73,7 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     # Tasks of the second kind have the same numbers.
     of_joined = context.accumulator(Parts(), CountsParam())
     try:
-        known = NOTHING_KNOWN if schemas is None else schemas.known
+        known = NO_ANSWERS if schemas is None else schemas.known
         translate = Translate(config, records.reader, shared, counters, bounds, terms, known=known)
         produced = records.frame.mapInArrow(translate, translate.schema)
         joining = joining_of(config)
@@ -98,7 +98,7 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
     check_places(spark, backfill)
     if backfill.output:
         check_apart(spark, backfill)
-    schemas = Schemas(config)
+    schemas = RegistrySchemas(config)
     if backfill.input_format is InputFormat.TICDC_STORAGE:
         records, ddl = read_storage(spark, config)
     else:
@@ -106,7 +106,7 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
         schemas.find_named(records)
         ddl = find_ddl(records, config, known=schemas.known)
     check_offsets(config, records)
-    catalog = learn_ddl(config, ddl, known_before(spark, config, schemas), schemas)
+    catalog = learn_ddl(config, ddl, earlier_catalog(spark, config, schemas), schemas)
     source = config.source
     bounds = Bounds(
         source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms
@@ -161,7 +161,7 @@ class TopicsRun:
         self._store = StepStore(spark, config.backfill.checkpoint)
         self._ahead: dict[str, int] = {}
         self._catalog: Catalog | None = None
-        self._schemas = Schemas(config)
+        self._schemas = RegistrySchemas(config)
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
         self.counts = Counts()
@@ -247,7 +247,7 @@ class TopicsRun:
             found = [*self._find_ddl(captured(older)), *ddl]
             ddl = list({each.position: each for each in found}.values())
             self._store.keep_ddl(BEFORE, [each.record for each in ddl])
-        return learn_ddl(config, ddl, known_before(self._spark, config, schemas), schemas)
+        return learn_ddl(config, ddl, earlier_catalog(self._spark, config, schemas), schemas)
 
     def _read_ahead(self) -> list[DdlRecord]:
         """With `wait`, return the DDL for rows of other partitions that no step has reached: all rows of this

@@ -64,8 +64,8 @@ class Join:
         """Yield the records to write."""
         joiner, out, counts = Joiner[SourceTag](self.joining, self.limits), Produced(), Counts()
         for batch in batches:
-            for record, origin in zip(records_to_write(batch), _source_tags(batch), strict=True):
-                _add(out, joiner.add(record, origin))
+            for record, tag in zip(records_to_write(batch), _source_tags(batch), strict=True):
+                _add(out, joiner.add(record, tag))
                 if out.is_full:
                     yield from _flushed(out, counts)
         _add(out, joiner.close())
@@ -75,8 +75,8 @@ class Join:
 
 
 def _add(out: Produced, complete: Iterable[tuple[ProducerRecord, SourceTag]]) -> None:
-    for record, origin in complete:
-        out.add([record], origin.source, origin.number)
+    for record, tag in complete:
+        out.add([record], tag.source, tag.number)
 
 
 def _flushed(out: Produced, counts: Counts) -> Iterator[pa.RecordBatch]:

@@ -26,8 +26,8 @@ from spark_backfill.terms import Bounds, Broadcast, Terms
 
 SOURCE, TARGET = "source", "target"
 #: What a registry has answered, or that it lacks a schema.
-Known = Mapping[Need[Any], RegisteredSchema | int | SchemaMissing]
-NOTHING_KNOWN: Final[Known] = {}
+RegistryAnswers = Mapping[Need[Any], RegisteredSchema | int | SchemaMissing]
+NO_ANSWERS: Final[RegistryAnswers] = {}
 #: A record's Kafka time, topic, partition and offset.
 Place = tuple[int, str, int, int]
 _NAMED: Final = "id string"
@@ -41,7 +41,7 @@ def sides_of(config: Config) -> list[str]:
     return [side for side, table in tables.items() if table.urls]
 
 
-def task_resolver(config: Config, known: Known) -> Resolver:
+def task_resolver(config: Config, known: RegistryAnswers) -> Resolver:
     """Return what answers the needs of a task."""
     return Resolver(registries={side: _Answered(side, known) for side in sides_of(config)})
 
@@ -49,7 +49,7 @@ def task_resolver(config: Config, known: Known) -> Resolver:
 class _Answered:
     """A registry as the driver has asked it."""
 
-    def __init__(self, side: str, known: Known) -> None:
+    def __init__(self, side: str, known: RegistryAnswers) -> None:
         self._side, self._known = side, known
 
     def schema(self, id: int | str) -> RegisteredSchema:
@@ -83,12 +83,12 @@ class _Asking:
         self._side, self._ask = side, ask
 
     def schema(self, id: int | str) -> RegisteredSchema:
-        """Return the schema of an id. Raises what `Schemas.ask` raises."""
+        """Return the schema of an id. Raises what `RegistrySchemas.ask` raises."""
         found: RegisteredSchema = self._ask(SchemaById(self._side, id))
         return found
 
     def id_of(self, subject: str, schema: RegisteredSchema) -> int:
-        """Return the id of a schema in a subject. Raises what `Schemas.ask` raises."""
+        """Return the id of a schema in a subject. Raises what `RegistrySchemas.ask` raises."""
         found: int = self._ask(SchemaId(self._side, subject, schema))
         return found
 
@@ -96,7 +96,7 @@ class _Asking:
 class _Noting(_Answered):
     """The target's registry for rows that are not written: any schema has an id, and is noted."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: RegistryAnswers) -> None:
         super().__init__(TARGET, known)
         #: The first place that needs each schema of a subject.
         self.written: dict[tuple[str, str], Place] = {}
@@ -136,7 +136,7 @@ class FindWritten:
         catalog: Broadcast,
         bounds: Bounds,
         terms: Terms,
-        known: Known,
+        known: RegistryAnswers,
     ) -> None:
         self.config, self.reader, self.catalog, self.known = config, reader, catalog, known
         self.bounds, self.terms = bounds, terms
@@ -169,7 +169,7 @@ class FindWritten:
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-class Schemas:
+class RegistrySchemas:
     """What the driver knows of the registries of a run. `known` grows from step to step."""
 
     def __init__(self, config: Config) -> None:

@@ -33,7 +33,7 @@ from relay.resolver import Resolver
 from relay.translator import Translator
 from spark_backfill.files import Captured
 from spark_backfill.frames import RECORDS, Columns, Lines, Reader, read_records, record_batch
-from spark_backfill.registries import NOTHING_KNOWN, Known, Schemas, task_resolver
+from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, RegistrySchemas, task_resolver
 
 #: `DdlRecord` in columns. The time is text: it may not fit in 64 bits.
 FOUND: Final = f"{RECORDS}, tso string"
@@ -61,7 +61,7 @@ class FindDdl:
     """
 
     def __init__(
-        self, config: Config, reader: Reader, name: str = "input", known: Known = NOTHING_KNOWN
+        self, config: Config, reader: Reader, name: str = "input", known: RegistryAnswers = NO_ANSWERS
     ) -> None:
         self.config, self.reader, self.name, self.known = config, reader, name, known
 
@@ -113,15 +113,15 @@ def _batch(found: list[DdlRecord]) -> pa.RecordBatch:
 
 
 def with_times(
-    config: Config, records: Iterable[ConsumerRecord], schemas: Schemas | None = None
+    config: Config, records: Iterable[ConsumerRecord], schemas: RegistrySchemas | None = None
 ) -> list[DdlRecord]:
     """Date records that are known to hold DDL."""
-    translator, resolver = config.translator(), (schemas or Schemas(config)).resolver
+    translator, resolver = config.translator(), (schemas or RegistrySchemas(config)).resolver
     return [DdlRecord(record, _tso(_events(translator, record, resolver))) for record in records]
 
 
 def find_ddl(
-    captured: Captured, config: Config, name: str = "input", known: Known = NOTHING_KNOWN
+    captured: Captured, config: Config, name: str = "input", known: RegistryAnswers = NO_ANSWERS
 ) -> list[DdlRecord]:
     """Bring the records with DDL to the driver, the only ones that ever come there.
 
@@ -147,7 +147,7 @@ def collect_ddl(frame: DataFrame) -> list[DdlRecord]:
 
 
 def learn_ddl(
-    config: Config, ddl: Iterable[DdlRecord], catalog: Catalog, schemas: Schemas | None = None
+    config: Config, ddl: Iterable[DdlRecord], catalog: Catalog, schemas: RegistrySchemas | None = None
 ) -> Catalog:
     """Return the catalogue after this DDL, learnt by time, and by offset inside a partition."""
     ordered = []
@@ -159,7 +159,7 @@ def learn_ddl(
         ordered.append((newest[topic, partition], each.position, each.record))
     translator = config.translator()
     translator.catalog = msgspec.structs.replace(catalog, limits=translator.catalog.limits)
-    resolver = (schemas or Schemas(config)).resolver
+    resolver = (schemas or RegistrySchemas(config)).resolver
     for _, _, record in sorted(ordered, key=lambda found: found[:2]):
         resolver.learn(translator, record)
     return translator.catalog

@@ -27,7 +27,7 @@ from spark_backfill.counts import Accumulator, Counts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, read_records
 from spark_backfill.joined import joining_of
 from spark_backfill.layouts import TableFinder
-from spark_backfill.registries import NOTHING_KNOWN, Known, task_resolver
+from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
 from spark_backfill.task_errors import Stopped
 from spark_backfill.terms import LATEST_MS, Bounds, Broadcast, Terms
 
@@ -44,7 +44,7 @@ class Translate:
         bounds: Bounds,
         terms: Terms,
         *,
-        known: Known = NOTHING_KNOWN,
+        known: RegistryAnswers = NO_ANSWERS,
     ) -> None:
         self.known = known
         self.config, self.reader, self.catalog, self.counters = config, reader, catalog, counters
