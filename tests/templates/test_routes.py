@@ -56,7 +56,7 @@ def translators(file: str, target: str, options: dict[str, str], **settings: Any
     ]
 
 
-@pytest.mark.parametrize(("folder", "target", "options"), routes())
+@pytest.mark.parametrize(("folder", "target", "options"), list(routes()))
 def test_the_same_comes_out(folder: str, target: str, options: str) -> None:
     partitions, by_target = OPTION_SETS[options]
     for file in [file for file in CAPTURED if file.rpartition("/")[0] == folder]:

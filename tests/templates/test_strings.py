@@ -69,6 +69,7 @@ def test_each_place_in_a_string(make: type[Engine]) -> None:
 def test_lone_surrogates(make: type[Engine]) -> None:
     engine = engine_of(make, Put((0,)))
     for code in SURROGATES:
+        assert filled(engine, b'"a"') == b'"a"', "which pays for those that do not fit"
         for text in (rb"\u%04x", rb"a\u%04xb", rb"\u%04x\u0041", rb"\u%04X\ud800", rb"\udc00\u%04x"):
             assert filled(engine, b'"' + text % code + b'"') is None
         assert filled(engine, b'"' + chr(code).encode("utf-8", "surrogatepass") + b'"') is None
