@@ -142,14 +142,20 @@ def read_float(text: str) -> float:
     # Up to 6 significant digits survive 32 bits and are therefore the shortest already (IEEE 754 single
     # precision).
     is_shortest = len(text) <= 7 and _LEAST_NORMAL <= abs(value) < BEYOND_FLOAT
-    return value if is_shortest or value == 0 else shortest_float32(value)
+    return value if is_shortest else shortest_float32(value)
 
 
-@functools.lru_cache(maxsize=4096)
 def shortest_float32(value: float) -> float:
     """Return the float of fewest digits for the same 32-bit number; a number that has other digits than a
     32-bit one, or is beyond its range, stays as it is: its column is a DOUBLE by now.
     """
+    # 0 and -0 are equal, and would be one in the cache.
+    return shortest_nonzero_float32(value) if value else value
+
+
+@functools.lru_cache(maxsize=4096)
+def shortest_nonzero_float32(value: float) -> float:
+    """Return the same for a number that is not zero, and remember it."""
     if abs(value) >= BEYOND_FLOAT:
         return value
     packed = _FLOAT32.pack(value)

@@ -32,6 +32,10 @@ POSSIBLE = [
 ]
 
 
+def test_zero_keeps_its_sign_whichever_came_before() -> None:
+    assert [str(shortest_float32(value)) for value in (0.0, -0.0, 0.0)] == ["0.0", "-0.0", "0.0"]
+
+
 @pytest.mark.parametrize("declared", IMPOSSIBLE)
 def test_a_type_that_no_server_has_leaves_its_table_unknown(declared: str) -> None:
     """The statement is passed on as text, and its rows are read with what they tell themselves."""

@@ -157,8 +157,7 @@ def _float(case: _Case) -> Form | None:
 @native("float")
 def read_float32(value: float) -> float:
     """Return the FLOAT of fewest digits."""
-    # What is kept of one zero would be found for the other, which has another sign.
-    return shortest_float32(value) if value else value
+    return shortest_float32(value)
 
 
 def _decimal(case: _Case) -> Form | None:
