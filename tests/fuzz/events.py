@@ -140,7 +140,7 @@ def _same_change(
 ) -> int:
     """How many changes that were read stand for one of the source: two if it was split."""
     ops = [each.op for each in here]
-    if change.table != here[0].table:
+    if change.table != here[0].table and Lossy.NAMES not in lossy:
         raise BrokenError("events", "another table", route, f"{change.table} / {here[0].table}")
     if change.op is Op.UPDATE and ops == [Op.DELETE, Op.INSERT]:
         return 2

@@ -49,5 +49,5 @@ def _rows(text: bytes) -> list[bytes]:
     """The values of a list without its brackets; none if that is no list."""
     try:
         return [bytes(item) for item in _items(b"[%b]" % text)]
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []

@@ -23,7 +23,7 @@ from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.codecs.wire.rows import PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
-from relay.errors import Malformed
+from relay.errors import DefinitionMissing, Malformed
 from relay.limits import Limits, check_columns
 from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, TableSchema
 
@@ -212,8 +212,10 @@ class RowDecoder:
         if op is _DELETE and not new_members and message.old:
             # TiCDC's dialect has the deleted row there.
             new_members = _members(msgspec.Raw(bytes(message.old)), "old")
-        if not new_members and (self._has_nulls or known is None):
+        if not new_members and self._has_nulls:
             raise Malformed(NAME, "data", "a row without columns")
+        if not new_members and known is None:
+            raise DefinitionMissing(NAME, "data", "a row of NULLs, which are left out, of an unknown table")
         new_members = new_members or {}
         check_columns(NAME, "data", len(new_members) + len(old_members or {}), self._limits)
         layout = self._layout(table, known, new_members, old_members or {}, message, key)

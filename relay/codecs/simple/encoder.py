@@ -276,6 +276,8 @@ def _entries(change: SchemaChange) -> dict[TableId, TableEntry]:
     schemas = (*change.dropped_tables(), *change.views, *change.definitions)
     if change.after is not None:
         schemas = (*schemas, change.after)
-    entries = {schema.id: shown_table(schema, is_numbered=True) for schema in schemas}
+    # A statement in which a database is missing has tables without a name that a reader could find.
+    named = [schema for schema in schemas if schema.id.database and schema.id.table]
+    entries = {schema.id: shown_table(schema, is_numbered=True) for schema in named}
     told = [each for each in change.table_changes if each.dialect == DIALECT]
     return entries | {each.table: read_entry(each.wire) for each in told}
