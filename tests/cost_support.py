@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import pickle
@@ -21,11 +22,17 @@ FACTOR = 8
 _MOST = 3 * FACTOR
 #: Seconds of the larger run below which nothing is said: too little to measure.
 _MEASURABLE = 0.15
+#: Seconds of `_reference_seconds` on the machine whose seconds `Cost` is given in.
+_REFERENCE_SECONDS = 0.08
 _KIB = 1024
 
 
 class Cost(NamedTuple):
-    """Seconds of the processor, and by how many bytes the process grew at most."""
+    """Seconds of the processor, and by how many bytes the process grew at most.
+
+    On a machine that is slow, or shares its caches with other work, the seconds are those that one takes which
+    does the reference work in its usual time.
+    """
 
     seconds: float
     bytes: int
@@ -93,6 +100,9 @@ def assert_cheap(work: Callable[[], object], *, seconds: float = 2, most_bytes: 
 
 def cost_of(work: Callable[[], object]) -> Cost:
     """What some work costs, done in a process of its own."""
+    # What this process has freed and still holds would be used again unseen.
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -114,8 +124,21 @@ def _measured(work: Callable[[], object]) -> tuple[float, int]:
     # Else the garbage collector writes to the pages of all that the parent has, which are copied then.
     gc.freeze()
     # What a new process has mapped is counted at once.
+    first = _reference_seconds()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()
     work()
     seconds = time.process_time() - began
-    return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * _KIB
+    grown_by = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * _KIB
+    usual = 2 * _REFERENCE_SECONDS / (first + _reference_seconds())
+    return seconds * min(1, usual), grown_by
+
+
+def _reference_seconds() -> float:
+    """Seconds of a fixed work with texts, tuples and a dictionary, as translating has it."""
+    began = time.process_time()
+    counts: dict[str, tuple[int, ...]] = {}
+    for number in range(100_000):
+        name = f"c{number % 1000}".lower()
+        counts[name] = (*counts.get(name, ())[:2], number)
+    return time.process_time() - began

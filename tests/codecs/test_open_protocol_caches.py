@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from cost_support import assert_cheap
 from open_support import Message, cell, ddl, framed, records, row
 from support import OPEN
 
@@ -107,7 +107,6 @@ def test_a_megabyte_of_rows_in_one_message_takes_less_than_two_seconds(messages:
     record = framed(*messages)
     assert 500_000 < len(record.key or b"") + len(record.value or b"") < 1_600_000
     translator = Translator(OPEN, OPEN, None, {"max-batch-size": "100000"}, limits=Limits(rows=100_000))
-    began = time.process_time()
+    assert_cheap(lambda: translator.translate(record))
     (out,) = translator.translate(record)
-    assert time.process_time() - began < 2
     assert len(out.value or b"") > 300_000
