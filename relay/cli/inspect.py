@@ -17,11 +17,9 @@ from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
-    ABSENT,
     Absent,
     Bootstrap,
     Event,
-    Row,
     RowChange,
     SchemaChange,
     Source,
@@ -135,8 +133,8 @@ def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
             "table": _fields(event.schema.id),
             "columns": _columns(event.schema),
             "primary_key": event.schema.primary_key,
-            "before": _row(event.schema, event.before),
-            "after": _row(event.schema, event.after),
+            "before": event.before_dict(),
+            "after": event.after_dict(),
         }
     elif isinstance(event, SchemaChange):
         found |= {
@@ -168,12 +166,6 @@ def _source(source: Source) -> dict[str, Any]:
 
 def _columns(schema: TableSchema) -> list[dict[str, str]]:
     return [{"name": column.name, "type": format_type(column.type)} for column in schema.columns]
-
-
-def _row(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
-    if row is None:
-        return None
-    return {column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT}
 
 
 def definition_object(schema: TableSchema) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from relay.partitioning import Partitioning
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
-from relay.selection import Selection, chosen_tables, left_out_kinds
+from relay.selection import Selection
 from relay.storage import storage_problems
 from relay.translator import Translator
 
@@ -147,15 +147,16 @@ def _advice(request: TranslateRequest) -> list[Problem]:
 
 def _selection(request: TranslateRequest, problems: list[Problem]) -> Selection | None:
     """Return which events are translated, None for all; what is wrong is appended to `problems`."""
-    found = Selection()
     try:
-        found = found._replace(tables=chosen_tables(request.include_tables, request.exclude_tables))
+        found = Selection.choosing(
+            include_tables=request.include_tables,
+            exclude_tables=request.exclude_tables,
+            include_events=request.include_events,
+            exclude_events=request.exclude_events,
+        )
     except ConfigError as error:
         problems += as_options(error.problems)
-    try:
-        found = found._replace(left_out_kinds=left_out_kinds(request.include_events, request.exclude_events))
-    except ConfigError as error:
-        problems += as_options(error.problems)
+        return None
     return None if found == Selection() else found
 
 

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from relay import limits
+from relay.codecs.codec import option_text
 from relay.config.choices import (
     End,
     FileFormat,
@@ -56,13 +57,7 @@ def _option_texts(given: object) -> object:
     """Make texts of codec options, whatever their TOML type: each codec reads its own."""
     if not isinstance(given, dict):
         return given
-    return {str(name).replace("_", "-"): _option_text(value) for name, value in given.items()}
-
-
-def _option_text(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
+    return {str(name).replace("_", "-"): option_text(value) for name, value in given.items()}
 
 
 def _moment(given: object) -> object:
@@ -78,9 +73,7 @@ def _moment(given: object) -> object:
 def _texts(given: object) -> object:
     """Make texts of topic settings, whatever their TOML type."""
     return (
-        {str(name): _option_text(value) for name, value in given.items()}
-        if isinstance(given, dict)
-        else given
+        {str(name): option_text(value) for name, value in given.items()} if isinstance(given, dict) else given
     )
 
 
@@ -384,7 +377,7 @@ class SchemaHistory(_ConfigTable):
     """How table definitions are kept beyond a restart, and whether rows wait for them."""
 
     history_topic: str = "relay.schema-history.{group_id}"
-    wait: Annotated[Wait, BeforeValidator(_option_text)] = Wait.AUTO
+    wait: Annotated[Wait, BeforeValidator(option_text)] = Wait.AUTO
 
 
 class Limits(_ConfigTable):
