@@ -32,10 +32,12 @@ _Since = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Only records from this time on: ISO 8601 with zone, or `2h` ago (s, m, h, d, w).",
+        help="Only records from this time on: 2026-11-26T10:00 (UTC), or how long ago: 90s, 15m, 2h, 1d.",
     ),
 ]
-_Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only records before this time.")]
+_Until = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only records before this time, written like --since.")
+]
 _Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this source topic.")]
 _Partition = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Only records of this source partition.")

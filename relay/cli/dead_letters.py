@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,11 @@ from relay.record_lines import format_record
 from relay.records import Place
 from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, table_topics, target_limits
-from relay.shown import plain_json, printable, to_json
+from relay.shown import plain_json, printable, quoted, to_json
+from relay.times import milliseconds_of, parse_duration, parse_moment
 
 FAILED = 2
 _PIPE_WIDTH = 200
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d{1,9})([smhdw])")
-_MILLISECOND = timedelta(milliseconds=1)
 _REPLAY_WARNING = (
     "Replayed records stand behind newer ones of the same key: a reader that applies them in order may go "
     "back to an older row. They have the header relay.source of their first position."
@@ -88,20 +85,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) -> int | None:
-    """Read ISO 8601 with a zone, or how long ago; the result is in milliseconds since 1970."""
-    duration = _DURATION.fullmatch(text)
-    if duration:
-        return now_ms - int(duration[1]) * _UNIT_SECONDS[duration[2]] * 1000
-    hint = "for example 2026-01-31T12:00:00Z, or 2h for two hours ago"
+    """Read a moment, or how long ago it was; the result is in milliseconds since 1970."""
     try:
-        moment = datetime.fromisoformat(text)
+        return now_ms - parse_duration(text) // timedelta(milliseconds=1)
     except ValueError:
-        problems.append(Problem(option, f"{text!r} is neither a time nor a duration", hint))
+        pass
+    try:
+        return milliseconds_of(parse_moment(text))
+    except ValueError:
+        hint = "for example 2026-01-31T12:00, which is UTC, or 2h for two hours ago"
+        problems.append(Problem(option, f"{quoted(text)} is neither a time nor a duration", hint))
         return None
-    if moment.tzinfo is None:
-        problems.append(Problem(option, f"{text!r} lacks its time zone", hint))
-        return None
-    return (moment - datetime.fromisoformat("1970-01-01T00:00:00Z")) // _MILLISECOND
 
 
 def _load_config(path: Path) -> Config:
