@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD, ConfigFile, InputFormat
+from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, InputFormat, Settings
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
@@ -316,14 +316,6 @@ def _formats(
     )
 
 
-_Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."
-    ),
-]
-
-
 _Processes = Annotated[
     int | None,
     typer.Option(
@@ -334,9 +326,19 @@ _Processes = Annotated[
 ]
 
 
-def _flags(settings: list[str] | None, processes: int | None) -> list[str]:
-    """Return everything that flags set."""
-    return [*(settings or ()), *([] if processes is None else [f"delivery.processes={processes}"])]
+_LogLevel = Annotated[
+    str | None, typer.Option(metavar="LEVEL", help="Log from this level on: info, warning, error.")
+]
+_LogFormat = Annotated[
+    str | None,
+    typer.Option(metavar="FORM", help="How to log: text, json, or auto: text on a terminal, JSON elsewhere."),
+]
+
+
+def _flags(settings: list[str] | None, **more: str | int | None) -> list[str]:
+    """Return everything that flags set; `more` by keys, with two underscores between table and key."""
+    others = [f"{name.replace('__', '.')}={value}" for name, value in more.items() if value is not None]
+    return [*(settings or ()), *others]
 
 
 @app.command("run", epilog="Example: relay run --config relay.toml --processes 2")
@@ -345,7 +347,9 @@ def _run(
     config: ConfigFile,
     *,
     processes: _Processes = None,
-    settings: _Settings = None,
+    log_level: _LogLevel = None,
+    log_format: _LogFormat = None,
+    settings: Settings = None,
 ) -> None:
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
@@ -353,7 +357,7 @@ def _run(
     from relay.cli.run import run
     from relay.config import load_config
 
-    flags = _flags(settings, processes)
+    flags = _flags(settings, delivery__processes=processes, log__level=log_level, log__format=log_format)
     raise finish(lambda: run(load_config(config, flags)), show_traceback=context.obj)
 
 
@@ -369,7 +373,7 @@ def _check(
         ),
     ] = False,
     processes: _Processes = None,
-    settings: _Settings = None,
+    settings: Settings = None,
 ) -> None:
     """Check a configuration, and print everything that is wrong with it, or what it does. No broker is asked
     without --connect.
@@ -379,7 +383,7 @@ def _check(
     """
     from relay.cli.check import check
 
-    flags = _flags(settings, processes)
+    flags = _flags(settings, delivery__processes=processes)
     raise finish(lambda: check(config, connect=connect, flags=flags), show_traceback=context.obj)
 
 
@@ -387,32 +391,42 @@ app.add_typer(dead_letters, name="dead-letters")
 app.add_typer(schema_history, name="schema-history")
 
 
-@app.command(
-    "explain", epilog="Example: relay explain --config relay.toml --topic orders --partition 3 --offset 4711"
-)
+@app.command("explain", epilog="Example: relay explain orders/3/4711 --config relay.toml")
 def _explain(
     context: typer.Context,
-    config: ConfigFile,
-    *,
-    partition: Annotated[int, typer.Option(min=0, metavar="N", help="Partition of the source record.")],
-    offset: Annotated[int, typer.Option(min=0, metavar="N", help="Offset of the source record.")],
-    topic: Annotated[
+    position: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Source topic; needed where the configuration has several."),
+        typer.Argument(
+            metavar="[POSITION]",
+            help="The source record, TOPIC/PARTITION/OFFSET; TOPIC may be left out if there is one alone.",
+            show_default=False,
+        ),
     ] = None,
+    *,
+    config: ConfigFile,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Source topic, in place of POSITION.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Source partition, in place of POSITION.")
+    ] = None,
+    offset: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Source offset, in place of POSITION.")
+    ] = None,
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
-    """Show the trace of one source record: its events, what is written for it, what is lost, or the error and
-    what follows from it.
+    """Show the trace of one source record: its key and value, its events, what is written for it, what is
+    lost, or the error and what follows from it.
 
     Table definitions come from the schema history, as of the record's position. Nothing is written or
     committed, and no group is joined, so a running relay is not disturbed.
     """
-    from relay.cli.explain import explain
+    from relay.cli.explain import Asked, explain
 
-    raise finish(
-        lambda: explain(config, topic, partition, offset, as_json=as_json), show_traceback=context.obj
-    )
+    asked = Asked(position, topic, partition, offset)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: explain(given, asked, as_json=as_json), show_traceback=context.obj)
 
 
 @app.command("demo")

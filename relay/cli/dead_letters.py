@@ -7,19 +7,18 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
 import typer
 
-from relay.cli.arguments import STANDARD, open_output
+from relay.cli.arguments import STANDARD, ConfigSource, open_output
 from relay.cli.event_text import Line, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
-from relay.config import Config, load_config
+from relay.config import Config
 from relay.config.kafka import target_cluster
 from relay.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
 from relay.errors import ConfigError, Problem
@@ -43,7 +42,7 @@ _REPLAY_WARNING = (
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Which dead letters the user asked for; the fields are the commands' options."""
 
-    config: Path
+    config: ConfigSource
     codes: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     since: str | None = None
@@ -98,9 +97,9 @@ def _parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) ->
         return None
 
 
-def _load_config(path: Path) -> Config:
+def _load_config(given: ConfigSource) -> Config:
     """Load a configuration that names a dead-letter topic. Raises ConfigError."""
-    config = load_config(path)
+    config = given.load()
     if not config.errors.dead_letter_topic:
         hint = "name the topic that holds the dead letters of this route"
         raise ConfigError([Problem("errors.dead_letter_topic", "is not set", hint)])

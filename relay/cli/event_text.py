@@ -24,7 +24,7 @@ from relay.model import (
     TransactionMark,
 )
 from relay.mysql.types import format_type
-from relay.records import ConsumerRecord, Header
+from relay.records import Header
 from relay.shown import printable
 from relay.translator import kind_of
 
@@ -44,8 +44,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_PADDING = 40
 
 
-def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
-    """Return one event's block, without the empty line behind it."""
+def event_lines(event: Event, place: str) -> list[Line]:
+    """Return one event's block, without the empty line behind it. `place`: where its record stands."""
     kind = kind_of(event)
     heading: Line = [(f"{kind:8}", _STYLES.get(kind, _OTHER_STYLE))]
     if isinstance(event, RowChange):
@@ -53,7 +53,7 @@ def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
     elif isinstance(event, SchemaChange):
         table = str(event.table) if event.table.table else event.table.database
         heading.append((f"  {printable(table)}", "bold"))
-    heading.append((f"  {printable(str(record.place))}", "dim"))
+    heading.append((f"  {printable(place)}", "dim"))
     lines: list[Line] = [heading, [("  " + _when(event.source, event.emitted_at_ns), "dim")]]
     if isinstance(event, RowChange):
         lines += _row_lines(event)

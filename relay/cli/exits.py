@@ -94,10 +94,12 @@ def _print(style: str, text: str) -> None:
 
 
 class ProgressReport:
-    """Print on stderr how far something is, every two seconds, so that quick work prints nothing."""
+    """Print on stderr how far something is, every two seconds, so that quick work prints nothing. Only on a
+    terminal: elsewhere nobody waits.
+    """
 
     def __init__(self, what: str, *, quiet: bool) -> None:
-        self._what, self._quiet = what, quiet
+        self._what, self._quiet = what, quiet or not sys.stderr.isatty()
         self._next = time.monotonic() + _PROGRESS_SECONDS
 
     def __call__(self, done: int, total: int) -> None:

@@ -120,6 +120,16 @@ INFORMATIONAL: Final = frozenset(
 )
 
 
+#: Those of them that relay had to assume: another source, or an earlier statement, would have told.
+ASSUMED: Final = frozenset(
+    {
+        Lossy.SCHEMA_GUESSED,
+        Lossy.NULL_OR_DEFAULT,
+        Lossy.EPOCH_OR_ZERO_DATE,
+        Lossy.REPEATED_HOUR,
+        Lossy.ZONE_GUESSED,
+    }
+)
 #: The kinds that `all` refuses.
 LOSSES: Final = frozenset(Lossy) - INFORMATIONAL
 #: What is left out on request, before anything could refuse it.

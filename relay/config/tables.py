@@ -35,6 +35,7 @@ from relay.config.choices import (
 )
 from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.limits import DEFAULT_LIMITS
+from relay.log_text import LogFormat, LogLevel, LogSettings
 from relay.policies import ERROR_CLASSES, Policy
 from relay.times import milliseconds_of, parse_duration, parse_moment
 
@@ -412,6 +413,18 @@ class Http(_ConfigTable):
     host: Text = "127.0.0.1"
     port: Port = 0
     allowed_hosts: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)] = ()
+
+
+class Logging(_ConfigTable):
+    """What `relay run` logs to standard output, and how."""
+
+    level: LogLevel = LogLevel.INFO
+    format: LogFormat = LogFormat.AUTO
+
+    @property
+    def settings(self) -> LogSettings:
+        """Return them as the log takes them."""
+        return LogSettings(self.level, self.format)
 
 
 class Backfill(_ConfigTable):
