@@ -6,6 +6,7 @@ client.
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated
 
 import typer
@@ -98,7 +99,8 @@ _Input = Annotated[
 _InputFormat = Annotated[
     InputFormat,
     typer.Option(
-        help="What a line of INPUT is: a record, or only a message value. auto: the first line decides."
+        metavar="FORM",
+        help="What a line of INPUT is: records, or values alone. auto: the first line decides.",
     ),
 ]
 _Output = Annotated[str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")]
@@ -122,6 +124,7 @@ _Partitions = Annotated[
 _PartitionBy = Annotated[
     Partitioning | None,
     typer.Option(
+        metavar="HOW",
         help="What --partitions goes by. index-value: table and key; key: the record's key, as Kafka's "
         "clients do.",
         show_default="index-value",
@@ -142,7 +145,13 @@ _IncludeEvent = Annotated[
 _ExcludeEvent = Annotated[
     list[str] | None, typer.Option(metavar="KIND", help="No events of this kind; may be repeated.")
 ]
-_OnError = Annotated[Policy, typer.Option(help="What to do with a record that cannot be translated.")]
+_OnError = Annotated[
+    Policy,
+    typer.Option(
+        metavar="POLICY",
+        help="What to do with a record that cannot be translated: stop, skip or dead-letter.",
+    ),
+]
 _DeadLetters = Annotated[
     str | None,
     typer.Option(
@@ -293,9 +302,17 @@ def _formats(
     context: typer.Context,
     *,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="PROTOCOL", autocompletion=_protocols)
+        str | None,
+        typer.Option(
+            "--from", metavar="PROTOCOL", help="Only this protocol, as a source.", autocompletion=_protocols
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option("--to", metavar="PROTOCOL", autocompletion=_protocols)] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="PROTOCOL", help="Only this protocol, as a target.", autocompletion=_protocols
+        ),
+    ] = None,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
     profile: Annotated[
@@ -397,7 +414,7 @@ def _explain(
     position: Annotated[
         str | None,
         typer.Argument(
-            metavar="[POSITION]",
+            metavar="POSITION",
             help="The source record, TOPIC/PARTITION/OFFSET; TOPIC may be left out if there is one alone.",
             show_default=False,
         ),
@@ -443,3 +460,19 @@ def _demo(
     from relay.demo.play import play
 
     raise finish(lambda: play(keep=keep), show_traceback=context.obj)
+
+
+def _with_whole_paragraphs(commands: typer.Typer) -> None:
+    """Have the terminal break the lines of help, and not the width of this file."""
+    for command in commands.registered_commands:
+        command.help = _paragraphs(command.help or inspect.getdoc(command.callback) or "")
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _with_whole_paragraphs(group.typer_instance)
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+_with_whole_paragraphs(app)

@@ -10,6 +10,7 @@ import msgspec
 import orjson
 import typer
 
+from relay.cli import layout
 from relay.cli.arguments import ConfigSource
 from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
@@ -241,7 +242,9 @@ def _lines(explanation: Explanation, config: Config) -> list[Line]:
         found = [loss for loss in explanation.losses if loss.what in kinds]
         if found:
             lines += [[], [(title, style)]]
-        lines += [[(f"  {loss.what}  {loss.count}", ""), (f"  {loss.words}", "dim")] for loss in found]
+        for loss in found:
+            told = layout.wrapped(loss.words, f"  {loss.what}  {loss.count}  ", "      ", layout.width())
+            lines += [[(line, "")] for line in told]
     return lines if error is None else lines + _error_lines(error, config)
 
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TextIO
 
 #: Narrower than this, nothing is broken: it would be all breaks.
 _NARROWEST: Final = 40
@@ -16,7 +16,16 @@ def width() -> int | None:
     """Return how many columns the terminal has that stdout is. None for a pipe or a file, whose lines are
     not broken: that would only make them hard to search.
     """
-    if not sys.stdout.isatty():
+    return _width_of(sys.stdout)
+
+
+def error_width() -> int | None:
+    """Return the same of stderr."""
+    return _width_of(sys.stderr)
+
+
+def _width_of(stream: TextIO) -> int | None:
+    if not stream.isatty():
         return None
     columns = shutil.get_terminal_size().columns
     return columns if columns >= _NARROWEST else None

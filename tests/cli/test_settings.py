@@ -25,7 +25,7 @@ def options(command: typer.core.TyperGroup, path: tuple[str, ...] = ()) -> Itera
         if isinstance(each, typer.core.TyperGroup):
             yield from options(each, (*path, name))
         else:
-            yield " ".join((*path, name)), {option for option in each.params for option in option.opts}
+            yield " ".join((*path, name)), {name for option in each.params for name in option.opts}
 
 
 COMMANDS = dict(options(typer.main.get_command(app)))  # type: ignore[arg-type]  # it has commands

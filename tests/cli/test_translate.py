@@ -11,6 +11,8 @@ import pytest
 from support import DATA, row_message
 from typer.testing import Result
 
+from relay import ConsumerRecord, ProducerRecord, Translator
+
 Run = Callable[..., Result]
 Lines = Callable[..., bytes]
 ROUTE = ("translate", "--from", "made-up", "--to", "made-up")
@@ -219,7 +221,9 @@ def test_a_bug_asks_for_a_report(relay: Run, lines: Lines) -> None:
     result = relay(*ROUTE, input=lines("insert", "crash"))
     assert result.exit_code == 1
     message = result.stderr.splitlines()[-1]
-    assert "this is a bug in relay, please report it; RELAY_TRACEBACK=1 shows where" in message
+    assert (
+        "this is a bug in relay, please report it (CONTRIBUTING.md says where); RELAY_TRACEBACK=1" in message
+    )
     assert "ZeroDivisionError: stdin line 2 (t/0/11): made up" in message
     assert "Traceback" not in result.stderr
     assert [line["value"] for line in written(result)] == ["insert"]
