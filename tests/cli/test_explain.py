@@ -82,8 +82,8 @@ async def test_a_row_is_shown_with_its_whole_way(route: Route) -> None:
     for text in (
         f"source  {route.source}/0/{row.offset}",
         f"key null, value {len(row.value or b'')} bytes",
-        "  key         NULL",
-        f"  value       '{(row.value or b'').decode()}'",
+        "  key       NULL",
+        f"  value     '{(row.value or b'').decode()}'",
         f"records of {route.history}",
         "h  X'FF'",
         "h  NULL",
@@ -135,7 +135,7 @@ async def test_garbage_is_explained_with_its_policy(route: Route, policy: str, w
     result = await explain(route, 0)
     assert result.exit_code == 0, result.stderr
     for text in (
-        "value       X'7B2261223AFF1B'",
+        "value     X'7B2261223AFF1B'",
         "decode.malformed",
         "ticdc-canal-json",
         "the whole message",
