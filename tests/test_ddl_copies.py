@@ -4,6 +4,7 @@ the source's producer does.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import Any
 
@@ -150,10 +151,15 @@ def test_captured_statements_of_three_partitions(source: str, target: str, workl
         assert all(these == texts[0] for these in texts)
 
 
+@functools.cache
+def inspector(protocol: str) -> Translator:
+    return Translator(protocol, protocol)
+
+
 def is_ddl(protocol: str, one: ConsumerRecord | ProducerRecord) -> bool:
     given = ConsumerRecord("t", 0, 0, one.timestamp_ms, one.key, one.value)
     try:
-        found = Translator(protocol, protocol).inspect(given)
+        found = inspector(protocol).inspect(given)
     except DefinitionMissing:
         # Rows alone refer to definitions in other messages.
         return False
