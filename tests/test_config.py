@@ -316,7 +316,10 @@ def test_a_topic_that_is_named_twice(tmp_path: Path) -> None:
             'start = "offsets"\nstart_offsets = { "orders" = 1 }',
             'source: start_offsets: "orders" is not the partition of a source topic, written "topic/0"',
         ),
-        ('start = "timestamp"\nstart_timestamp = "soon"', "source.start_timestamp: is no time: write for example 2026-11-26T10:00"),
+        (
+            'start = "timestamp"\nstart_timestamp = "soon"',
+            "source.start_timestamp: is no time: write for example 2026-11-26T10:00",
+        ),
     ],
 )
 def test_a_start_that_is_not_complete(tmp_path: Path, text: str, wanted: str) -> None:
