@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 from pyspark import SparkConf
@@ -42,7 +42,8 @@ def fetch(folder: Path) -> None:
         conf = SparkConf(loadDefaults=False).set("spark.jars.ivy", cache)
         for name, value in settings().items():
             conf.set(name, value)
-        gateway = launch_gateway(conf)
+        launch: Any = launch_gateway  # which has no types
+        gateway = launch(conf)
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait()

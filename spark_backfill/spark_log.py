@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -45,7 +45,8 @@ class SparkLog(NamedTuple):
     def start_java(self, conf: SparkConf) -> None:
         """Start the Java of this process, which writes here, unless it runs already."""
         if SparkContext._gateway is None:
-            gateway = launch_gateway(conf, {"stdout": self.file, "stderr": self.file})
+            launch: Any = launch_gateway  # which has no types
+            gateway = launch(conf, {"stdout": self.file, "stderr": self.file})
             SparkContext._ensure_initialized(gateway=gateway)
 
     def reason(self) -> str:
