@@ -443,8 +443,8 @@ def _playground(
     ] = 8090,
     opens: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
 ) -> None:
-    """Serve a local page on which a message is pasted or picked. It shows side by side its events, the records
-    of another protocol, and what is lost. Ctrl-C ends it.
+    """Serve a local page on which a message is pasted or picked. It shows side by side its events, the
+    records of another protocol, and what is lost. Ctrl-C ends it.
 
     All options and profiles are there, with their meaning. Only what is pasted is read, and nothing is kept.
     """

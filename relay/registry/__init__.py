@@ -5,7 +5,15 @@ memory. All answer needs through `relay.resolver.Resolver`. All of it waits.
 """
 
 from relay.registry.client import RETRIES, SchemaRegistry, registry_problems
-from relay.registry.schema_file import SchemaFile, SchemaList
+from relay.registry.schema_file import SchemaFile, SchemaLine, SchemaList
 from relay.registry.settings import RegistrySettings
 
-__all__ = ["RETRIES", "RegistrySettings", "SchemaFile", "SchemaList", "SchemaRegistry", "registry_problems"]
+__all__ = [
+    "RETRIES",
+    "RegistrySettings",
+    "SchemaFile",
+    "SchemaLine",
+    "SchemaList",
+    "SchemaRegistry",
+    "registry_problems",
+]

@@ -19,7 +19,9 @@ from relay.files import open_regular
 from relay.needs import RegisteredSchema
 
 
-class _Line(msgspec.Struct, rename="camel", omit_defaults=True):
+class SchemaLine(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A schema as a line has it."""
+
     id: int
     schema: str
     subject: str = ""
@@ -46,13 +48,13 @@ class SchemaList:
 
     def _take(self, text: bytes, number: int, key_path: str) -> None:
         try:
-            line = msgspec.json.decode(text, type=_Line)
+            line = msgspec.json.decode(text, type=SchemaLine)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             hint = 'each line is {"id": …, "schema": "…"}, with "subject" and "version"'
             raise ConfigError([Problem(key_path, f"line {number} is no schema", hint)]) from None
         self._add(line)
 
-    def _add(self, line: _Line) -> None:
+    def _add(self, line: SchemaLine) -> None:
         schema = RegisteredSchema(line.schema, line.schema_type)
         self._schemas.setdefault(line.id, schema)
         self._ids.setdefault(_meaning(schema), line.id)
@@ -73,13 +75,13 @@ class SchemaList:
             return id
         if id is None:
             id = next(free for free in itertools.count(len(self._schemas) + 1) if free not in self._schemas)
-        line = _Line(id, schema.text, subject, 1 + max(versions.values(), default=0), schema.kind)
-        self._keep(line)
+        line = SchemaLine(id, schema.text, subject, 1 + max(versions.values(), default=0), schema.kind)
+        self.keep(line)
         self._add(line)
         return id
 
-    def _keep(self, line: _Line) -> None:
-        """Write a new line down, where they are kept."""
+    def keep(self, line: SchemaLine) -> None:
+        """Take note of a new schema. Raises RegistryUnavailable, and then it is not added."""
 
 
 class SchemaFile(SchemaList):
@@ -100,7 +102,8 @@ class SchemaFile(SchemaList):
         except OSError as error:
             raise ConfigError([Problem(key_path, f"{path} cannot be read: {error.strerror}")]) from error
 
-    def _keep(self, line: _Line) -> None:
+    def keep(self, line: SchemaLine) -> None:
+        """Write it behind the others. Raises RegistryUnavailable."""
         try:
             with self._path.open("ab") as file:
                 file.write(msgspec.json.encode(line) + b"\n")

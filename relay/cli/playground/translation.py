@@ -25,8 +25,8 @@ from relay.limits import Limits
 from relay.model import Event, Position, Source, TableId
 from relay.needs import Need, SchemaById, SchemaId
 from relay.record_lines import DECODE_ERRORS, format_record
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.registry import SchemaList
+from relay.records import ConsumerRecord, Header, ProducerRecord
+from relay.registry import SchemaLine, SchemaList
 from relay.resolver import Answer, Resolver
 from relay.shown import plain_json, printable, to_json
 from relay.translator import Translator, kind_of
@@ -47,6 +47,8 @@ _LIMITS: Final = Limits(
 _BEFORE_ALL_NS: Final = -(1 << 62)
 #: Bytes of a line of a hex dump.
 _DUMP_BYTES: Final = 8
+#: Bytes that may stand before JSON: a version and a length.
+_LONGEST_FRAME: Final = 16
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,11 +100,32 @@ def _answered(request: Request) -> dict[str, Any]:
     }
 
 
+class _NewSchemas(SchemaList):
+    """A registry without schemas, and those that a translation has registered in it since they were taken."""
+
+    def __init__(self) -> None:
+        self._new: list[SchemaLine] = []
+        super().__init__()
+
+    def keep(self, line: SchemaLine) -> None:
+        """Take note of a new schema."""
+        self._new.append(line)
+
+    def taken(self) -> list[dict[str, Any]]:
+        """Return those that are new since the last call."""
+        found, self._new = self._new, []
+        return [
+            {"id": each.id, "subject": printable(each.subject), **part(each.schema.encode(errors="replace"))}
+            for each in found
+        ]
+
+
 class _LocalAnswers(Resolver):
     """Answers out of the request alone."""
 
     def __init__(self, schemas: SchemaList) -> None:
-        super().__init__(registries={"source": schemas, "target": SchemaList()})
+        self.registered = _NewSchemas()
+        super().__init__(registries={"source": schemas, "target": self.registered})
 
     def fetch(self, need: Need[Answer]) -> Answer:
         """Return a schema. Raises SchemaMissing, and NeedUnanswered for everything else."""
@@ -213,8 +236,12 @@ class _Playing:
         return {
             "place": printable(str(record.place)),
             "line": line,
+            "key": part(record.key),
+            "value": part(record.value),
+            "headers": _headers(record.headers),
             "events": shown,
             "output": output,
+            "schemas": self._answers.registered.taken(),
             "lost": _losses(Counter(translator.lossy) - counted),
             "error": None if error is None else _error(error),
         }
@@ -227,7 +254,7 @@ class _Playing:
             "partition": out.partition,
             "key": part(out.key),
             "value": part(out.value),
-            "headers": [{"name": printable(name), **part(value)} for name, value in out.headers],
+            "headers": _headers(out.headers),
             "objects": [f"{printable(blob.name)}, {len(blob.data)} bytes" for blob in out.blobs],
             "line": plain_json(line).decode().rstrip("\n"),
         }
@@ -249,26 +276,49 @@ def _shown_line(line: Line) -> list[tuple[str, str]]:
 
 
 def part(data: bytes | None) -> dict[str, Any]:
-    """Return key, value or header as it can be read: `form` is `null`, `json`, `text` or `hex`."""
+    """Return key, value or header as it can be read, its size, and in which form it is: `null`, `json`,
+    `text`, `hex`, or `framed`, which is JSON behind a few bytes.
+    """
     if data is None:
         return {"form": "null", "text": "null", "bytes": 0}
-    if data[:1] in {b"{", b"["}:
-        try:
-            return {"form": "json", "text": _indented(data), "bytes": len(data)}
-        except DECODE_ERRORS:
-            pass
+    form, text = _readable(data)
+    return {"form": form, "text": text, "bytes": len(data)}
+
+
+def _readable(data: bytes) -> tuple[str, str]:
+    begin = data.find(b"{", 0, _LONGEST_FRAME + 1)
+    document = None if begin < 0 else _indented(data[begin:])
+    if document is None:
+        begin, document = 0, _indented(data) if data[:1] == b"[" else None
+    if document is not None and not begin:
+        return "json", document
+    text = _text(data)
+    if text is not None:
+        return "text", printable(text, "\n", None)
+    if document is not None:
+        return "framed", f"{_dump(data[:begin])}\n{document}"
+    return "hex", _dump(data)
+
+
+def _text(data: bytes) -> str | None:
+    """Return bytes as text; None if they are none, or are none for people."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return {"form": "hex", "text": _dump(data), "bytes": len(data)}
-    if any(ord(char) < 0x20 and char not in "\t\r\n" for char in text):
-        return {"form": "hex", "text": _dump(data), "bytes": len(data)}
-    return {"form": "text", "text": printable(text, "\n", None), "bytes": len(data)}
+        return None
+    return None if any(ord(char) < 0x20 and char not in "\t\r\n" for char in text) else text
 
 
-def _indented(data: bytes) -> str:
-    """Return JSON with an indent; numbers and texts stay as they are spelled."""
-    return plain_json(msgspec.json.format(data, indent=2)).decode()
+def _headers(headers: Sequence[Header]) -> list[dict[str, Any]]:
+    return [{"name": printable(name), **part(value)} for name, value in headers]
+
+
+def _indented(data: bytes) -> str | None:
+    """Return JSON with an indent, in which numbers and texts stay as they are spelled; None if it is none."""
+    try:
+        return plain_json(msgspec.json.format(data, indent=2)).decode()
+    except DECODE_ERRORS:
+        return None
 
 
 def _dump(data: bytes) -> str:
