@@ -26,6 +26,8 @@ from relay.records import ConsumerRecord
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{2,}={0,2}").fullmatch
 #: Lines of base64 that are broken are this long, and the last one shorter.
 _BROKEN_AT: Final = frozenset({60, 64, 76})
+#: How statements of a dump begin that define nothing.
+_NO_DDL: Final = frozenset({"SET", "LOCK", "UNLOCK", "INSERT", "REPLACE", "START", "BEGIN", "COMMIT"})
 _DOCUMENT: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -132,7 +134,9 @@ def is_sql(text: str) -> bool:
 
 
 def statements_in(text: str, path: str) -> list[Statement]:
-    """Return the statements of a text with `;` between them, without `USE`. Raises ConfigError."""
+    """Return the statements of a text with `;` between them, without `USE` and what else a dump has beside
+    DDL. Raises ConfigError.
+    """
     try:
         tokens = tokenize(text, backslash_escapes=True)
     except DdlNotUnderstood as error:
@@ -142,6 +146,8 @@ def statements_in(text: str, path: str) -> list[Statement]:
     for group in _groups(tokens):
         if group[0].text.upper() == "USE" and len(group) == 2:
             database = group[1].text
+            continue
+        if group[0].text.upper() in _NO_DDL:
             continue
         start = group[0].start
         line = text.count("\n", 0, start) + 1

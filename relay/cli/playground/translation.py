@@ -20,9 +20,18 @@ from relay.cli.inspect import event_object, exact
 from relay.cli.loss_words import KIND_WORDS, large_row_losses, route_losses
 from relay.cli.playground.pasted import Pasted, Statement, is_sql, records_in, statements_in
 from relay.codecs.losses import INFORMATIONAL, Lossy
-from relay.errors import CodecError, ConfigError, LimitExceeded, NeedUnanswered, Problem, RelayError
+from relay.errors import (
+    CodecError,
+    ConfigError,
+    DdlNotUnderstood,
+    LimitExceeded,
+    NeedUnanswered,
+    Problem,
+    RelayError,
+)
 from relay.limits import Limits
 from relay.model import Event, Position, Source, TableId
+from relay.mysql.ddl import read_ddl
 from relay.needs import Need, SchemaById, SchemaId
 from relay.record_lines import DECODE_ERRORS, format_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
@@ -129,9 +138,14 @@ class _LocalAnswers(Resolver):
 
     def fetch(self, need: Need[Answer]) -> Answer:
         """Return a schema. Raises SchemaMissing, and NeedUnanswered for everything else."""
-        if type(need) not in {SchemaById, SchemaId}:
+        if not _is_of_a_side(need):
             raise NeedUnanswered(f"{need.what()} is needed, and the playground fetches nothing")
         return super().fetch(need)
+
+
+def _is_of_a_side(need: Need[Any]) -> bool:
+    """Whether a schema is needed of the registry of the source or the target; other packages have others."""
+    return isinstance(need, SchemaById | SchemaId) and need.registry in {"source", "target"}
 
 
 class _Playing:
@@ -173,14 +187,14 @@ class _Playing:
             raise ConfigError(problems)
 
     def _learn_one(self, text: str, database: str, number: int) -> Problem | None:
+        try:
+            read_ddl(text, most_statements=_LIMITS.ddl_statements)
+        except DdlNotUnderstood as error:
+            return Problem("", f"is not understood: {error}")
         at = Position(number, _BEFORE_ALL_NS + number, "statements", 0, number)
         source = Source("playground", at.event_time_ns)
         message = DdlMessage(text, TableId(database, ""), "QUERY", source, at, at.event_time_ns)
         catalog, change = learn(self._translator.catalog, message)
-        if not change.kinds:
-            return Problem(
-                "", "is no statement that relay understands", "such as CREATE TABLE or ALTER TABLE"
-            )
         if any(not table.database for table in change.targets):
             return Problem("", "names no database", "write database.table, or USE database; before it")
         self._translator.catalog = catalog
