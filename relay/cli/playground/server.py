@@ -16,6 +16,7 @@ from aiohttp import web
 
 from relay.cli.playground.catalogue import catalogue
 from relay.cli.playground.translation import Request, answer, encoded
+from relay.record_lines import DECODE_ERRORS
 from relay.service.observe.pages import Page
 from relay.service.observe.server import HEADER_BYTES, Server, Settings, json_answer
 
@@ -78,8 +79,10 @@ class PlaygroundServer(Server):
             return json_answer({"error": "the request did not end in time"}, 408)
         except web.HTTPRequestEntityTooLarge:
             return _too_large()
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except msgspec.ValidationError as error:
             return json_answer({"error": f"the request is not what /translate takes: {error}"}, 400)
+        except DECODE_ERRORS:
+            return json_answer({"error": "the request is not valid JSON in UTF-8"}, 400)
         async with self._turn:
             found = await asyncio.to_thread(lambda: encoded(answer(asked)))
         return web.Response(body=found, content_type=_JSON)
