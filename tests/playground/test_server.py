@@ -13,6 +13,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
+import webbrowser
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import aiohttp
 import pytest
 from support import CANAL, TICDC
 
+from relay.cli.playground import command
 from relay.cli.playground import server as module
 from relay.cli.playground.catalogue import catalogue, examples
 from relay.cli.playground.command import address
@@ -205,8 +207,8 @@ async def test_an_address_that_cannot_be_served_names_the_options(site: Site) ->
 
 
 def test_it_is_served_here_alone_until_it_is_interrupted() -> None:
-    command = [sys.executable, "-m", "relay", "playground", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    program = [sys.executable, "-m", "relay", "playground", "--port", "0"]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+/", said)
@@ -216,6 +218,28 @@ def test_it_is_served_here_alone_until_it_is_interrupted() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
         assert process.stderr.read() == ""
+
+
+async def test_a_browser_is_opened_on_request_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+
+    def no_browser(url: str) -> bool:
+        opened.append(url)
+        return False
+
+    monkeypatch.setattr(webbrowser, "open", no_browser)
+    loop = asyncio.get_running_loop()
+    for opens in (False, True):
+        serving = asyncio.create_task(command._serve("127.0.0.1", 0, opens=opens))
+        await asyncio.sleep(0.3)
+        serving.cancel()
+        await asyncio.wait({serving})
+        assert len(opened) == int(opens)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(number)
+    assert opened[0] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

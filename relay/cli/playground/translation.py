@@ -286,7 +286,15 @@ def _event(event: Event, record: ConsumerRecord) -> dict[str, Any]:
 
 
 def _shown_line(line: Line) -> list[tuple[str, str]]:
-    return [(printable(text, longest=None), style) for text, style in line if text]
+    """Return a line without empty pieces; blanks between columns belong to the piece before them."""
+    found: list[tuple[str, str]] = []
+    for text, style in line:
+        if found and not text.strip(" "):
+            before, its_style = found[-1]
+            found[-1] = before + text, its_style
+        elif text:
+            found.append((printable(text, longest=None), style))
+    return found
 
 
 def part(data: bytes | None) -> dict[str, Any]:
