@@ -462,6 +462,28 @@ def _demo(
     raise finish(lambda: play(keep=keep), show_traceback=context.obj)
 
 
+@app.command("playground", epilog="Example: relay playground --open")
+def _playground(
+    context: typer.Context,
+    *,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where it is served; by default to this machine alone.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, metavar="N", help="Its port; 0 for any that is free.")
+    ] = 8090,
+    opens: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+) -> None:
+    """Serve a local page on which a message is pasted or picked. It shows side by side its events, the
+    records of another protocol, and what is lost. Ctrl-C ends it.
+
+    All options and profiles are there, with their meaning. Only what is pasted is read, and nothing is kept.
+    """
+    from relay.cli.playground.command import play
+
+    raise finish(lambda: play(host, port, opens=opens), show_traceback=context.obj)
+
+
 def _with_whole_paragraphs(commands: typer.Typer) -> None:
     """Have the terminal break the lines of help, and not the width of this file."""
     for command in commands.registered_commands:
