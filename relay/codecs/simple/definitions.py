@@ -260,8 +260,10 @@ def definition(
         raise Malformed(protocol, "tableSchema", "a definition without the name of its table")
     check_columns(protocol, "tableSchema.columns", len(entry.columns), limits)
     names = [column.name for column in entry.columns]
-    if len(set(names)) < len(names):
-        raise Malformed(protocol, "tableSchema.columns", "two columns of one name")
+    _check_names(protocol, "tableSchema.columns", names)
+    for index in entry.indexes or ():
+        if index.primary:  # others may have hidden columns, of expressions
+            _check_key(protocol, index.columns, names)
     id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
     origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
     columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
@@ -278,6 +280,24 @@ def definition(
         version=None if entry.version == _content_version(entry) else entry.version,
     )
     return _with_keys(found, entry.indexes or [], known, is_current=is_current)
+
+
+def _check_names(protocol: str, path: str, names: Sequence[str]) -> None:
+    """Raise Malformed for a column that stands twice: MySQL takes `A` and `a` for one."""
+    if len(_lower(names)) < len(names):
+        raise Malformed(protocol, path, "two columns of one name")
+
+
+def _check_key(protocol: str, key: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise Malformed for a primary key that cannot be one of a table with these columns."""
+    path = "tableSchema.indexes"
+    _check_names(protocol, path, key)
+    if not _lower(columns).issuperset(_lower(key)):
+        raise Malformed(protocol, path, "a primary key of a column that the table lacks")
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    return {name.lower() for name in names}
 
 
 def _by_name(schema: TableSchema) -> dict[str, Column]:
