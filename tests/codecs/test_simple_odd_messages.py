@@ -74,8 +74,8 @@ def test_a_location_that_is_no_zone_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("columns", "key", "reason"),
     [
-        (["a"], ["b"], "a primary key of a column that the table lacks"),
-        (["a"], ["a", "A"], "two columns of one name"),
+        (["a"], ["b"], "a primary key of columns that the table lacks"),
+        (["a"], ["a", "A"], "a primary key of columns that the table lacks"),
         (["a", "A"], ["a"], "two columns of one name"),
     ],
 )
@@ -95,6 +95,24 @@ def test_an_index_may_have_the_hidden_column_of_an_expression() -> None:
     change = read(bootstrap(schema), row({"a": "1"}))[0][-1]
     assert isinstance(change, RowChange)
     assert change.after == (1, 1)
+
+
+@BOTH
+def test_a_row_with_a_column_twice_is_not_written(target: str) -> None:
+    with pytest.raises(NotRepresentable, match="two columns of one name"):
+        Translator(CANAL, target).translate(record(row_message({}, {"a": "1", "A": "2"})))
+
+
+@BOTH
+@pytest.mark.parametrize("key", [["b"], ["a", "b"], ["a", "a"]])
+def test_a_key_that_a_row_lacks_is_not_in_the_definition_that_it_lets_guess(
+    target: str, key: list[str]
+) -> None:
+    outs = Translator(CANAL, target).translate(record(row_message({}, {"a": "1"}, pkNames=key)))
+    reader = Translator(target, target)
+    *_, change = [event for out in outs for event in reader.inspect(record(out.value or b""))]
+    assert isinstance(change, RowChange)
+    assert change.schema.handle_key() == ()
 
 
 def statement(sql: str) -> dict[str, Any]:

@@ -225,7 +225,10 @@ def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
     also stands, as if it was the primary key, a unique key that takes its place.
     """
     not_null = {column.name for column in schema.columns if column.nullable is False}
-    primary = schema.primary_key or ()
+    handle = schema.handle_key()
+    if not _is_key(handle, [column.name for column in schema.columns]):
+        handle = ()  # of a table that was guessed from a row without all columns of its key
+    primary = handle if schema.primary_key else ()
 
     def entry(name: str, columns: Sequence[str], *, unique: bool, is_primary: bool = False) -> IndexEntry:
         nullable = not (is_primary or not_null.issuperset(columns))
@@ -236,7 +239,6 @@ def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
         yield entry("PRIMARY", primary, unique=True, is_primary=True)
     for key, is_unique in schema.ordered_keys():
         yield entry(key.name, key.columns, unique=is_unique)
-    handle = schema.handle_key()
     if is_handle or (handle and not primary):
         yield entry(_HANDLE, handle, unique=True, is_primary=True)
 
@@ -260,10 +262,12 @@ def definition(
         raise Malformed(protocol, "tableSchema", "a definition without the name of its table")
     check_columns(protocol, "tableSchema.columns", len(entry.columns), limits)
     names = [column.name for column in entry.columns]
-    _check_names(protocol, "tableSchema.columns", names)
+    if has_name_twice(names):
+        raise Malformed(protocol, "tableSchema.columns", "two columns of one name")
     for index in entry.indexes or ():
-        if index.primary:  # others may have hidden columns, of expressions
-            _check_key(protocol, index.columns, names)
+        # Others may have hidden columns, of expressions.
+        if index.primary and not _is_key(index.columns, names):
+            raise Malformed(protocol, "tableSchema.indexes", "a primary key of columns that the table lacks")
     id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
     origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
     columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
@@ -282,18 +286,13 @@ def definition(
     return _with_keys(found, entry.indexes or [], known, is_current=is_current)
 
 
-def _check_names(protocol: str, path: str, names: Sequence[str]) -> None:
-    """Raise Malformed for a column that stands twice: MySQL takes `A` and `a` for one."""
-    if len(_lower(names)) < len(names):
-        raise Malformed(protocol, path, "two columns of one name")
+def has_name_twice(names: Sequence[str]) -> bool:
+    """Whether a column stands twice: MySQL takes `A` and `a` for one."""
+    return len(_lower(names)) < len(names)
 
 
-def _check_key(protocol: str, key: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise Malformed for a primary key that cannot be one of a table with these columns."""
-    path = "tableSchema.indexes"
-    _check_names(protocol, path, key)
-    if not _lower(columns).issuperset(_lower(key)):
-        raise Malformed(protocol, path, "a primary key of a column that the table lacks")
+def _is_key(key: Sequence[str], columns: Sequence[str]) -> bool:
+    return not has_name_twice(key) and _lower(columns).issuperset(_lower(key))
 
 
 def _lower(names: Iterable[str]) -> set[str]:
@@ -432,6 +431,7 @@ __all__ = [
     "TableEntry",
     "definition",
     "entry_text",
+    "has_name_twice",
     "named_id",
     "read_entry",
     "shown_column",
