@@ -31,6 +31,8 @@ import random
 import sys
 from pathlib import Path
 
+from toy_protocol.registry import remember
+
 from fuzz.campaign import Plan, Summary, default_jobs, run
 from fuzz.findings import read
 from fuzz.lane import reproduce, sample_routes, watch
@@ -90,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
 def _again(folder: Path) -> int:
     watch()
     finding = read(folder)
+    for id, schema in finding.setting.schemas.items():
+        remember(id, schema)
     if finding.check == "door" or finding.kind == "worse than linear":
         _say(f"this one is made again by its lane alone: --seed … --lane …\n{finding.text()}")
         return 2

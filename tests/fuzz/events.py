@@ -64,12 +64,12 @@ class Target(NamedTuple):
         carries = codec.encodes(parse_options(codec, setting.target_options, "to"))
         copies = (setting.partitions or 1) if codec.ddl_everywhere else 1
         # A statement goes to the topics of all tables that it is about, and to those of a whole database.
-        has_one_topic = "{table}" not in setting.topic
+        has_one_topic = "{table}" not in setting.topic and not setting.rules
         return cls(
             f"{setting.source} -> {setting.target}",
             copies if carries.ddl and has_one_topic else None,
             carries.before is not Before.NONE,
-            setting.partitions in {None, 1},
+            {setting.partitions, *(rule.partitions for rule in setting.rules)} <= {None, 1},
             setting.target in {"debezium-json", "debezium-avro"},
         )
 
