@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from simple_support import AVRO, SIMPLE, bootstrap, column, read, row, table, value_of, written
-from support import CANAL, record, row_message
+from support import CANAL, TICDC, record, row_message
 
 from relay import NotRepresentable, RowChange, Translator
 from relay.codecs.simple.avro_bytes import AvroReader
@@ -113,6 +113,25 @@ def test_a_key_that_a_row_lacks_is_not_in_the_definition_that_it_lets_guess(
     *_, change = [event for out in outs for event in reader.inspect(record(out.value or b""))]
     assert isinstance(change, RowChange)
     assert change.schema.handle_key() == ()
+
+
+@BOTH
+@pytest.mark.parametrize("source", [CANAL, TICDC])
+def test_a_row_with_another_key_than_its_definition_brings_one(source: str, target: str) -> None:
+    """DDL that changes a key travels in another partition, and may be seen before or after the row."""
+    create = row_message({}, op="CREATE") | {"isDdl": True, "data": None, "sql": KEYED}
+    insert = row_message({"a": "int", "b": "int"}, {"a": "1", "b": "2"}, pkNames=["b"])
+    translator, reader = Translator(source, target), Translator(target, target)
+    outs = [
+        out for at, each in enumerate((create, insert)) for out in translator.translate(record(each, at))
+    ]
+    *_, change = [event for out in outs for event in reader.inspect(record(out.value or b""))]
+    assert isinstance(change, RowChange)
+    assert change.after == (1, 2)
+    assert change.schema.handle_key() == ("b",)
+
+
+KEYED = "CREATE TABLE t (a INT NOT NULL PRIMARY KEY, b INT NOT NULL)"
 
 
 def statement(sql: str) -> dict[str, Any]:

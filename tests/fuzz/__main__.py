@@ -7,10 +7,11 @@
     cd tests && ../.venv/bin/python -m fuzz --only ticdc-debezium      # routes from or into this protocol
 
 Good records are those of tests/data, and what relay makes of them for protocols that nobody has captured.
-Routes have any options that go together, readers' profiles, topics by table, rows spread by key or table.
-Records are changed by structure (`fuzz.mutations`): JSON members and types, extreme numbers, dates and texts,
-types, DDL by its grammar, frames, compression, keys, headers, order. A protocol is known by its wire, so one
-that is added is covered without a change here. What is checked (`fuzz.trial`, `fuzz.events`):
+Routes have any options that go together, readers' profiles, topics by table or by rule, rows spread by key or
+table, chosen tables. Records are changed by structure (`fuzz.mutations`, `fuzz.binary`): members and types of
+JSON, Avro and packets, extreme numbers, dates and texts, types, DDL by its grammar, frames, compression, keys,
+headers, order. A protocol is known by its wire, so one that is added is covered without a change here. What is
+checked (`fuzz.trial`, `fuzz.events`):
 
 * errors are relay's own, with protocol and path, of bounded length, and without row values
 * all or nothing: a refused record changes neither state nor counters, and after all that was taken back good
@@ -38,13 +39,6 @@ from fuzz.findings import read
 from fuzz.lane import reproduce, sample_routes, watch
 
 ROOT = Path(__file__).parents[2]
-#: Protocols with findings that are open: their routes are tried with `--all`, or with `--only`.
-UNSETTLED = frozenset(
-    {
-        *("canal-protobuf", "debezium-avro", "maxwell-json", "ticdc-avro", "ticdc-debezium-avro"),
-        *("ticdc-simple-avro", "ticdc-simple-json"),
-    }
-)
 
 
 def main() -> int:
@@ -53,14 +47,8 @@ def main() -> int:
     if given.record:
         return _again(Path(given.record))
     seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
-
-    def is_wanted(source: str, target: str) -> bool:
-        if given.only:
-            return given.only in {source, target}
-        return given.all or UNSETTLED.isdisjoint({source, target})
-
     # In another order with each seed, so that short runs do not try the same routes every time.
-    routes = sample_routes(is_wanted)
+    routes = sample_routes(lambda source, target: not given.only or given.only in {source, target})
     random.Random(seed).shuffle(routes)
     if not routes:
         sys.stderr.write(f"fuzz: there is no protocol {given.only!r}\n")
@@ -83,7 +71,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=default_jobs(), help="processes (default: one a core)")
     parser.add_argument("--lane", type=int, help="this lane of the seed alone")
     parser.add_argument("--only", default="", help="routes from or into this protocol alone")
-    parser.add_argument("--all", action="store_true", help="also protocols with findings that are open")
     parser.add_argument("--record", default="", help="a folder that was kept of a finding: that one again")
     parser.add_argument("--output", type=Path, default=ROOT / "artifacts" / "fuzz", help="where findings go")
     return parser

@@ -12,7 +12,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import simple_avro_schema
@@ -69,55 +69,66 @@ class Node:
             yield from part.within()
 
 
+class Decoded(NamedTuple):
+    """A value: what stands before its structure, the root of that, and how it is encoded."""
+
+    head: bytes
+    root: Node
+    encode: Callable[[Node], bytes]
+
+    def encoded(self) -> bytes:
+        """Return the value as it is now."""
+        return self.head + self.encode(self.root)
+
+
 def changed(record: ConsumerRecord, chance: random.Random) -> ConsumerRecord | None:
     """The record with a change inside its key or value; None if neither has a structure that is known."""
-    is_key = bool(record.key) and (not record.value or chance.random() < 0.1)
-    data = record.key if is_key else record.value
-    if not data or len(data) > _MOST_BYTES or data[:1] in {b"{", b"["}:
-        return None
-    found = _decoded(data)
+    part = "key" if record.key and (not record.value or chance.random() < _KEYS) else "value"
+    found = decoded(getattr(record, part) or b"")
     if found is None:
         return None
-    head, root, encoded = found
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        _change(root, chance)
-    made = head + encoded(root)
-    return (
-        msgspec.structs.replace(record, key=made) if is_key else msgspec.structs.replace(record, value=made)
-    )
+        _change(found.root, chance)
+    return msgspec.structs.replace(record, **{part: found.encoded()})
+
+
+_KEYS: Final = 0.1
 
 
 def has_statement(data: bytes) -> bool:
     """Whether a value with a structure has a text that is a statement."""
-    found = _decoded(data)
-    texts = (
-        [] if found is None else [node.value for node in found[1].within() if isinstance(node.value, bytes)]
-    )
-    return any(is_statement(text.decode(errors="replace")) for text in texts)
+    found = decoded(data)
+    texts = [] if found is None else [node.value for node in found.root.within()]
+    return any(isinstance(text, bytes) and is_statement(text.decode(errors="replace")) for text in texts)
 
 
-def _decoded(data: bytes) -> tuple[bytes, Node, Callable[[Node], bytes]] | None:
-    """What stands before the structure, its root, and how that is encoded."""
-    head, avro = data[:0], None
-    if data[:1] == b"\0" and len(data) > _HEAD:
-        head, avro = data[:_HEAD], _registered(int.from_bytes(data[1:_HEAD], "big"))
-    elif _PACKET in data[:_HEAD]:
-        return head, _packet(data), _as_protobuf
-    for each in (avro, _simple()):
-        try:
-            reader = AvroReader(data, len(head))
-            root = None if each is None else _avro(each, reader, "")
-        except (ValueError, RecursionError):
-            continue
-        if root is not None and reader.is_done:
-            _mark_cells(root)
-            return head, root, _as_avro
-        head = b""
+def decoded(data: bytes) -> Decoded | None:
+    """Take a value apart; None if its structure is not known."""
+    if not data or len(data) > _MOST_BYTES or data[:1] in {b"{", b"["}:
+        return None
+    if _PACKET in data[:_HEAD]:
+        return Decoded(b"", _packet(data), _as_protobuf)
+    head = data[:_HEAD] if data[:1] == b"\0" else b""
+    for size, avro in ((len(head), _registered(int.from_bytes(head[1:], "big"))), (0, _simple())):
+        root = None if avro is None else _whole(avro, AvroReader(data, size))
+        if root is not None:
+            return Decoded(data[:size], root, _as_avro)
     return None
 
 
 #: Bytes of a zero and the id of a schema; a packet's type, which stands before all that is long.
 _HEAD, _PACKET = 5, b"\x18\x07"
+
+
+def _whole(avro: AvroType, reader: AvroReader) -> Node | None:
+    try:
+        root = _avro(avro, reader, "")
+    except (ValueError, RecursionError):
+        return None
+    if not reader.is_done:
+        return None
+    _mark_cells(root)
+    return root
 
 
 @functools.lru_cache(1000)

@@ -354,21 +354,18 @@ class Bench:
         that the target has a place for, it was counted as lost, or it came late, so that the source's
         definitions behind it were derived anew.
         """
-        must_be_told = PROTOCOLS[self.setting.target].rows_need_definitions
-        for change in given:
-            if not isinstance(change, RowChange):
-                continue
-            told = list(self.reader.catalog.definitions(change.table))
-            if not must_be_told:
-                if told:
-                    return False
-            elif change.schema not in self.used.catalog.definitions(change.table):
-                return False  # the row's own one, which comes with it
-            elif any(_content(change.schema) == _content(each) for each in told):
-                return False
-            elif not told and _UNTOLD.isdisjoint(self.used.lossy):
-                return False
-        return True
+        rows = [event for event in given if isinstance(event, RowChange)]
+        if not PROTOCOLS[self.setting.target].rows_need_definitions:
+            return not any(any(self.reader.catalog.definitions(change.table)) for change in rows)
+        return all(map(self._was_never_told, rows))
+
+    def _was_never_told(self, change: RowChange) -> bool:
+        if change.schema not in self.used.catalog.definitions(change.table):
+            return False  # it is of the row's own making, and comes with it
+        told = list(self.reader.catalog.definitions(change.table))
+        if not told:
+            return not _UNTOLD.isdisjoint(self.used.lossy)
+        return _content(change.schema) not in map(_content, told)
 
     def _knows_other_types(self, given: Sequence[Event]) -> bool:
         """Whether the reader may have a definition of a row's table with other types than the row was read

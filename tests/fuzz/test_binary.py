@@ -1,0 +1,69 @@
+"""Values that are no JSON come apart into what they are made of, and are changed there."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from support import captured
+
+from fuzz.binary import changed, decoded, has_statement
+from fuzz.mutations import mutated
+from relay import DecodeError, Resolver, Translator
+
+FILES = {
+    "canal-protobuf": "mysql/canal-protobuf/01_all_types",
+    "debezium-avro": "mysql/debezium.avro/06_zero_dates",
+    "ticdc-avro": "ticdc/avro.include-before/09_dml",
+    "ticdc-debezium-avro": "ticdc/debezium-avro/09_dml",
+    "ticdc-simple-avro": "ticdc/simple.avro/09_dml",
+}
+PROTOCOLS = pytest.mark.parametrize(("protocol", "file"), FILES.items())
+
+
+@PROTOCOLS
+def test_what_is_not_changed_is_encoded_as_it_was(protocol: str, file: str) -> None:
+    for record in captured(file):
+        found = decoded(record.value or b"")
+        assert found is not None, protocol
+        assert found.encoded() == record.value
+
+
+@PROTOCOLS
+def test_most_changes_keep_the_structure(protocol: str, file: str) -> None:
+    """What is refused has a reason of its own more often than that of bytes that are no message."""
+    records, chance, outcomes = captured(file), random.Random(5), Counter[str]()
+    translator = Translator(protocol, protocol)
+    for record in records:
+        Resolver().translate(translator, record)
+    catalog = translator.catalog
+    for _ in range(300):
+        record = chance.choice(records)
+        made = changed(record, chance)
+        assert made is not None
+        outcomes["changed"] += made != record
+        translator.catalog = catalog
+        try:
+            Resolver().inspect(translator, made)
+            outcomes["read"] += 1
+        except DecodeError as error:
+            outcomes[error.reason] += 1
+    assert outcomes["changed"] > 240
+    assert outcomes["read"] > 60
+    assert len(outcomes) > 6
+
+
+@PROTOCOLS
+def test_cells_become_canaries(protocol: str, file: str) -> None:
+    records, chance = captured(file), random.Random(6)
+    made = [mutated(chance.choice(records), records, chance) for _ in range(400)]
+    found = sum(b"CaNaRy" in (each.value or b"") for each in made)
+    assert found > 5, protocol
+
+
+def test_statements_are_seen() -> None:
+    values = [record.value or b"" for record in captured("ticdc/simple.avro/09_dml")]
+    assert has_statement(values[0]) is (b"CREATE" in values[0])
+    assert any(map(has_statement, values))
+    assert not has_statement(b"\xff\xff")
