@@ -88,6 +88,14 @@ def test_a_definition_that_contradicts_itself_is_refused(
         read(bootstrap(schema))
 
 
+@pytest.mark.parametrize(("base", "more"), [("decimal", {"decimal": -2}), ("varchar", {"length": -20})])
+def test_parameters_below_zero_are_unknown(base: str, more: dict[str, int]) -> None:
+    change = read(bootstrap(table(column("a", base, **more))), row({"a": "1"}))[0][-1]
+    assert isinstance(change, RowChange)
+    found = change.schema.columns[1].type
+    assert (found.base, found.length, found.scale) == (base, None, None)
+
+
 def test_an_index_may_have_the_hidden_column_of_an_expression() -> None:
     index = {"name": "k", "unique": False, "primary": False, "nullable": True, "columns": ["_V$_k_0"]}
     schema = table(column("a"))
@@ -122,9 +130,7 @@ def test_a_row_with_another_key_than_its_definition_brings_one(source: str, targ
     create = row_message({}, op="CREATE") | {"isDdl": True, "data": None, "sql": KEYED}
     insert = row_message({"a": "int", "b": "int"}, {"a": "1", "b": "2"}, pkNames=["b"])
     translator, reader = Translator(source, target), Translator(target, target)
-    outs = [
-        out for at, each in enumerate((create, insert)) for out in translator.translate(record(each, at))
-    ]
+    outs = [out for at, each in enumerate((create, insert)) for out in translator.translate(record(each, at))]
     *_, change = [event for out in outs for event in reader.inspect(record(out.value or b""))]
     assert isinstance(change, RowChange)
     assert change.after == (1, 2)

@@ -345,7 +345,7 @@ def _other_bytes(node: Node, chance: random.Random) -> bytes:
     if roll < 0.9:
         return chance.choice((*words, chance.choice(NUMBERS).decode())).encode(errors="surrogatepass")
     return chance.choice(
-        (b"\xff", b"\xed\xa0\x80", old * 2, b"\0" + old, old + b"\0", b"\x80" * 9, b"x" * 70_000)
+        (b"\xff", b"\xed\xa0\x80", old * 2, b"\0" + old, old + b"\0", b"\x80" * 9, b"x" * 3_000)
     )
 
 

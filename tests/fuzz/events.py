@@ -223,9 +223,9 @@ def _plain(cell: Cell, column: Column) -> object:
     """The cell; a FLOAT as the 32 bits that it has in MySQL, a fraction of a second without zeros behind it, no
     time at all without a sign,
     BINARY without the bytes that it is padded with: sources may leave them out, and readers put them back;
-    JSON without the spaces that MySQL prints between its parts, and Debezium does not.
+    JSON and VECTOR without the spaces that MySQL prints between their parts, and others do not.
     """
-    if isinstance(cell, str) and column.type.base == "json":
+    if isinstance(cell, str) and column.type.base in {"json", "vector"}:
         return _JSON_SPACE.sub(lambda match: match[1] or "", cell)
     if isinstance(cell, str) and column.type.base in FRACTIONAL:
         whole, point, fraction = cell.partition(".")
