@@ -99,10 +99,11 @@ def test_a_row_of_nulls_of_an_unknown_table_waits_for_its_definition() -> None:
         read(row("{}"))
 
 
-def test_a_definition_with_a_column_twice_is_refused_whatever_its_case() -> None:
-    columns = [{"name": name, "type": "int", "signed": True} for name in ("a", "A")]
+@pytest.mark.parametrize("other", ["A", ""])
+def test_a_definition_whose_columns_have_no_names_of_their_own_is_refused(other: str) -> None:
+    columns = [{"name": name, "type": "int", "signed": True} for name in ("a", other)]
     told = {"database": "d", "table": "t", "columns": columns, "primary-key": []}
-    with pytest.raises(Malformed, match="a column that stands twice"):
+    with pytest.raises(Malformed, match="a column without a name, or that stands twice"):
         read(statement("CREATE TABLE t (?)", **{"def": told}))
 
 

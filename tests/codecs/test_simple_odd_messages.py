@@ -76,7 +76,8 @@ def test_a_location_that_is_no_zone_is_not_shown() -> None:
     [
         (["a"], ["b"], "a primary key of columns that the table lacks"),
         (["a"], ["a", "A"], "a primary key of columns that the table lacks"),
-        (["a", "A"], ["a"], "two columns of one name"),
+        (["a", "A"], ["a"], "a column without a name, or two of one"),
+        (["a", ""], ["a"], "a column without a name, or two of one"),
     ],
 )
 def test_a_definition_that_contradicts_itself_is_refused(
@@ -86,6 +87,11 @@ def test_a_definition_that_contradicts_itself_is_refused(
     schema = table(indexes=[index]) | {"columns": [column(name) for name in columns]}
     with pytest.raises(Malformed, match=reason):
         read(bootstrap(schema))
+
+
+def test_a_column_without_a_type_is_refused() -> None:
+    with pytest.raises(Malformed, match="a column without a type"):
+        read(bootstrap(table(column("a", ""))))
 
 
 @pytest.mark.parametrize(("base", "more"), [("decimal", {"decimal": -2}), ("varchar", {"length": -20})])
@@ -106,9 +112,10 @@ def test_an_index_may_have_the_hidden_column_of_an_expression() -> None:
 
 
 @BOTH
-def test_a_row_with_a_column_twice_is_not_written(target: str) -> None:
-    with pytest.raises(NotRepresentable, match="two columns of one name"):
-        Translator(CANAL, target).translate(record(row_message({}, {"a": "1", "A": "2"})))
+@pytest.mark.parametrize("other", ["A", ""])
+def test_a_row_whose_columns_have_no_names_of_their_own_is_not_written(target: str, other: str) -> None:
+    with pytest.raises(NotRepresentable, match="a column without a name, or two of one"):
+        Translator(CANAL, target).translate(record(row_message({}, {"a": "1", other: "2"})))
 
 
 @BOTH

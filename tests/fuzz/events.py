@@ -20,7 +20,7 @@ from relay.mysql.ddl.drops import drop_words
 from relay.mysql.types import BINARIES, FRACTIONAL, INTEGER_BITS, quoted_table
 
 #: Words that say that a row's cells are not all there, or not as they were.
-_VALUES_LOST: Final = frozenset(
+VALUES_LOST: Final = frozenset(
     {
         *(
             Lossy.VALUE_GUESSED,
@@ -93,7 +93,7 @@ def compare(
             raise BrokenError("events", "rows are missing", route, f"{len(rows)} rows, {len(read)} read")
         used = _same_change(route, change, here, lossy, knows_before=target.knows_before)
         at += used
-        if used == 1 and not _VALUES_LOST & lossy and target.keeps_order:
+        if used == 1 and not VALUES_LOST & lossy and target.keeps_order:
             _same_images(route, change, here[0])
     if at != len(read):
         raise BrokenError("events", "rows too many", route, f"{len(rows)} rows, {len(read)} read")

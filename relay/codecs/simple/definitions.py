@@ -262,8 +262,10 @@ def definition(
         raise Malformed(protocol, "tableSchema", "a definition without the name of its table")
     check_columns(protocol, "tableSchema.columns", len(entry.columns), limits)
     names = [column.name for column in entry.columns]
-    if has_name_twice(names):
-        raise Malformed(protocol, "tableSchema.columns", "two columns of one name")
+    if not are_names(names):
+        raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
+    if not all(column.dataType.mysqlType for column in entry.columns):
+        raise Malformed(protocol, "tableSchema.columns", "a column without a type")
     for index in entry.indexes or ():
         # Others may have hidden columns, of expressions.
         if index.primary and not _is_key(index.columns, names):
@@ -286,13 +288,13 @@ def definition(
     return _with_keys(found, entry.indexes or [], known, is_current=is_current)
 
 
-def has_name_twice(names: Sequence[str]) -> bool:
-    """Whether a column stands twice: MySQL takes `A` and `a` for one."""
-    return len(_lower(names)) < len(names)
+def are_names(names: Sequence[str]) -> bool:
+    """Whether columns of one table have these names. MySQL takes `A` and `a` for one."""
+    return len(_lower(names)) == len(names) and "" not in names
 
 
 def _is_key(key: Sequence[str], columns: Sequence[str]) -> bool:
-    return not has_name_twice(key) and _lower(columns).issuperset(_lower(key))
+    return len(_lower(key)) == len(key) and _lower(columns).issuperset(_lower(key))
 
 
 def _lower(names: Iterable[str]) -> set[str]:
@@ -429,9 +431,9 @@ __all__ = [
     "DataType",
     "IndexEntry",
     "TableEntry",
+    "are_names",
     "definition",
     "entry_text",
-    "has_name_twice",
     "named_id",
     "read_entry",
     "shown_column",
