@@ -84,7 +84,7 @@ class Decoded(NamedTuple):
 def changed(record: ConsumerRecord, chance: random.Random) -> ConsumerRecord | None:
     """The record with a change inside its key or value; None if neither has a structure that is known."""
     part = "key" if record.key and (not record.value or chance.random() < _KEYS) else "value"
-    found = decoded(getattr(record, part) or b"")
+    found = decoded(getattr(record, part) or b"", chance)
     if found is None:
         return None
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
@@ -102,12 +102,12 @@ def has_statement(data: bytes) -> bool:
     return any(isinstance(text, bytes) and is_statement(text.decode(errors="replace")) for text in texts)
 
 
-def decoded(data: bytes) -> Decoded | None:
-    """Take a value apart; None if its structure is not known."""
+def decoded(data: bytes, chance: random.Random | None = None) -> Decoded | None:
+    """Take a value apart, or, with `chance`, some of its parts; None if its structure is not known."""
     if not data or len(data) > _MOST_BYTES or data[:1] in {b"{", b"["}:
         return None
     if _PACKET in data[:_HEAD]:
-        return Decoded(b"", _packet(data), _as_protobuf)
+        return Decoded(b"", _packet(data, chance), _as_protobuf)
     head = data[:_HEAD] if data[:1] == b"\0" else b""
     for size, avro in ((len(head), _registered(int.from_bytes(head[1:], "big"))), (0, _simple())):
         root = None if avro is None else _whole(avro, AvroReader(data, size))
@@ -243,20 +243,24 @@ _INSIDE: Final[dict[str, dict[int, str]]] = {
     "row": {1: "column", 2: "column"},
 }
 _COLUMN_TEXT: Final = 8
+_OPENED: Final = 4
 
 
-def _packet(data: bytes, kind: str = "packet") -> Node:
-    """A message of packets; bytes that are none, where one is expected, stay bytes."""
+def _packet(data: bytes, chance: random.Random | None, kind: str = "packet") -> Node:
+    """A message of packets; bytes that are none, where one is expected, stay bytes. With `chance` only some
+    of many messages inside are taken apart.
+    """
     try:
         found = list(fields(data))
     except ValueError:
         return Node("data", data)
     parts, inside = [], _INSIDE.get(kind, {})
+    share = _OPENED / max(1, sum(number in inside for number, _ in found))
     for number, value in found:
         if isinstance(value, int):
             part = Node("number", value, name=kind)
-        elif number in inside:
-            part = _packet(value, inside[number])
+        elif number in inside and (chance is None or chance.random() < share):
+            part = _packet(value, chance, inside[number])
         else:
             part = Node("data", value, name=kind, is_cell=kind == "column" and number == _COLUMN_TEXT)
         parts.append(Node("field", number, [part]))
