@@ -95,7 +95,7 @@ def test_a_column_without_a_type_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("base", "more"), [("decimal", {"decimal": -2}), ("varchar", {"length": -20})])
-def test_parameters_below_zero_are_unknown(base: str, more: dict[str, int]) -> None:
+def test_parameters_below_zero_are_unknown(base: str, more: dict[str, Any]) -> None:
     change = read(bootstrap(table(column("a", base, **more))), row({"a": "1"}))[0][-1]
     assert isinstance(change, RowChange)
     found = change.schema.columns[1].type
