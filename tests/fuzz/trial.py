@@ -61,7 +61,7 @@ _LEFT_OUT: Final = {"ddl": {Lossy.DDL, Lossy.BOOTSTRAP}, "watermarks": {Lossy.WA
 
 
 #: What is counted where a definition is not written.
-_UNTOLD: Final = frozenset({Lossy.DDL, Lossy.BOOTSTRAP, Lossy.TABLE_DEFINITION})
+_UNTOLD: Final = frozenset({Lossy.TABLE_DEFINITION, Lossy.TABLE_LEFT_OUT, Lossy.NO_TOPIC})
 
 
 class Refused(NamedTuple):
