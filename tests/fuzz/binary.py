@@ -95,13 +95,6 @@ def changed(record: ConsumerRecord, chance: random.Random) -> ConsumerRecord | N
 _KEYS: Final = 0.1
 
 
-def has_statement(data: bytes) -> bool:
-    """Whether a value with a structure has a text that is a statement."""
-    found = decoded(data)
-    texts = [] if found is None else [node.value for node in found.root.within()]
-    return any(isinstance(text, bytes) and is_statement(text.decode(errors="replace")) for text in texts)
-
-
 def decoded(data: bytes, chance: random.Random | None = None) -> Decoded | None:
     """Take a value apart, or, with `chance`, some of its parts; None if its structure is not known."""
     if not data or len(data) > _MOST_BYTES or data[:1] in {b"{", b"["}:
