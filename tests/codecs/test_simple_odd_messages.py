@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC
 from typing import Any
 
@@ -64,6 +65,13 @@ def test_avro_has_no_bits_for_numbers_beyond_their_type(column_type: ColumnType,
 def test_avro_has_the_extremes_of_every_type(column_type: ColumnType, number: int) -> None:
     data = write_of(column_type, UTC, "UTC", lambda: None)(number)
     assert read_of(column_type, UTC)(read_value(AvroReader(data))) == number
+
+
+@pytest.mark.parametrize("base", ["float", "double"])
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_avro_has_no_numbers_that_are_none(base: str, number: float) -> None:
+    with pytest.raises(ValueError, match="not a finite number"):
+        write_of(ColumnType(base), UTC, "UTC", lambda: None)(number)
 
 
 def test_a_location_that_is_no_zone_is_not_shown() -> None:

@@ -120,6 +120,10 @@ def _read_member(most: int, value: Any) -> int:  # noqa: ANN401 - any branch
 def _read_double(value: Any) -> float:  # noqa: ANN401 - any branch
     if type(value) is not float:
         raise TypeError("not a number with a fraction")
+    return _finite(value)
+
+
+def _finite(value: float) -> float:
     if not math.isfinite(value):
         raise ValueError("not a finite number")
     return value
@@ -190,11 +194,11 @@ def _signed(value: int) -> int:
 
 
 def _write_single(value: float) -> bytes:
-    return _FLOAT + _SINGLE.pack(value)
+    return _FLOAT + _SINGLE.pack(_finite(value))
 
 
 def _write_precise(value: float) -> bytes:
-    return _DOUBLE + _PRECISE.pack(value)
+    return _DOUBLE + _PRECISE.pack(_finite(value))
 
 
 def _write_bytes(value: bytes) -> bytes:
