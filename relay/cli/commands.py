@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from relay.cli.arguments import STANDARD, ConfigFile, InputFormat
+from relay.cli.bootstrap_options import BootstrapAsOf, BootstrapDatabase, BootstrapFiles
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
@@ -219,6 +220,9 @@ def _translate(
     include_event: _IncludeEvent = None,
     exclude_event: _ExcludeEvent = None,
     input_format: _InputFormat = InputFormat.AUTO,
+    bootstrap: BootstrapFiles = None,
+    bootstrap_database: BootstrapDatabase = None,
+    bootstrap_as_of: BootstrapAsOf = "start",
     on_error: _OnError = Policy.STOP,
     dead_letters: _DeadLetters = None,
     quiet: _Quiet = False,
@@ -232,6 +236,7 @@ def _translate(
 
     A summary on stderr shows what was translated and what the target format could not carry.
     """
+    from relay.cli.bootstrap import Bootstrap
     from relay.cli.translate import TranslateRequest, translate
 
     request = TranslateRequest(
@@ -255,6 +260,7 @@ def _translate(
         quiet=quiet,
         source_registry=from_registry,
         target_registry=to_registry,
+        bootstrap=Bootstrap(tuple(bootstrap or ()), bootstrap_database, bootstrap_as_of),
     )
     raise finish(lambda: translate(request), show_traceback=context.obj)
 

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from relay.config import Config, Mode, kafka
+from relay.config.bootstrap import bootstrapped
 from relay.config.registries import resolver_of
 from relay.errors import BrokerUnavailable, RelayError
 from relay.kafka.clients import Clusters
@@ -31,8 +32,10 @@ from relay.service.loop.windows import Joins
 from relay.service.observe.http import serving
 from relay.service.observe.status import About, Status
 from relay.service.observe.watchdog import Watchdog
+from relay.summaries import MOST_NAMES
 from relay.topics.startup import Topics, check_topics
 from relay.topics.table_topics import TableTopics
+from relay.translator import Translator
 
 DEFECT = 1
 
@@ -122,7 +125,7 @@ async def serve(
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
     clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
     status.set_check("configuration", ok=True)
-    translator = translator or config.translator()
+    translator = translator or _translator(config, log)
     try:
         topics = await Stop(stop).unless_asked(check_topics(config, clusters))
         if topics is None:
@@ -137,6 +140,20 @@ async def serve(
             return relay.counts
     except BrokerUnavailable as error:
         raise await with_reasons(error, clusters) from error
+
+
+def _translator(config: Config, log: Log) -> Translator:
+    """Make the route's translator, with the definitions of `bootstrap`, and say what these are. Raises
+    ConfigError.
+    """
+    translator = config.translator()
+    found = bootstrapped(config, translator.catalog)
+    translator.catalog = found.catalog
+    if found.files:
+        log.info("schemas.bootstrapped", tables=found.tables, files=found.files)
+    for problem in found.problems[:MOST_NAMES]:
+        log.warning("schemas.not-understood", message=problem)
+    return translator
 
 
 async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
