@@ -7,6 +7,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 from urllib.parse import unquote
@@ -80,13 +81,15 @@ def _files(names: Sequence[str], option: str) -> list[Path]:
     return found
 
 
-def _opened(path: Path) -> BinaryIO:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
     if path.name.endswith(".zst"):
         raise OSError("it is compressed with zstd: decompress it first (unzstd)")
-    stream = open_regular(path)
-    if path.name.endswith(".gz"):
-        return io.BufferedReader(gzip.GzipFile(fileobj=stream))
-    return stream
+    with open_regular(path) as stream:
+        if path.name.endswith(".gz"):
+            yield io.BufferedReader(gzip.GzipFile(fileobj=stream))
+        else:
+            yield stream
 
 
 def _read(

@@ -27,7 +27,9 @@ _TOPIC: Final = "definition of "
 _FORMAT: Final = "definition"
 #: Before the event time of every row.
 _BEFORE_TIME: Final = -(1 << 63)
-_LONGEST: Final = 1 << 63
+#: Commit ts: from 1973 on, so that seconds, milliseconds and the like are none; below what 64 bits hold.
+_FIRST: Final = 10**11 << TSO_LOGICAL_BITS
+_END: Final = 1 << 63
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -52,7 +54,7 @@ def as_of(text: str) -> int:
         return BEFORE_ALL
     if text.isascii() and text.isdigit():
         commit_ts = int(text)
-        if not 1 << TSO_LOGICAL_BITS <= commit_ts < _LONGEST:
+        if not _FIRST <= commit_ts < _END:
             raise ValueError("is no commit ts of TiDB: that is milliseconds since 1970, times 262144")
         return commit_ts
     try:

@@ -395,7 +395,9 @@ class SchemaHistory(_ConfigTable):
 
     history_topic: str = "relay.schema-history.{group_id}"
     wait: Annotated[Wait, BeforeValidator(_option_text)] = Wait.AUTO
-    bootstrap: Annotated[tuple[FilePath, ...], NoDecode, BeforeValidator(_split)] = ()
+    bootstrap: Annotated[
+        tuple[Annotated[FilePath, Field(min_length=1)], ...], NoDecode, BeforeValidator(_split)
+    ] = ()
     bootstrap_database: str = ""
     bootstrap_as_of: Annotated[str, AfterValidator(_as_of), BeforeValidator(_option_text)] = "start"
 
