@@ -352,15 +352,24 @@ def _run(
     *,
     processes: _Processes = None,
     settings: _Settings = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Read and translate, and count; write, commit and create nothing, and join no group.",
+        ),
+    ] = False,
 ) -> None:
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
+
+    With --dry-run it begins where the group has committed, and disturbs no relay at work.
     """
     from relay.cli.run import run
     from relay.config import load_config
 
     flags = _flags(settings, processes)
-    raise finish(lambda: run(load_config(config, flags)), show_traceback=context.obj)
+    raise finish(lambda: run(load_config(config, flags), dry_run=dry_run), show_traceback=context.obj)
 
 
 @app.command("check", epilog="Example: relay check --config relay.toml --connect")
