@@ -7,7 +7,7 @@ memory is bounded, and what comes later than that counts as missing here and as 
 a key is compared in its order.
 
 Before two changes count as different, `explain` is asked whether their protocols are the reason; it names
-what is lost. Compared are operation, key, both images, column by column, and the text of statements: neither
+what is lost. Compared are operation, key, both images, column by column, and what statements do: neither
 times nor positions, which two producers may tell differently.
 """
 
@@ -23,7 +23,7 @@ import orjson
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.model import ABSENT, Cell, Op, Row, RowChange, SchemaChange, TableId, TableSchema
+from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, SchemaChange, TableId, TableSchema
 from relay.records import ConsumerRecord
 
 #: Changes of one key that wait on both sides from which on they are compared, although heads differ.
@@ -38,7 +38,8 @@ class Change(msgspec.Struct, frozen=True):
 
     `kind`: the operation, or `schema-change`. `json_columns`: columns whose texts are compared as JSON.
     `key_columns`: what the side knows as the row's key, () if nothing. `is_guessed`: the types are what the
-    message tells. `record`, `catalog`: where it comes from, and what was known before that.
+    message tells. `record`, `catalog`: where it comes from, and what was known before that. `ddl`: a
+    statement; `meaning`: what it does, which servers spell in their own ways; None if nobody knows.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Change(msgspec.Struct, frozen=True):
     record: ConsumerRecord
     catalog: Catalog
     ddl: str = ""
+    meaning: tuple[object, ...] | None = None
 
     @property
     def row(self) -> Cells:
@@ -64,18 +66,8 @@ def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Itera
     values.
     """
     if isinstance(event, SchemaChange):
-        yield Change(
-            "schema-change",
-            event.table,
-            None,
-            None,
-            frozenset(),
-            (),
-            False,
-            record,
-            catalog,
-            _plain(event.ddl),
-        )
+        text, meaning = _plain(event.ddl), _meaning(event)
+        yield Change(_DDL, event.table, None, None, frozenset(), (), False, record, catalog, text, meaning)
     if not isinstance(event, RowChange):
         return
     schema = event.schema
@@ -99,6 +91,21 @@ def _plain(ddl: str) -> str:
     return " ".join(ddl.strip(" \t\r\n;").split())
 
 
+def _meaning(event: SchemaChange) -> tuple[object, ...] | None:
+    """Return what a statement does, and names and types of the columns that its tables have then."""
+    if not event.kinds:
+        return None
+    shapes = [
+        (schema.id, schema.primary_key, [(column.name, _shape(column.type)) for column in schema.columns])
+        for schema in event.definitions
+    ]
+    return event.kinds, event.targets, event.renamed, shapes
+
+
+def _shape(given: ColumnType) -> ColumnType:
+    return msgspec.structs.replace(given, charset=None, collation=None)
+
+
 def _cells(schema: TableSchema, row: Row | None) -> Cells | None:
     if row is None:
         return None
@@ -115,7 +122,7 @@ def differing(one: Change, other: Change) -> list[str]:
     """
     if one.kind != other.kind:
         return ["operation"]
-    if one.ddl != other.ddl:
+    if one.ddl != other.ddl and (one.meaning is None or one.meaning != other.meaning):
         return ["statement"]
     found: dict[str, None] = {}
     for name in ("before", "after"):
@@ -232,7 +239,7 @@ class Comparison:
         if not any(pending.sides):
             del self._pending[place]
         elif pending.is_stuck and min(map(len, pending.sides)) >= _MUCH:
-            self._resolve(place)
+            self._resolve(place, is_end=False)
 
     def _place_again(self, table: TableId) -> None:
         """Give the changes that came before the key was known their places."""
@@ -281,16 +288,26 @@ class Comparison:
         while self._waiting > self._window // 2 and self._pending:
             self._resolve(next(iter(self._pending)))
 
-    def _resolve(self, place: tuple[TableId, Key | None]) -> None:
-        """Count all that waits at a place: which changes belong together shows where both agree again."""
-        left, right = map(list, self._pending.pop(place).sides)
+    def _resolve(self, place: tuple[TableId, Key | None], *, is_end: bool = True) -> None:
+        """Count what waits at a place: which changes belong together shows where both agree again. Unless it
+        `is_end`, what is behind the last such place goes on waiting.
+        """
+        pending = self._pending.pop(place)
+        left, right = map(list, pending.sides)
         self._waiting -= len(left) + len(right)
+        common = _common(left, right, self._may_agree)
         at_left = at_right = 0
-        for left_at, right_at in [*_common(left, right, self._may_agree), (len(left), len(right))]:
+        for left_at, right_at in common:
             self._differ(left[at_left:left_at], right[at_right:right_at])
-            if left_at < len(left):
-                self._agree(left[left_at], right[right_at])
+            self._agree(left[left_at], right[right_at])
             at_left, at_right = left_at + 1, right_at + 1
+        rest = left[at_left:], right[at_right:]
+        if is_end or not common:
+            self._differ(*rest)
+        elif any(rest):
+            pending.sides, pending.is_stuck = (deque(rest[0]), deque(rest[1])), all(rest)
+            self._pending[place] = pending
+            self._waiting += sum(map(len, rest))
 
     def _may_agree(self, one: Change, other: Change) -> bool:
         return not differing(one, other) or self._explain(one, other, 0) is not None

@@ -102,9 +102,8 @@ def mariadb(folder: Path) -> Iterator[Server]:
     try:
         deadline = time.monotonic() + 60
         while b"ready for connections" not in (folder / "log").read_bytes():
-            assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[
-                -2000:
-            ]
+            is_coming = process.poll() is None and time.monotonic() < deadline
+            assert is_coming, (folder / "log").read_text()[-2000:]
             time.sleep(0.05)
         yield Server(port)
     finally:

@@ -246,8 +246,12 @@ def _show(request: DiffRequest, sides: Sequence[_Side], comparison: Comparison) 
 
 
 def _count(what: str, tables: Counter[TableId]) -> Line:
-    shown = listed({printable(str(table)): count for table, count in tables.most_common(10)})
+    shown = listed({_name(table): count for table, count in tables.most_common(10)})
     return [(what, "red"), (str(tables.total()), ""), (shown, "dim")]
+
+
+def _name(table: TableId) -> str:
+    return printable(str(table) if table.table else table.database)
 
 
 def _read(side: _Side) -> str:
@@ -276,7 +280,7 @@ def _example(example: Difference, *, values: bool) -> list[Line]:
         f"{name} {each.record.place}" for name, each in zip(_NAMES, example.changes, strict=True) if each
     )
     kinds = " / ".join(dict.fromkeys(each.kind for each in example.changes if each))
-    heading: Line = [(what, "bold"), (f"  {kinds}  {printable(str(shown.table))}  {printable(places)}", "")]
+    heading: Line = [(what, "bold"), (f"  {kinds}  {_name(shown.table)}  {printable(places)}", "")]
     if example.what:
         heading.append((f"  {printable(', '.join(example.what))}", "yellow"))
     return [heading, *(_values(example, shown) if values else ())]

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from service.conftest import ListLog
 from support import captured
 
 from relay.config import Config
 from relay.service.app import run_until
 from relay.service.observe.status import About, Status
-from service.conftest import ListLog
 
 pytestmark = pytest.mark.kafka
 
@@ -79,7 +79,7 @@ async def test_it_begins_where_the_group_has_committed_and_keeps_its_history(
     written, kept = await kafka.length(target), await kafka.length(config.history_topic)
     later = [msgspec.structs.replace(each, offset=each.offset) for each in records[half:]]
     await kafka.produce(source, later)
-    log, status = await dry(kafka, config, source, len(later))
+    log, _ = await dry(kafka, config, source, len(later))
     (stopped,) = log.named("relay.stopped")
     assert stopped["records_read"] == len(later)
     assert log.named("schemas.loaded")[0]["records"] > 0
