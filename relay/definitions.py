@@ -102,7 +102,9 @@ def teach_definition(catalog: Catalog, definition: Definition) -> Catalog:
 
 
 def definition_record(definition: Definition) -> ConsumerRecord:
-    """Return the record by which a schema history keeps a definition: one of each table and moment."""
+    """Return the record by which a schema history keeps a definition: one of each table and moment, whose
+    offset is its commit ts.
+    """
     table = definition.table
     topic = f"{_TOPIC}`{_quoted(table.database)}`.`{_quoted(table.table)}`"
     return ConsumerRecord(topic, 0, definition.commit_ts, 0, None, msgspec.json.encode(definition))

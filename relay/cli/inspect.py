@@ -15,6 +15,7 @@ from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import describe, say_error
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
+from relay.definitions import is_definition
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
     ABSENT,
@@ -54,6 +55,9 @@ def inspect(  # noqa: PLR0913 - the command's options
         reader = RecordReader(opened.stream, opened.name, input_format)
         for record in reader:
             try:
+                if is_definition(record):  # an export of the schema history has them
+                    translator.learn(record)
+                    continue
                 for event in resolver.inspect(translator, record):
                     show(event, record)  # reads the images, which may turn out to be malformed
             except (CodecError, ClaimCheckMissing, SchemaMissing) as error:

@@ -23,6 +23,7 @@ from relay.config import load_config
 from relay.config.bootstrap import bootstrapped, bootstrapped_translator
 from relay.logs import Log
 from relay.model import TableId
+from relay.records import ConsumerRecord
 from relay.service.app import run_until
 
 DUMP = DATA / "dumps/mariadb-10.11/dump.sql"
@@ -78,6 +79,18 @@ def test_a_configuration_names_dumps(tmp_path: Path) -> None:
     found = bootstrapped(config, bootstrapped_translator(config).catalog)
     assert (found.tables, found.files, found.problems) == (2, 1, [])
     assert found.catalog.newest(TableId("shop", "orders"))[1] is not None
+
+
+def test_check_says_what_a_bootstrap_defines(relay: Callable[..., Result], tmp_path: Path) -> None:
+    dump = tmp_path / "dump.sql"
+    dump.write_text("CREATE TABLE d.t (id int);\nCREATE TABLE d.u (;\n")
+    load(tmp_path, MINIMAL + f'[schema]\nbootstrap = ["{dump}"]\n')
+    result = relay("check", "--config", tmp_path / "relay.toml")
+    assert result.exit_code == 0, result.stderr
+    assert f"tables  1 defined by {dump}" in result.stdout
+    assert f"warning: schema.bootstrap: {dump} line 2: not understood" in result.stderr
+    dump.unlink()
+    assert relay("check", "--config", tmp_path / "relay.toml").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -149,6 +162,12 @@ async def test_a_dump_in_the_history_is_known_to_a_relay(
     assert "line 2: not understood" in result.stderr
     (shown,) = objects(await history(other, "show", "--json"))
     assert shown["columns"] == 1
+    # A statement of the stream that the dump holds already.
+    added = ROW | {"isDdl": True, "type": "ALTER", "sql": "ALTER TABLE orders ADD COLUMN id bigint", "es": 9}
+    await other.remember([ConsumerRecord(other.source, 0, 1, 9, None, json.dumps(added).encode())])
+    result = await history(other, "import", "--sql", changed)
+    assert "shop.orders: a statement of the stream does not fit this definition" in result.stderr
+    assert f"({other.source}/0/1)" in result.stderr
 
 
 @pytest.mark.kafka
