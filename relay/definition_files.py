@@ -59,6 +59,8 @@ def read_dumps(
         except DdlNotUnderstood as error:
             raise ConfigError([Problem(option, f"{path} {error}")]) from error
     definitions = reader.definitions(commit_ts)
+    if not definitions and not reader.problems:
+        reader.problems.append(f"no statement defines a table in {', '.join(names)}")
     return Dumped(definitions, len(files), reader.problems)
 
 
@@ -108,6 +110,8 @@ def _database_of(path: Path) -> str | None:
 
 
 def _statements(start: bytes, stream: BinaryIO, limits: Limits) -> Iterator[DumpStatement]:
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DdlNotUnderstood("line 1: it is UTF-16, and has to be UTF-8")
     head = start.removeprefix(b"\xef\xbb\xbf")
     if shown_statements(head[:4096].decode(errors="replace")) is not None:
         rest = stream.read(_LONGEST_SHOWN)

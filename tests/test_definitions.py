@@ -164,6 +164,21 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, text: 
     assert "--sql" in str(error.value)
 
 
+def test_text_of_windows_is_read_or_refused(tmp_path: Path) -> None:
+    file = tmp_path / "dump.sql"
+    text = "USE d;\r\nCREATE TABLE t (\r\n  id int\r\n);\r\n"
+    file.write_bytes(text.encode("utf-8-sig"))
+    assert list(defined(read(file))) == ["d.t"]
+    file.write_bytes(text.encode("utf-16"))
+    with pytest.raises(ConfigError, match="UTF-16"):
+        read(file)
+
+
+def test_a_dump_that_defines_nothing_is_told(tmp_path: Path) -> None:
+    dumped = of_text(tmp_path, "INSERT INTO t VALUES (1);")
+    assert dumped.problems == [f"no statement defines a table in {tmp_path}/dump.sql"]
+
+
 def test_a_folder_without_dumps_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"holds no \.sql"):
         read(tmp_path)

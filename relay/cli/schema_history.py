@@ -260,9 +260,15 @@ def _changing(
         except Need:
             # A claim check: only rows are large enough for one, no producer sends DDL that way.
             continue
+        entry = history_record(record, config.history_topic)
+        if is_definition(record):
+            # One of the same table and moment takes the place of another.
+            if values.get(entry.key) != entry.value:
+                values[entry.key] = entry.value
+                found.entries.append(entry)
+            continue
         if translator.catalog is before:
             continue
-        entry = history_record(record, config.history_topic)
         if values.setdefault(entry.key, entry.value) != entry.value:
             raise _contradiction(reader, record)
         found.entries.append(entry)

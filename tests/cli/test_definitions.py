@@ -162,6 +162,9 @@ async def test_a_dump_in_the_history_is_known_to_a_relay(
     assert "line 2: not understood" in result.stderr
     (shown,) = objects(await history(other, "show", "--json"))
     assert shown["columns"] == 1
+    again = await history(other, "import", exported)
+    assert "records read: 1, imported: 1" in again.stderr
+    await history(other, "import", "--sql", changed)
     # A statement of the stream that the dump holds already.
     added = ROW | {"isDdl": True, "type": "ALTER", "sql": "ALTER TABLE orders ADD COLUMN id bigint", "es": 9}
     await other.remember([ConsumerRecord(other.source, 0, 1, 9, None, json.dumps(added).encode())])

@@ -127,8 +127,10 @@ def test_what_differs_is_found(
 def test_values_are_shown_on_request(relay: Run, tmp_path: Path) -> None:
     file = save(tmp_path / "b.jsonl", written(tmp_path, DML, "canal-json"))
     file.write_text(file.read_text().replace("251.50", "251.51"))
-    arguments = ("diff", DATA / f"{DML}.jsonl", file, "--a", "ticdc-canal-json", "--b", "canal-json")
-    arguments += ("--a-option", "enable-tidb-extension=true", "--examples", "1")
+    arguments = [
+        *("diff", DATA / f"{DML}.jsonl", file, "--a", "ticdc-canal-json", "--b", "canal-json"),
+        *("--a-option", "enable-tidb-extension=true", "--examples", "1"),
+    ]
     hidden = relay(*arguments)
     assert hidden.exit_code == DIFFERENT
     lines = [" ".join(line.split()) for line in hidden.stdout.splitlines()]
