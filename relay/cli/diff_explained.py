@@ -15,12 +15,14 @@ from relay.codecs.losses import INFORMATIONAL, SOURCE_LOSSES, TRANSACTION_LOSSES
 from relay.comparison import Change, changes_of, differing
 from relay.errors import CodecError, ConfigError, ServiceError
 from relay.limits import Limits
-from relay.needs import Need
+from relay.needs import Need, RegisteredSchema, SchemaById
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
 from relay.translator import Translator
 
 _REFUSED: Final = (CodecError, ServiceError, Need)
+#: Ids of schemas that no registry has come to.
+_FIRST_ID: Final = 2_000_000_000
 #: What is not compared, so that its loss explains nothing.
 _NOT_COMPARED: Final = INFORMATIONAL.union(
     [each for each in (*SOURCE_LOSSES.values(), *TRANSACTION_LOSSES.values()) if each is not None]
@@ -36,6 +38,28 @@ class _Written(NamedTuple):
     losses: Counter[Lossy]
 
 
+class _Schemas:
+    """A schema registry in memory, over that of a side: what a change is written with for a comparison alone
+    is registered nowhere else.
+    """
+
+    def __init__(self, side: Resolver) -> None:
+        self._side = side
+        self._ids: dict[RegisteredSchema, int] = {}
+        self._schemas: dict[int | str, RegisteredSchema] = {}
+
+    def schema(self, id: int | str, /) -> RegisteredSchema:
+        """Return the schema of an id."""
+        found = self._schemas.get(id)
+        return self._side.fetch(SchemaById("source", id)) if found is None else found
+
+    def id_of(self, subject: str, schema: RegisteredSchema, /) -> int:  # noqa: ARG002 - as a registry's
+        """Return the id of a schema."""
+        id = self._ids.setdefault(schema, _FIRST_ID + len(self._ids))
+        self._schemas[id] = schema
+        return id
+
+
 class Explainer:
     """Explains differences between changes of two protocols.
 
@@ -46,7 +70,11 @@ class Explainer:
     def __init__(
         self, sides: Sequence[tuple[str, Mapping[str, str]]], resolvers: Sequence[Resolver], limits: Limits
     ) -> None:
-        self._resolvers = resolvers
+        schemas = [_Schemas(resolver) for resolver in resolvers]
+        self._reading = [Resolver(registries={"source": each}) for each in schemas]
+        self._writing = [
+            Resolver(registries={"source": schemas[side], "target": schemas[1 - side]}) for side in (0, 1)
+        ]
         self._readers = [Translator(name, name, options, limits=limits) for name, options in sides]
         self._writers: list[Translator | None] = [None, None]
         self.problem = ""
@@ -100,7 +128,7 @@ class Explainer:
         writer.catalog = change.catalog
         before = Counter(writer.lossy)
         try:
-            written = self._resolvers[side].translate(writer, change.record)
+            written = self._writing[side].translate(writer, change.record)
         except _REFUSED:
             return None
         lost = writer.lossy - before
@@ -118,7 +146,7 @@ class Explainer:
         reader = self._readers[side]
         reader.catalog = change.catalog
         try:
-            events = self._resolvers[side].inspect(reader, record)
+            events = self._reading[side].inspect(reader, record)
             return [each for event in events for each in changes_of(event, record, change.catalog)]
         except _REFUSED:
             return []

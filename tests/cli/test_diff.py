@@ -79,6 +79,21 @@ def test_what_a_protocol_loses_is_counted_apart_or_with_strict_as_a_difference(
     assert (status, found["explained"], sum(found["different"].values())) == (DIFFERENT, 0, 10)
 
 
+def test_protocols_with_a_registry_are_explained_without_registering(relay: Run, tmp_path: Path) -> None:
+    source = "ticdc/canal-json.tidb-extension/06_zero_dates"
+    file, schemas = tmp_path / "b.jsonl", tmp_path / "schemas.ndjson"
+    arguments = [
+        *("--from", "ticdc-canal-json", "--from-option", "enable-tidb-extension=true"),
+        *("--to", "ticdc-avro", "--to-registry", str(schemas), "--topic", "{topic}.{table}"),
+    ]
+    assert relay("translate", *arguments, DATA / f"{source}.jsonl", "--output", file).exit_code == 0
+    before = schemas.read_bytes()
+    status, found = compared(relay, source, file, "ticdc-avro", "--b-registry", str(schemas))
+    assert (status, found["equal"], found["explained"]) == (0, 5, 11)
+    assert found["losses"]["before-image"] == 5
+    assert schemas.read_bytes() == before
+
+
 def test_a_value_that_relay_would_not_have_written_is_no_loss(relay: Run, tmp_path: Path) -> None:
     """Beside a column of which much is lost another one differs: that is found."""
     source = "ticdc/canal-json.tidb-extension/06_zero_dates"
