@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
+from relay.cli.arguments import ConfigSource
 from relay.cli.exits import ProgressReport, say, say_error, say_warning
 from relay.cli.schema_history import FAILED, load_history_config, read_history_kept
 from relay.config import Config
@@ -60,14 +61,14 @@ class _Found(NamedTuple):
     problems: list[str]
 
 
-def import_definitions(config_path: Path, request: DefinitionRequest) -> int:
+def import_definitions(given: ConfigSource, request: DefinitionRequest) -> int:
     """Write the definitions of dumps or of a database into the history. Return 2 if some were not understood.
 
     Nothing is written if a dump cannot be read or a server does not answer. Raises ConfigError,
     ServiceError.
     """
     moment = _moment(request)
-    config = load_history_config(config_path)
+    config = load_history_config(given)
     found = _found(config, request, moment)
     for problem in found.problems[:MOST_NAMES]:
         say_error(problem)

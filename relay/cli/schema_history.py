@@ -7,19 +7,19 @@ import difflib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import typer
 
 from relay.catalog import Catalog
-from relay.cli.arguments import STANDARD, InputFormat, open_input, open_output
+from relay.cli.arguments import STANDARD, ConfigSource, InputFormat, open_input, open_output
 from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
 from relay.cli.inspect import definition_object, line_printer
+from relay.cli.progress import Silent, progress_of
 from relay.cli.record_files import RecordReader, RecordWriter
-from relay.config import Config, Mode, load_config
+from relay.config import Config, Mode
 from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
 from relay.definitions import is_definition, is_imported
@@ -67,9 +67,9 @@ def _known_tables(catalog: Catalog) -> list[_Known]:
     return sorted(found)
 
 
-def load_history_config(path: Path) -> Config:
+def load_history_config(given: ConfigSource) -> Config:
     """Load a configuration with a schema history. Raises ConfigError."""
-    config = load_config(path)
+    config = given.load()
     if not config.history_topic:
         hint = "name the topic that keeps the table definitions of this route"
         raise ConfigError([Problem("schema.history_topic", "is empty, so there is no schema history", hint)])
@@ -82,9 +82,9 @@ def read_history_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
         return asyncio.run(read_kept(config, ProgressReport(f"reading {config.history_topic}", quiet=quiet)))
 
 
-def show(config_path: Path, table: str | None, *, as_json: bool, quiet: bool) -> None:
+def show(given: ConfigSource, table: str | None, *, as_json: bool, quiet: bool) -> None:
     """Print the tables that the history knows, or one. Raises ConfigError, ServiceError."""
-    config = load_history_config(config_path)
+    config = load_history_config(given)
     records = source_records(read_history_kept(config, quiet=quiet))
     translator = bootstrapped_translator(config)
     failed = teach(translator, records, resolver_of(config))
@@ -181,9 +181,9 @@ def _place(at: Position) -> str:
     return str(Place(at.topic, at.partition, at.offset))
 
 
-def export(config_path: Path, output_name: str, *, quiet: bool) -> None:
+def export(given: ConfigSource, output_name: str, *, quiet: bool) -> None:
     """Write the source records that the history keeps. Raises ConfigError, ServiceError."""
-    config = load_history_config(config_path)
+    config = load_history_config(given)
     records = source_records(read_history_kept(config, quiet=quiet))
     with open_output(output_name, "--output") as output:
         writer = RecordWriter(output, "stdout" if output_name == STANDARD else output_name)
@@ -210,20 +210,21 @@ def only_with_definitions(given: Mapping[str, str | None]) -> None:
         raise ConfigError(wrong)
 
 
-def import_records(config_path: Path, input_name: str, topic: str | None, *, quiet: bool) -> int:
+def import_records(given: ConfigSource, input_name: str, topic: str | None, *, quiet: bool) -> int:
     """Write those records of INPUT into the history that change the catalogue. Return 2 if some could not be
     read.
 
     Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed,
     ServiceError.
     """
-    config = load_history_config(config_path)
+    config = load_history_config(given)
     with open_input(input_name) as opened, quiet_client():
         if asyncio.run(ensure_topic(config)) and not quiet:
             say(f"topic {config.history_topic} was created")
         known = read_history_kept(config, quiet=quiet)
         reader = RecordReader(opened.stream, opened.name, InputFormat.RECORDS, placed=True)
-        found = _changing(reader, config, topic, known)
+        with progress_of(opened, quiet=quiet) as progress_bar:
+            found = _changing(reader, config, topic, known, progress_bar)
         if found.entries:
             progress = ProgressReport(f"writing {config.history_topic}", quiet=quiet)
             asyncio.run(write(config, found.entries, progress))
@@ -237,7 +238,11 @@ def import_records(config_path: Path, input_name: str, topic: str | None, *, qui
 
 
 def _changing(
-    reader: RecordReader, config: Config, topic: str | None, known: Iterable[ConsumerRecord]
+    reader: RecordReader,
+    config: Config,
+    topic: str | None,
+    known: Iterable[ConsumerRecord],
+    progress: Silent,
 ) -> _Found:
     """Find the records that change the catalogue beyond what is known."""
     values = {each.key: each.value for each in known}
@@ -250,6 +255,7 @@ def _changing(
             given if topic is None or is_definition(given) else msgspec.structs.replace(given, topic=topic)
         )
         found.read += 1
+        progress.at(reader.bytes_read)
         before = translator.catalog
         try:
             resolver.learn(translator, record)
@@ -282,12 +288,12 @@ def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
     return ConfigError([Problem("INPUT", problem, hint)])
 
 
-def reset(config_path: Path, *, yes: bool, quiet: bool) -> int:
+def reset(given: ConfigSource, *, yes: bool, quiet: bool) -> int:
     """Empty the history; without `yes` only say what would follow, and return 2.
 
     Raises ConfigError, ServiceError.
     """
-    config = load_history_config(config_path)
+    config = load_history_config(given)
     entries = read_history_kept(config, quiet=quiet)
     topic, group = config.history_topic, config.source.group_id
     if not entries:

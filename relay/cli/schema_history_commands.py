@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD, ConfigFile, Quiet
+from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, Quiet, Settings
 from relay.cli.exits import finish
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ def _show(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     table: Annotated[
         str | None,
         typer.Option(metavar="DB.TABLE", help="The current definition of this table: columns, types, keys."),
@@ -30,7 +31,8 @@ def _show(
     """List the tables that the history knows: versions, columns, and the newest statement about each."""
     from relay.cli.schema_history import show
 
-    raise finish(lambda: show(config, table, as_json=as_json, quiet=quiet), show_traceback=context.obj)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: show(given, table, as_json=as_json, quiet=quiet), show_traceback=context.obj)
 
 
 @app.command(
@@ -40,6 +42,7 @@ def _export(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     output: Annotated[
         str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
     ] = STANDARD,
@@ -50,7 +53,8 @@ def _export(
     """
     from relay.cli.schema_history import export
 
-    raise finish(lambda: export(config, output, quiet=quiet), show_traceback=context.obj)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: export(given, output, quiet=quiet), show_traceback=context.obj)
 
 
 @app.command("import", epilog="Example: relay schema-history import --sql dump.sql --config relay.toml")
@@ -58,6 +62,7 @@ def _import(  # noqa: PLR0913 - a command has as many parameters as it has optio
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     input_name: Annotated[
         str, typer.Argument(metavar="INPUT", help="A record file; - or nothing for stdin.")
     ] = STANDARD,
@@ -113,6 +118,7 @@ def _import(  # noqa: PLR0913 - a command has as many parameters as it has optio
     and databases, the tables that the route chooses are taken. The history's topic is created if it is
     missing. Running instances learn what is new at once. The exit status is 2 if something could not be read.
     """
+    given = ConfigSource.from_options(config, settings)
     if sql or from_database is not None:
         from relay.cli.definitions import DefinitionRequest, import_definitions
 
@@ -126,14 +132,14 @@ def _import(  # noqa: PLR0913 - a command has as many parameters as it has optio
             has_records=input_name != STANDARD or topic is not None,
             quiet=quiet,
         )
-        raise finish(lambda: import_definitions(config, request), show_traceback=context.obj)
+        raise finish(lambda: import_definitions(given, request), show_traceback=context.obj)
     from relay.cli.schema_history import import_records, only_with_definitions
 
     def records() -> int:
         only_with_definitions(
             {"--database": database, "--as-of": as_of, "--password-file": password_file, "--ca-file": ca_file}
         )
-        return import_records(config, input_name, topic, quiet=quiet)
+        return import_records(given, input_name, topic, quiet=quiet)
 
     raise finish(records, show_traceback=context.obj)
 
@@ -143,6 +149,7 @@ def _reset(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it; without this the command only says what would follow.")
     ] = False,
@@ -153,4 +160,5 @@ def _reset(
     """
     from relay.cli.schema_history import reset
 
-    raise finish(lambda: reset(config, yes=yes, quiet=quiet), show_traceback=context.obj)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: reset(given, yes=yes, quiet=quiet), show_traceback=context.obj)
