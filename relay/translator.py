@@ -25,6 +25,7 @@ from relay.codecs.codec import (
     Joining,
     OpeningDecoder,
     Options,
+    OptionValue,
     Payload,
     SealingEncoder,
     TopicEncoder,
@@ -32,9 +33,10 @@ from relay.codecs.codec import (
     key_rule_problem,
     keys_of,
     no_parts,
+    option_texts,
     parse_options,
 )
-from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.counts import EventCounts
 from relay.errors import (
     ConfigError,
@@ -48,7 +50,7 @@ from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded, uncounted
 from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
-from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
+from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord, check_types
 from relay.routing import (
     Group,
     Places,
@@ -100,7 +102,7 @@ class Route(NamedTuple):
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
-        selected = _selected(selection or Selection(), writing_options)
+        selected = _selected(selection or Selection(), target_codec, writing_options)
         return cls(source_codec, target_codec, reading, writing_options, selected)
 
     @property
@@ -129,13 +131,18 @@ class Route(NamedTuple):
         return is_carried and (self.selection is None or self.selection.watermarks)
 
 
-def _selected(selection: Selection, options: Options) -> Selection | None:
+#: Selections that leave nothing out.
+_EVERYTHING: Final = (Selection(), Selection(definitions=True))
+
+
+def _selected(selection: Selection, target: Codec, options: Options) -> Selection | None:
     """Return the selection with what the target's options leave out; None if it is everything."""
     found = selection._replace(
         watermarks=selection.watermarks and options.watermarks == "keep",
         ddl=selection.ddl and options.ddl == "keep",
+        definitions=selection.ddl and target.rows_need_definitions,
     )
-    return None if found == Selection() else found
+    return None if found in _EVERYTHING else found
 
 
 class _PartitionRoute(msgspec.Struct, frozen=True):
@@ -164,20 +171,21 @@ class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name. `topic` is the target topic, where `{topic}` stands for the source's, `{database}` and `{table}` for
-    what an event is about; `partitions` the number of target partitions, None to keep the partition of the
-    source; `partition_by` how rows are spread over them. `rules` give tables topics of their own; `reserved`
-    are topics that no table may have. `limits` bound what one record may cost. What a `selection` leaves out
-    still teaches the catalogue. `engine`: what fills templates (`relay.templates`), if anything: the same
-    records come out with and without it. Raises ConfigError.
+    name; a value is text, or a bool, a number or a list that means the same. `topic` is the target topic,
+    where `{topic}` stands for the source's, `{database}` and `{table}` for what an event is about;
+    `partitions` the number of target partitions, None to keep the partition of the source; `partition_by` how
+    rows are spread over them. `rules` give tables topics of their own; `reserved` are topics that no table
+    may have. `limits` bound what one record may cost. What a `selection` leaves out still teaches the
+    catalogue. `engine`: what fills templates (`relay.templates`), if anything: the same records come out with
+    and without it. Raises ConfigError.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
         self,
         source: str,
         target: str,
-        source_options: Mapping[str, str] | None = None,
-        target_options: Mapping[str, str] | None = None,
+        source_options: Mapping[str, OptionValue] | None = None,
+        target_options: Mapping[str, OptionValue] | None = None,
         *,
         topic: str = "{topic}",
         partitions: int | None = None,
@@ -188,14 +196,15 @@ class Translator:
         limits: Limits = DEFAULT_LIMITS,
         engine: type[Engine] | None = None,
     ) -> None:
-        reading, writing = (source, source_options or {}), (target, target_options or {})
+        reading = source, option_texts(source_options or {})
+        writing = target, option_texts(target_options or {})
         try:
             route = Route.parse(reading, writing, selection)
         except ConfigError as error:
             problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
             raise ConfigError(problems) from None
         self.route = route
-        self._selection, self._strict = route.selection, route.target_options.strict
+        self._selection, self._refused = route.selection, route.target_options.refused_losses
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
         self._most_uncounted = uncounted_bytes(limits)
@@ -253,7 +262,7 @@ class Translator:
         if self._gate is not None or (self._for_topic is not None and sealing is None):
             return None
         encode = self._encode if sealing is None else sealing.encode_open
-        line = Line(reader, self._selection, self._prepare, encode, self._strict, self._seal)
+        line = Line(reader, self._selection, self._prepare, encode, self._refused, self._seal)
         form = Form(options.unlimited_bytes, self.route.target.lengths_at)
         most_bytes = self._answers.limits.cache_bytes
         return RouteTemplates(engine, source.marker, line, form, self._count, source.frames, most_bytes)
@@ -262,7 +271,7 @@ class Translator:
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
-        be repeated.
+        be repeated. Raises TypeError for a record whose members are of other types than it declares.
         """
         templates = self._plain_templates
         if templates is None:
@@ -274,7 +283,11 @@ class Translator:
         path = self._partition_route
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._partition_route = self._partition_route_of(record)
-        found = templates.find(record, self.catalog, path.header_prefix)
+        try:
+            found = templates.find(record, self.catalog, path.header_prefix)
+        except Exception:
+            check_types(record)
+            raise
         if found is None:
             return self._by_rows(record, templates)
         known, key, value, mark = found
@@ -371,7 +384,10 @@ class Translator:
         except (Need, DecodeError, MemoryError) as error:
             self._note(error, record)
             raise
-        if self._strict:
+        except Exception:
+            check_types(record)
+            raise
+        if self._refused:
             self._refuse_losses(lossy)
         self._count(events, [*lossy, *left_out] if left_out else lossy)
         self.catalog = catalog
@@ -658,6 +674,9 @@ class Translator:
         except (Need, DecodeError, MemoryError) as error:
             self._note(error, record)
             raise
+        except Exception:
+            check_types(record)
+            raise
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Name all source partitions (topic, number): where rows are spread anew, so that no watermark passes
@@ -708,6 +727,7 @@ class Translator:
             self._answers.want(error, record.place)
             return
         self._answers.distrust(record.place)
+        check_types(record)
         if isinstance(error, MemoryError):
             reason = "no memory is left to translate it; lower limits would refuse such a record before"
             raise OutOfMemory(self.route.source.name, "", reason) from None
@@ -763,8 +783,8 @@ class Translator:
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
-        if not INFORMATIONAL.issuperset(lossy):
-            what = ", ".join(sorted(set(lossy) - INFORMATIONAL))
+        if not self._refused.isdisjoint(lossy):
+            what = ", ".join(sorted(self._refused.intersection(lossy)))
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.route.target.name, "", reason)
 
