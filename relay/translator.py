@@ -275,9 +275,7 @@ class Translator:
         """
         templates = self._plain_templates
         if templates is None:
-            return (
-                self._straight(record) if self._templates is None else self._sealed(record, self._templates)
-            )
+            return self._sealed(record)
         if templates.idle and templates.goes_straight(self.catalog):
             return self._straight(record)
         path = self._partition_route
@@ -294,12 +292,8 @@ class Translator:
         ((topic, partition),) = path.places
         headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
         given = record.headers
-        if given:
-            # Mostly those of the record before, for which this need not be asked.
-            passed_on = self._passed_on if given == self._headers else self._inherited(given)
-            headers = passed_on + headers
-        if known.headers:
-            headers = known.headers + headers
+        if given or known.headers:
+            headers = known.headers + self._inherited(given) + headers
         if self._moves_rows:
             places = self._router.place_of_row(known.events[0], record, self._seen)
             if places is None:
@@ -324,11 +318,12 @@ class Translator:
         known.uses += 1
         return [out, ProducerRecord(out.topic, out.partition, out.timestamp_ms, key, None, its_headers)]
 
-    def _sealed(self, record: ConsumerRecord, templates: RouteTemplates) -> list[ProducerRecord]:
+    def _sealed(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Translate a record where templates are for the text that a decoder makes of messages, or of which
-        an encoder makes them. What goes wrong there does so in the straight line, which says it.
+        an encoder makes them; without an engine in the straight line. What goes wrong does so there, too.
         """
-        if templates.idle and templates.goes_straight(self.catalog):
+        templates = self._templates
+        if templates is None or (templates.idle and templates.goes_straight(self.catalog)):
             return self._straight(record)
         opened = record
         try:
