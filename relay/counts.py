@@ -13,13 +13,15 @@ from relay.selection import KINDS, kind_of
 #: How many tables `EventCounts.guessed` names at most.
 MAX_GUESSED_TABLES: Final = 100
 _SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
+#: Under which the tables beyond `EventCounts.most_tables` are counted together.
+OTHER_TABLES: Final = TableId("", "")
 
 
 class EventCounts:
     """EventCounts of one translator.
 
     `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
-    here.
+    here. `most_tables`: how many are counted by themselves, the first that come; None for all.
     """
 
     def __init__(self) -> None:
@@ -27,6 +29,8 @@ class EventCounts:
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
         self.guessed: dict[TableId, int] = {}
         self.tables: Counter[tuple[TableId, str]] | None = None
+        self.most_tables: int | None = None
+        self._known_tables: set[TableId] = set()
 
     def add(self, events: list[Event], lossy: list[Lossy], times: int = 1) -> None:
         """Count the events of a record, and what is lost of them; of so many records like it."""
@@ -40,7 +44,7 @@ class EventCounts:
         if self.tables is not None:
             for event in events:
                 if isinstance(event, RowChange | SchemaChange):
-                    self.tables[event.table, kind_of(event)] += times
+                    self._count_table(self.tables, event, times)
 
     def lose(self, lossy: Iterable[Lossy]) -> None:
         """Count losses alone."""
@@ -76,6 +80,17 @@ class EventCounts:
         """Return what was counted since others were the same."""
         guessed = Counter(self.guessed) - Counter(other.guessed)
         return self.events - other.events, self.lossy - other.lossy, guessed
+
+    def _count_table(
+        self, tables: Counter[tuple[TableId, str]], event: RowChange | SchemaChange, times: int
+    ) -> None:
+        table, known = event.table, self._known_tables
+        if self.most_tables is not None and table not in known:
+            if len(known) < self.most_tables:
+                known.add(table)
+            else:
+                table = OTHER_TABLES
+        tables[table, kind_of(event)] += times
 
     def _note_guesses(self, events: Iterable[Event], times: int) -> None:
         guessed = self.guessed

@@ -44,7 +44,16 @@ from relay.errors import (
     Problem,
 )
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded, uncounted_bytes
-from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
+from relay.model import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    RowChange,
+    SchemaChange,
+    TableId,
+    TransactionMark,
+    Watermark,
+)
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
@@ -231,6 +240,8 @@ class Translator:
         self.catalog = Catalog(limits=limits)
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
+        #: The time of the last watermark of each source partition, in ms since 1970, written or not.
+        self.watermarks_ms: dict[tuple[str, int], int] = {}
 
     def _open_templates(self, engine: type[Engine] | None, decoder: Decoder) -> RouteTemplates | None:
         """Return the templates of this route; None without an engine, and where no record can have one: what
@@ -311,6 +322,8 @@ class Translator:
         self.catalog = catalog
         if spread is not None:
             self._gate, self._seen = spread.gate, spread.seen
+        if decoded and type(decoded[-1]) is Watermark:
+            self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
         if templates is not None and len(decoded) == 1 and out and not left_out:
             templates.learn(record, decoded[0], out, lossy)
         return out
@@ -577,6 +590,17 @@ class Translator:
             return ()
         return _tables_in(events)
 
+    def row_time_ms(self, record: ConsumerRecord) -> int | None:
+        """Return when the newest row of a record was committed, in milliseconds since 1970; None without
+        rows, and if the record cannot be read or does not say. Changes nothing.
+        """
+        try:
+            events, _ = self._decoded(record, [])
+        except (DecodeError, Need):
+            return None
+        times = [event.source.time_ms for event in events if isinstance(event, RowChange)]
+        return max(times, default=0) or None
+
     def _decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         try:
             return self._decode(record, self.catalog, lossy)
@@ -674,6 +698,12 @@ class Translator:
     @tables.setter
     def tables(self, counter: Counter[tuple[TableId, str]] | None) -> None:
         self._settled().tables = counter
+
+    def count_tables(self, most: int) -> None:
+        """Count rows and DDL by table from now on: the first tables that come, and all others together, as
+        `OTHER_TABLES`.
+        """
+        self.tables, self._counts.most_tables = Counter(), most
 
     def _settled(self) -> EventCounts:
         """The counts, with those of records that fitted templates."""
