@@ -22,14 +22,17 @@ from relay.logs import Log, client_logs, frames_of
 from relay.service.announcement import announce
 from relay.service.check.reasons import with_reasons
 from relay.service.loop.async_resolver import AsyncResolver, Translates
+from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
-from relay.service.loop.ledger import Counts, RecordRefused
+from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.stopping import Stop
 from relay.service.loop.windows import Joins
 from relay.service.observe.http import serving
+from relay.service.observe.report import summary
 from relay.service.observe.status import About, Status
+from relay.service.observe.telling import telling
 from relay.service.observe.watchdog import Watchdog
 from relay.topics.startup import Topics, check_topics
 from relay.topics.table_topics import TableTopics
@@ -101,8 +104,8 @@ async def relay_until(
     """As `run_until`, of a relay that was announced."""
     try:
         with client_logs(log):
-            async with serving(config.http, status, log):
-                counts = await serve(stop, config, log, translator, status)
+            async with telling(log, status), serving(config.http, status, log):
+                await serve(stop, config, log, translator, status)
     except RecordRefused as refused:
         return _record_refused(refused, log, status)
     except RelayError as error:
@@ -110,14 +113,13 @@ async def relay_until(
     except Exception as error:
         _log_defect(error, log)
         return DEFECT
-    guessed = {"guessed_tables": status.guessed_tables} if status.guessed_tables else {}
-    log.info("relay.stopped", records_read=counts.read, records_written=counts.written, **guessed)
+    log.info("relay.stopped", **summary(status))
     return 0
 
 
 async def serve(
     stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, status: Status
-) -> Counts:
+) -> None:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
     clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
@@ -126,7 +128,7 @@ async def serve(
     try:
         topics = await Stop(stop).unless_asked(check_topics(config, clusters))
         if topics is None:
-            return Counts()
+            return
         topics.tell(log)
         async with _assembled(config, clusters, topics, log, status, translator) as relay:
             stopping = asyncio.create_task(_pass_on(stop, relay, log))
@@ -134,7 +136,6 @@ async def serve(
                 await relay.run()
             finally:
                 stopping.cancel()
-            return relay.counts
     except BrokerUnavailable as error:
         raise await with_reasons(error, clusters) from error
 
@@ -156,6 +157,8 @@ async def _assembled(
 ) -> AsyncIterator[Relay]:
     """Put the loop together for a route whose topics are known."""
     status.translator = translator
+    if config.http.tables:
+        translator.count_tables(config.http.tables)
     resolver = resolver_of(config, retries=0)  # the loop itself asks again
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     route = config.translator().route
@@ -173,6 +176,7 @@ async def _assembled(
         ahead=schemas.ahead,
         joins=None if route.joining is None else Joins(route.joining, limits),
         targets=targets,
+        budget=ErrorBudget(config.errors, config.route.from_, translator, status),
     )
     source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
     sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
