@@ -33,7 +33,7 @@ from relay.codecs.codec import (
     parse_options,
 )
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
-from relay.counts import EventCounts
+from relay.counts import CountsByTable, EventCounts
 from relay.errors import (
     ConfigError,
     DecodeError,
@@ -700,10 +700,16 @@ class Translator:
         self._settled().tables = counter
 
     def count_tables(self, most: int) -> None:
-        """Count rows and DDL by table from now on: the first tables that come, and all others together, as
-        `OTHER_TABLES`.
+        """Count rows and DDL by table from now on: of the `most` tables that come first, each by itself."""
+        self._settled().by_table = CountsByTable(most)
+
+    @property
+    def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
+        """Translated rows and DDL by table and kind (as `kind_of` names it), those of the tables beyond a
+        number as `OTHER_TABLES`; nothing unless `count_tables` was called.
         """
-        self.tables, self._counts.most_tables = Counter(), most
+        by_table = self._settled().by_table
+        return {} if by_table is None else by_table.tables
 
     def _settled(self) -> EventCounts:
         """The counts, with those of records that fitted templates."""

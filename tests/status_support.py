@@ -48,7 +48,7 @@ class Translated:
         self.lossy: Counter[Lossy] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
         self.ways: Counter[str] = Counter()
-        self.tables: Counter[tuple[TableId, str]] | None = None
+        self.counts_by_table: dict[TableId, Counter[str]] = {}
 
 
 def make_status(clock: Clock | None = None, topics: dict[str, str] | None = None) -> Status:

@@ -260,7 +260,7 @@ class PlainTranslator:
         self.lossy: Counter[Lossy] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
         self.ways: Counter[str] = Counter()
-        self.tables: Counter[tuple[TableId, str]] | None = None
+        self.counts_by_table: dict[TableId, Counter[str]] = {}
         self.watermarks_ms: dict[tuple[str, int], int] = {}
         self.restored = 0
 

@@ -313,7 +313,7 @@ async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, st
         def events(self) -> Any:
             raise RuntimeError("secret value of a row")
 
-        lossy = guessed_tables = ways = tables = events
+        lossy = guessed_tables = ways = counts_by_table = events
 
     status.translator = Broken()
     for path in ("/status", "/metrics"):
@@ -424,7 +424,10 @@ async def test_a_browser_shows_a_relay_at_work(tmp_path: Path) -> None:
     status = running_status(clock, translated)
     translated.events = Counter({"insert": 9})
     translated.lossy = Counter({Lossy.COMMIT_TS: 9})
-    translated.tables = Counter({(TableId("shop", "orders"), "insert"): 9, (OTHER_TABLES, "delete"): 4})
+    translated.counts_by_table = {
+        TableId("shop", "orders"): Counter(insert=9),
+        OTHER_TABLES: Counter(delete=4),
+    }
     status.progress(ORDERS_1, position=200, end=200, timestamp_ms=None)
     status.database_times(ORDERS_0, row_ms=int(clock.time - 75) * 1000, watermark_ms=None)
     async with HttpServer("127.0.0.1", 0, status) as server:

@@ -59,7 +59,7 @@ def documented() -> dict[str, tuple[str, set[str]]]:
 def test_the_documentation_has_all_metrics_with_type_and_labels() -> None:
     clock, translated = Clock(), Translated()
     translated.ways = Counter(template=1, straight=1)
-    translated.tables = Counter({(TableId("shop", "orders"), "insert"): 1})
+    translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=1)}
     status = running_status(clock, translated)
     status.database_times(ORDERS_0, row_ms=1, watermark_ms=1)
     found = {}
@@ -92,7 +92,10 @@ def worked_status() -> Status:
     clock = Clock()
     translated = Translated()
     status = running_status(clock, translated)
-    translated.tables = Counter({(TableId("shop", "orders"), "update"): 4, (OTHER_TABLES, "insert"): 2})
+    translated.counts_by_table = {
+        TableId("shop", "orders"): Counter(update=4),
+        OTHER_TABLES: Counter(insert=2),
+    }
     status.database_times(
         ORDERS_0, row_ms=int(clock.time - 7) * 1000, watermark_ms=int(clock.time - 6) * 1000
     )

@@ -368,7 +368,7 @@ def test_rows_are_counted_by_table_and_those_of_too_many_together(clock: Clock) 
     body = report.details(status)
     assert (body["tables"], body["other_tables"]) == ({}, {})
     orders = TableId("shop", "orders")
-    translated.tables = Counter({(orders, "insert"): 3, (orders, "delete"): 1, (OTHER_TABLES, "update"): 9})
+    translated.counts_by_table = {orders: Counter(insert=3, delete=1), OTHER_TABLES: Counter(update=9)}
     body = report.details(status)
     assert body["tables"] == {"shop.orders": {"insert": 3, "delete": 1}}
     assert body["other_tables"] == {"update": 9}

@@ -41,7 +41,7 @@ def busy_status(clock: Clock) -> Status:
     translated.events["insert"] = 3
     translated.lossy[Lossy.SCHEMA_GUESSED] = 2
     translated.guessed_tables[TableId("shop", "orders")] = 4
-    translated.tables = Counter({(TableId("shop", "orders"), "insert"): 3})
+    translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=3)}
     status = running_status(clock, translated)
     status.consumed(ORDERS, 10, 100)
     status.produced("orders.canal-json", 9, 90)

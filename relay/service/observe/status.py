@@ -153,8 +153,8 @@ class HasCounts(Protocol):
         ...
 
     @property
-    def tables(self) -> Counter[tuple[TableId, str]] | None:
-        """Rows and statements by table and kind; None if they are not counted."""
+    def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
+        """Rows and statements by table and kind; nothing if they are not counted."""
         ...
 
 
@@ -165,18 +165,19 @@ class Counts(NamedTuple):
     lossy: Counter[Lossy]
     guessed_tables: dict[TableId, int]
     ways: Counter[str]
-    tables: Counter[tuple[TableId, str]]
+    counts_by_table: dict[TableId, Counter[str]]
 
     @classmethod
     def of(cls, *translators: HasCounts | None) -> Counts:
         """Add them up."""
-        total = cls(Counter(), Counter(), {}, Counter(), Counter())
+        total = cls(Counter(), Counter(), {}, Counter(), {})
         for each in translators:
             if each is not None:
                 total.events.update(each.events)
                 total.lossy.update(each.lossy)
                 total.ways.update(each.ways)
-                total.tables.update(each.tables or {})
+                for table, kinds in each.counts_by_table.items():
+                    total.counts_by_table.setdefault(table, Counter()).update(kinds)
                 for table, rows in each.guessed_tables.items():
                     total.guessed_tables[table] = total.guessed_tables.get(table, 0) + rows
         return total
@@ -575,10 +576,10 @@ class Status:
     def tables(self) -> dict[str, Counter[str]]:
         """Rows and statements by table and kind; those of the tables beyond a number are under ""."""
         found: dict[str, Counter[str]] = {}
-        counted = self.translator.tables if self.translator is not None else None
-        for (table, kind), count in (counted or {}).items():
+        counted = self.translator.counts_by_table if self.translator is not None else {}
+        for table, kinds in counted.items():
             name = "" if table == OTHER_TABLES else _clean(str(table))
-            found.setdefault(name, Counter())[kind] += count
+            found.setdefault(name, Counter()).update(kinds)
         return found
 
     @property
