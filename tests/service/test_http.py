@@ -501,11 +501,12 @@ async def test_a_browser_shows_that_all_records_became_dead_letters(tmp_path: Pa
     assert (level, word) == ("bad", "Nothing gets through")
     assert sentence.startswith(
         "No row and no statement was relayed since the start: 54 dead letters. Do these topics hold "
-        "ticdc-canal-json?"
+        "ticdc-canal-json? At orders/0/53: no message."
     )
     assert tile(shown, "Given up") == "54"
     assert "54 times since" in shown
-    assert re.findall(r"orders/0/\d+", shown) == ["orders/0/53"]
+    errors = shown.partition("<h2>Last errors</h2>")[2].partition("</section>")[0]
+    assert re.findall(r"orders/0/\d+", errors) == ["orders/0/53"]
     written = shown.partition("<h3>Records written to the target</h3>")[2].partition("<h3>")[0]
     assert "<dd>0</dd>" in written
 
