@@ -13,13 +13,58 @@ from relay.selection import KINDS, kind_of
 #: How many tables `EventCounts.guessed` names at most.
 MAX_GUESSED_TABLES: Final = 100
 _SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
+#: Under which tables beyond a number are counted together (`CountsByTable`).
+OTHER_TABLES: Final = TableId("", "")
+
+
+class CountsByTable:
+    """Rows and DDL by table: of the `most` tables that come first, and of all others as `OTHER_TABLES`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tables: dict[TableId, dict[Op | type[Event], int]] = {}
+        # Of the last event; mostly the next one's, too.
+        self._table: TableId | None = None
+        self._counts: dict[Op | type[Event], int] = {}
+
+    def add(self, events: Iterable[Event], times: int) -> None:
+        """Count the events that are about tables, so many times."""
+        for event in events:
+            if isinstance(event, RowChange):
+                kind: Op | type[Event] = event.op
+            elif isinstance(event, SchemaChange):
+                kind = SchemaChange
+            else:
+                continue
+            if event.table is not self._table:
+                self._table, self._counts = event.table, self._counts_of(event.table)
+            self._counts[kind] = self._counts.get(kind, 0) + times
+
+    def copy(self) -> CountsByTable:
+        """Return the same counts, which do not change any more."""
+        made = CountsByTable(self._most)
+        made._tables = {table: dict(counts) for table, counts in self._tables.items()}
+        return made
+
+    def _counts_of(self, table: TableId) -> dict[Op | type[Event], int]:
+        if table not in self._tables and len(self._tables.keys() - {OTHER_TABLES}) >= self._most:
+            table = OTHER_TABLES
+        return self._tables.setdefault(table, {})
+
+    @property
+    def tables(self) -> dict[TableId, Counter[str]]:
+        """The counts by table and kind, as `kind_of` names it."""
+        return {
+            table: Counter({KINDS[kind]: count for kind, count in counts.items()})
+            for table, counts in self._tables.items()
+        }
 
 
 class EventCounts:
     """EventCounts of one translator.
 
     `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
-    here.
+    here. `by_table`: the same of a bounded number of tables, if it is wanted.
     """
 
     def __init__(self) -> None:
@@ -27,6 +72,7 @@ class EventCounts:
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
         self.guessed: dict[TableId, int] = {}
         self.tables: Counter[tuple[TableId, str]] | None = None
+        self.by_table: CountsByTable | None = None
 
     def add(self, events: list[Event], lossy: list[Lossy], times: int = 1) -> None:
         """Count the events of a record, and what is lost of them; of so many records like it."""
@@ -41,6 +87,8 @@ class EventCounts:
             for event in events:
                 if isinstance(event, RowChange | SchemaChange):
                     self.tables[event.table, kind_of(event)] += times
+        if self.by_table is not None:
+            self.by_table.add(events, times)
 
     def lose(self, lossy: Iterable[Lossy]) -> None:
         """Count losses alone."""
@@ -71,6 +119,7 @@ class EventCounts:
         if self.tables is not None:
             self.tables.clear()
             self.tables.update(other.tables or {})
+        self.by_table = None if other.by_table is None else other.by_table.copy()
 
     def since(self, other: EventCounts) -> tuple[Counter[str], Counter[Lossy], Counter[TableId]]:
         """Return what was counted since others were the same."""

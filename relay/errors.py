@@ -14,6 +14,7 @@
     │       ├─ KeyColumnsMissing    a row lacks columns of which a rule makes its key
     │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and its options leave no way out
     ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
+    ├─ TooManyFailures          more records cannot be relayed than the budget of [errors] allows
     └─ ServiceError             the environment
         ├─ BrokerUnavailable        no broker answers, or not in time
         ├─ TokenUnavailable         there is no token to log in to the brokers with
@@ -32,7 +33,8 @@
         ├─ AddressUnavailable       the address of [http] cannot be served at
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
-Configuration and codec errors are the user's input (exit status 2); service errors are the environment (3).
+Configuration and codec errors, and too many of them, are the user's input (exit status 2); service errors
+are the environment (3).
 """
 
 from __future__ import annotations
@@ -160,6 +162,13 @@ class DdlNotUnderstood(RelayError):
     """The DDL reader does not know this statement. It is still passed on; rows never stop for it."""
 
     code = "ddl.not-understood"
+    exit_status = 2
+
+
+class TooManyFailures(RelayError):
+    """More records cannot be relayed than the budget of [errors] allows, though each has a policy."""
+
+    code = "too-many-failures"
     exit_status = 2
 
 

@@ -37,6 +37,7 @@ class Log:
         self._line = _line_of(self._stream, settings.format)
         self._written: dict[tuple[str, str], float] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
+        self._levels: dict[tuple[str, str], str] = {}
 
     def info(self, event: str, **fields: Field) -> None:
         """Log something that belongs to normal work."""
@@ -55,9 +56,24 @@ class Log:
         now, key = time.monotonic(), (event, kind)
         if now - self._written.get(key, -REPEAT_SECONDS) < REPEAT_SECONDS:
             self._left_out[key] += 1
+            self._levels[key] = level
             return
         self._written[key] = now
         self._write(level, event, {**fields, "repeated": self._left_out.pop(key, 0)})
+
+    def tell_left_out(self, *, at_once: bool = False) -> None:
+        """Say how many lines `seldom` has left out of which no later one tells; call it now and then.
+
+        `at_once`: also of those of the last 10 s, before the end.
+        """
+        now = time.monotonic()
+        for key, lines in list(self._left_out.items()):
+            if at_once or now - self._written[key] >= REPEAT_SECONDS:
+                del self._left_out[key]
+                event, kind = key
+                message = f"{lines} more like this {'was' if lines == 1 else 'were'} not shown"
+                write = self.error if self._levels[key] == "error" else self.warning
+                write("log.left-out", of=event, kind=kind, lines=lines, message=message)
 
     def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
         if level in self._left_out_levels:

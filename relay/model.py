@@ -281,6 +281,11 @@ class Source(msgspec.Struct, frozen=True, gc=False):
         )
 
     @property
+    def time_ms(self) -> int:
+        """When it happened, in milliseconds since 1970: the time of the commit ts, or else of the event."""
+        return self.tso >> TSO_LOGICAL_BITS
+
+    @property
     def tso(self) -> int:
         """The commit ts, or the first one of the event's millisecond."""
         return (

@@ -37,7 +37,7 @@ from relay.codecs.codec import (
     parse_options,
 )
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
-from relay.counts import EventCounts
+from relay.counts import CountsByTable, EventCounts
 from relay.definitions import definition_in, is_definition, teach_definition
 from relay.errors import (
     ConfigError,
@@ -48,7 +48,16 @@ from relay.errors import (
     Problem,
 )
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded, uncounted_bytes
-from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
+from relay.model import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    RowChange,
+    SchemaChange,
+    TableId,
+    TransactionMark,
+    Watermark,
+)
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord, check_types
@@ -249,6 +258,8 @@ class Translator:
         self.catalog = Catalog(limits=limits)
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
+        #: The time of the last watermark of each source partition, in ms since 1970, written or not.
+        self.watermarks_ms: dict[tuple[str, int], int] = {}
 
     def _open_templates(
         self, engine: type[Engine] | None, decoder: Decoder, sealing: SealingEncoder | None
@@ -389,6 +400,8 @@ class Translator:
         self.catalog = catalog
         if spread is not None:
             self._gate, self._seen = spread.gate, spread.seen
+        if decoded and type(decoded[-1]) is Watermark:
+            self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
         if templates is not None and len(decoded) == 1 and out and not left_out:
             templates.learn(opened or record, decoded[0], out, lossy)
         return out
@@ -669,6 +682,17 @@ class Translator:
             return ()
         return _tables_in(events)
 
+    def row_time_ms(self, record: ConsumerRecord) -> int | None:
+        """Return when the newest row of a record was committed, in milliseconds since 1970; None without
+        rows, and if the record cannot be read or does not say. Changes nothing.
+        """
+        try:
+            events, _ = self._decoded(record, [])
+        except (DecodeError, Need):
+            return None
+        times = [event.source.time_ms for event in events if isinstance(event, RowChange)]
+        return max(times, default=0) or None
+
     def _decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         try:
             return self._decode(record, self.catalog, lossy)
@@ -770,6 +794,18 @@ class Translator:
     @tables.setter
     def tables(self, counter: Counter[tuple[TableId, str]] | None) -> None:
         self._settled().tables = counter
+
+    def count_tables(self, most: int) -> None:
+        """Count rows and DDL by table from now on: of the `most` tables that come first, each by itself."""
+        self._settled().by_table = CountsByTable(most)
+
+    @property
+    def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
+        """Translated rows and DDL by table and kind (as `kind_of` names it), those of the tables beyond a
+        number as `OTHER_TABLES`; nothing unless `count_tables` was called.
+        """
+        by_table = self._settled().by_table
+        return {} if by_table is None else by_table.tables
 
     def _settled(self) -> EventCounts:
         """The counts, with those of records that fitted templates."""

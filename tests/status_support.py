@@ -11,6 +11,7 @@ import msgspec
 from relay.codecs.losses import Lossy
 from relay.kafka.ports import Partition
 from relay.model import TableId
+from relay.service.observe.series import Series
 from relay.service.observe.status import About, Endpoint, ProcessReport, Status
 from relay.service.observe.together import TogetherStatus
 from relay.service.processes.channel import packed, receive_first
@@ -18,6 +19,13 @@ from relay.service.processes.channel import packed, receive_first
 #: 2026-11-21 10:00 UTC.
 START = 1_795_255_200.0
 LIMIT = 120.0
+#: What the metrics of a status may count.
+SERIES = Series(
+    errors=(("translate", "decode.malformed"), ("produce", "service.delivery-failed")),
+    dead_letters=("decode.malformed",),
+    skipped=("service.claim-check-missing",),
+    expected_losses=frozenset({"commit-ts"}),
+)
 ORDERS_0, ORDERS_1 = Partition("orders", 0), Partition("orders", 1)
 
 
@@ -40,6 +48,7 @@ class Translated:
         self.lossy: Counter[Lossy] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
         self.ways: Counter[str] = Counter()
+        self.counts_by_table: dict[TableId, Counter[str]] = {}
 
 
 def make_status(clock: Clock | None = None, topics: dict[str, str] | None = None) -> Status:
@@ -55,6 +64,9 @@ def make_status(clock: Clock | None = None, topics: dict[str, str] | None = None
         "relay",
         "at-least-once",
         "relay.dead",
+        "relay.history",
+        series=SERIES,
+        has_table_metrics=True,
     )
     return Status(about, lambda: clock.time, steady=lambda: clock.steady)
 

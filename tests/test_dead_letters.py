@@ -100,12 +100,10 @@ def policy_of(error: RelayError, errors: Errors) -> Policy:
 def test_an_error_follows_the_policy_of_its_class_alone(error: RelayError, name: str | None) -> None:
     names = "decode", "encode", "too_large", "claim_check"
     for policy in Policy:
-        own = Errors(
-            **{each: policy if each == name else Policy.STOP for each in names}, dead_letter_topic="dead"
-        )
-        others = Errors(
-            **{each: Policy.STOP if each == name else policy for each in names}, dead_letter_topic="dead"
-        )
+        alone: dict[str, Any] = {each: policy if each == name else Policy.STOP for each in names}
+        rest: dict[str, Any] = {each: Policy.STOP if each == name else policy for each in names}
+        own = Errors(**alone, dead_letter_topic="dead")
+        others = Errors(**rest, dead_letter_topic="dead")
         assert policy_of(error, own) is (Policy.STOP if name is None else policy)
         assert policy_of(error, others) is Policy.STOP
 
@@ -164,6 +162,28 @@ def test_routes_that_differ_have_different_names(table: str, key: str, value: st
     }
     assert Config(**tables).route_name == ROUTE
     assert Config(**tables | {table: tables[table] | {key: value}}).route_name != ROUTE
+
+
+@pytest.mark.parametrize(
+    ("name", "is_corrected"),
+    [
+        (ROUTE, False),
+        ("orders-relay canal-json to canal-json {topic}.canal-json", True),
+        ("orders-relay to canal-json {topic}.canal-json", False),
+        ("orders-relay two words to canal-json {topic}.canal-json", False),
+        ("another ticdc-debezium to canal-json {topic}.canal-json", False),
+        ("orders-relay ticdc-debezium to ticdc-debezium {topic}.canal-json", False),
+        ("orders-relay ticdc-debezium to canal-json another", False),
+        ("", False),
+    ],
+)
+def test_a_route_knows_its_name_from_before_its_from_was_corrected(name: str, is_corrected: bool) -> None:
+    tables: dict[str, Any] = {
+        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+        "source": {"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": "orders-relay"},
+        "target": {"topic": "{topic}.canal-json"},
+    }
+    assert Config(**tables).is_corrected(name) is is_corrected
 
 
 @pytest.mark.parametrize("group", ["g" * 30_000, "ä" * 5_000])

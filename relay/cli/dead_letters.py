@@ -302,7 +302,8 @@ async def _replay(config: Config, wanted: DeadLetterFilter, request: Request, *,
 
 
 async def _choose(config: Config, wanted: DeadLetterFilter, request: Request) -> list[DeadLetter]:
-    """Return the dead letters of the route, or of the one asked for; `--limit` takes their first originals.
+    """Return the dead letters of the route, also of the time before its `from` was changed, or those of the
+    route asked for; `--limit` takes their first originals.
 
     Those of source topics that this configuration does not read are left alone. Those that name no route may
     be of any.
@@ -314,7 +315,17 @@ async def _choose(config: Config, wanted: DeadLetterFilter, request: Request) ->
         topics = ", ".join(sorted({each.original.topic for each in found} - config.target_topics.keys()))
         others = len(found) - len(own)
         request.say(f"dead letters of other topics ({printable(topics)}), left alone: {others}")
-    names = {"", config.route_name} if wanted.route is None else {wanted.route}
+    names = {wanted.route}
+    if wanted.route is None:
+        corrected = {each.route for each in own if config.is_corrected(each.route)}
+        names = {"", config.route_name, *corrected}
+        if corrected:
+            count = sum(each.route in corrected for each in own)
+            shown = printable("; ".join(sorted(corrected)))
+            request.say(
+                f"dead letters of this route before `from` was changed ({shown}), "
+                f"replayed with {config.route.from_}: {count}"
+            )
     chosen = [each for each in own if each.route in names]
     if len(chosen) < len(own):
         routes = "; ".join(sorted({each.route for each in own} - names))

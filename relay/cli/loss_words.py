@@ -12,7 +12,7 @@ import msgspec
 
 from relay.codecs import Handling, LargeMessageOptions
 from relay.codecs.codec import Options
-from relay.codecs.losses import Before, Carries, Lossy
+from relay.codecs.losses import FIELDS_OF_LOSSES, Before, Carries, Lossy
 
 FIELD_WORDS: Final[Mapping[str, str]] = {
     "before": "the old row of an update",
@@ -45,20 +45,6 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "transaction_marks": "BEGIN and END of transactions",
 }
 
-#: Kinds of loss that a field of another name stands for; most have a field of their own name.
-_FIELDS: Final[Mapping[Lossy, str]] = {
-    Lossy.BEFORE_IMAGE: "before",
-    Lossy.COLUMN_TYPE: "column_types",
-    Lossy.DECIMAL_DIGITS: "exact_decimals",
-    Lossy.DELETE: "deletes",
-    Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
-    Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
-    Lossy.TIME_RANGE: "every_time",
-    Lossy.TRANSACTION_MARK: "transaction_marks",
-    Lossy.UNTYPED: "column_types",
-    Lossy.YEAR_BELOW_100: "every_date",
-    Lossy.ZERO_DATE: "every_date",
-}
 #: Kinds of loss that no field stands for.
 _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
@@ -96,7 +82,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
 def _words(kind: Lossy) -> str:
     if kind in _OTHER_WORDS:
         return _OTHER_WORDS[kind]
-    return FIELD_WORDS[_FIELDS.get(kind, kind.replace("-", "_"))]
+    return FIELD_WORDS[FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_"))]
 
 
 KIND_WORDS: Final[Mapping[Lossy, str]] = {kind: _words(kind) for kind in Lossy}
@@ -113,7 +99,9 @@ class RouteLoss(msgspec.Struct, frozen=True):
 
 
 def _kinds_of(field: str) -> tuple[Lossy, ...]:
-    names = {kind: _FIELDS.get(kind, kind.replace("-", "_")) for kind in Lossy if kind not in _OTHER_WORDS}
+    names = {
+        kind: FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_")) for kind in Lossy if kind not in _OTHER_WORDS
+    }
     return tuple(kind for kind, name in names.items() if name == field)
 
 

@@ -273,6 +273,53 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
         return what is not Lossy.EXTRAS and bool(getattr(self, what.replace("-", "_")))
 
 
+#: Kinds of loss that a field of `Carries` with another name stands for; most have a field of their own name.
+FIELDS_OF_LOSSES: Final[Mapping[Lossy, str]] = {
+    Lossy.BEFORE_IMAGE: "before",
+    Lossy.COLUMN_TYPE: "column_types",
+    Lossy.DECIMAL_DIGITS: "exact_decimals",
+    Lossy.DELETE: "deletes",
+    Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
+    Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
+    Lossy.TIME_RANGE: "every_time",
+    Lossy.TRANSACTION_MARK: "transaction_marks",
+    Lossy.UNTYPED: "column_types",
+    Lossy.YEAR_BELOW_100: "every_date",
+    Lossy.ZERO_DATE: "every_date",
+}
+#: Fields about what a row is now. A reader of the target misses that, whatever the formats are.
+_ROW_FIELDS: Final = frozenset(
+    {"deletes", "exact_decimals", "every_date", "every_time", "null_beside_default"}
+)
+#: What targets make up if the source does not say it, by the field of `Carries`.
+_MADE_UP: Final[Mapping[Lossy, str]] = {
+    Lossy.COMMIT_TS_SYNTHETIC: "commit_ts",
+    Lossy.BINLOG_POSITION_SYNTHETIC: "binlog_position",
+}
+
+
+def expected_losses(source: Carries, target: Carries) -> frozenset[Lossy]:
+    """Return the kinds of loss that follow from the two formats alone and leave the rows as they are: facts
+    beside them that the source tells and the target has no place for, and what it makes up instead.
+
+    Each row of such a route has them; a loss of another kind is news.
+    """
+    found = {Lossy.HEARTBEAT, Lossy.BOOTSTRAP}
+    for kind in Lossy:
+        field = FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_"))
+        if field not in Carries.__struct_fields__ or field in _ROW_FIELDS:
+            continue
+        if _tells(source, field) and not _tells(target, field):
+            found.add(kind)
+    found.update(kind for kind, field in _MADE_UP.items() if not _tells(source, field))
+    return frozenset(found)
+
+
+def _tells(carries: Carries, field: str) -> bool:
+    value = getattr(carries, field)
+    return value is not Before.NONE if isinstance(value, Before) else bool(value)
+
+
 _NO_FACTS: Final[dict[str, Any]] = dict.fromkeys(Carries.__struct_fields__, False)
 #: What is found in messages of a protocol that is only written.
 NOTHING: Final = Carries(**_NO_FACTS | {"before": Before.NONE})

@@ -63,6 +63,15 @@ class OutputLayout(StrEnum):
     TABLE = "table"
 
 
+class OverBudget(StrEnum):
+    """What relay does when more records fail than the budget of [errors] allows: it ends before the next one
+    that fails, or goes on with a check that fails.
+    """
+
+    STOP = "stop"
+    DEGRADE = "degrade"
+
+
 class Wait(StrEnum):
     """Whether rows wait for DDL of partition 0; AUTO: where the source's DDL travels there alone."""
 

@@ -248,6 +248,18 @@ class Config(BaseSettings):
         route = self.route
         return route_name(f"{self.source.group_id} {route.from_} to {route.to} {self.target.topic}")
 
+    def is_corrected(self, route: str) -> bool:
+        """Whether a name in dead letters is that of this route before `from` was changed.
+
+        One group writes one target topic in one format: what it read then is what it reads now.
+        """
+        before = route_name(f"{self.source.group_id} ")
+        behind = route_name(f" to {self.route.to} {self.target.topic}")
+        if not (route.startswith(before) and route.endswith(behind)):
+            return False
+        protocol = route[len(before) : -len(behind)]
+        return protocol != self.route.from_ and bool(protocol) and " " not in protocol
+
     @property
     def topic_rules(self) -> list[TopicRule]:
         """The rules for topics as the translator takes them."""

@@ -29,6 +29,7 @@ from relay.config.choices import (
     InputFormat,
     Mode,
     OutputLayout,
+    OverBudget,
     PartitionBy,
     Wait,
     Watermarks,
@@ -367,13 +368,19 @@ class Delivery(_ConfigTable):
 
 
 class Errors(_ConfigTable):
-    """What happens to records that cannot be relayed, by the class of the error."""
+    """What happens to records that cannot be relayed, by the class of the error, and how many may be so."""
 
     decode: Policy = Policy.STOP
     encode: Policy = Policy.STOP
     too_large: Policy = Policy.STOP
     claim_check: Policy = Policy.STOP
     dead_letter_topic: str = ""
+    first_failures: NonNegativeInt = 20
+    on_first_failures: OverBudget = OverBudget.STOP
+    failure_share: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)
+    failure_window_seconds: Seconds = 300.0
+    least_failures: PositiveInt = 20
+    on_failure_share: OverBudget = OverBudget.DEGRADE
 
     @model_validator(mode="after")
     def _has_a_topic(self) -> Self:
@@ -423,11 +430,13 @@ class Limits(_ConfigTable):
 
 
 class Http(_ConfigTable):
-    """Where health, metrics and status are served; port 0 serves nothing."""
+    """Where health, metrics and status are served, and what of tables; port 0 serves nothing."""
 
     host: Text = "127.0.0.1"
     port: Port = 0
     allowed_hosts: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)] = ()
+    tables: int = Field(default=100, ge=0, le=10_000)
+    table_metrics: bool = False
 
 
 class Logging(_ConfigTable):

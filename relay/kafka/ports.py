@@ -92,6 +92,10 @@ class RecordSource(Protocol):
         """Return the end of a partition as the brokers last told it, None before that. Asks nobody."""
         ...
 
+    def end_age(self, partition: Partition) -> float | None:
+        """Return how many seconds ago the brokers told that end; None before that. Asks nobody."""
+        ...
+
     async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         """Ask the brokers where partitions end now, for who reads what was committed. Raises PollFailed."""
         ...

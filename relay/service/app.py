@@ -29,14 +29,17 @@ from relay.service.announcement import announce
 from relay.service.check.reasons import with_reasons
 from relay.service.dry_run import TOLD, DrySink, DrySource, dry_config, without_missing_history
 from relay.service.loop.async_resolver import AsyncResolver, Translates
+from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
-from relay.service.loop.ledger import Counts, RecordRefused
+from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.stopping import Stop
 from relay.service.loop.windows import Joins
 from relay.service.observe.http import serving
+from relay.service.observe.report import summary
 from relay.service.observe.status import About, Status
+from relay.service.observe.telling import telling
 from relay.service.observe.watchdog import Watchdog
 from relay.summaries import MOST_NAMES
 from relay.topics.startup import Topics, check_topics
@@ -128,8 +131,8 @@ async def relay_until(
         log.info("relay.dry-run", message=TOLD)
     try:
         with client_logs(log):
-            async with serving(config.http, status, log):
-                counts = await serve(stop, config, log, translator, status, dry_run=dry_run)
+            async with telling(log, status), serving(config.http, status, log):
+                await serve(stop, config, log, translator, status, dry_run=dry_run)
     except RecordRefused as refused:
         return _record_refused(refused, config, log, status)
     except RelayError as error:
@@ -137,22 +140,16 @@ async def relay_until(
     except Exception as error:
         _log_defect(error, log)
         return DEFECT
-    guessed = {"guessed_tables": status.guessed_tables} if status.guessed_tables else {}
-    if dry_run:
-        log.info(
-            "relay.stopped", records_read=counts.read, records_written=0, **_dry(counts, status), **guessed
-        )
-    else:
-        log.info("relay.stopped", records_read=counts.read, records_written=counts.written, **guessed)
+    log.info("relay.stopped", **summary(status), **(_dry(status) if dry_run else {}))
     return 0
 
 
-def _dry(counts: Counts, status: Status) -> dict[str, Any]:
+def _dry(status: Status) -> dict[str, Any]:
     """Return what a dry run has found."""
     translated = status.translator
     return {
         "dry_run": True,
-        "records_translated": counts.written,
+        "records_translated": status.records_translated,
         "events": {} if translated is None else dict(translated.events),
         "lost": {} if translated is None else {str(each): count for each, count in translated.lossy.items()},
         "message": TOLD,
@@ -167,7 +164,7 @@ async def serve(
     status: Status,
     *,
     dry_run: bool = False,
-) -> Counts:
+) -> None:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
     clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
@@ -176,7 +173,7 @@ async def serve(
     try:
         topics = await Stop(stop).unless_asked(check_topics(config, clusters, creates=not dry_run))
         if topics is None:
-            return Counts()
+            return
         topics.tell(log)
         assemble = _assembled_dry if dry_run else _assembled
         async with assemble(config, clusters, topics, log, status, translator) as relay:
@@ -185,7 +182,6 @@ async def serve(
                 await relay.run()
             finally:
                 stopping.cancel()
-            return relay.counts
     except BrokerUnavailable as error:
         raise await with_reasons(error, clusters) from error
 
@@ -221,6 +217,8 @@ async def _assembled(
 ) -> AsyncIterator[Relay]:
     """Put the loop together for a route whose topics are known."""
     status.translator = translator
+    if config.http.tables:
+        translator.count_tables(config.http.tables)
     resolver = resolver_of(config, retries=0)  # the loop itself asks again
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     route = config.translator().route
@@ -238,6 +236,7 @@ async def _assembled(
         ahead=schemas.ahead,
         joins=None if route.joining is None else Joins(route.joining, limits),
         targets=targets,
+        budget=ErrorBudget(config.errors, config.route.from_, translator, status),
     )
     source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
     sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
@@ -277,6 +276,8 @@ async def _assembled_dry(
     """Put the loop of a dry run together."""
     config = without_missing_history(config, topics)
     status.translator = translator
+    if config.http.tables:
+        translator.count_tables(config.http.tables)
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     joining = config.translator().route.joining
     intake = Intake(
@@ -288,6 +289,7 @@ async def _assembled_dry(
         history_topic="",
         ahead=schemas.ahead,
         joins=None if joining is None else Joins(joining, topics.limits),
+        budget=ErrorBudget(config.errors, config.route.from_, translator, status),
     )
     progress, reached = None, dict[Partition, int]()
     if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:

@@ -11,12 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from relay.codecs.losses import INFORMATIONAL
-
 #: What selects the series of a release's instances.
 WHERE = 'job="$job", instance=~"$instance"'
 _COLUMNS, _HEIGHT = 24, 8
-_NOTES = "|".join(sorted(INFORMATIONAL))
+LOSS, NO_LOSS = ', kind="loss"', ', kind!="loss"'
 
 
 class Query(NamedTuple):
@@ -67,7 +65,7 @@ OPERATION = [
     ),
     Panel(
         "Waiting records",
-        "As far as the brokers have told. It does not change while the source is down.",
+        "As far as known: while the source is down, that nothing waits is not.",
         [Query(f"sum(relay_consumer_lag_records{{{WHERE}}})", "records")],
         width=4,
         kind="stat",
@@ -75,7 +73,7 @@ OPERATION = [
     Panel(
         "Age of the newest record read",
         "Now minus its Kafka timestamp; it also grows where nobody writes.",
-        [Query(f"time() - max(relay_last_event_timestamp_seconds{{{WHERE}}} > 0)", "age")],
+        [Query(f"time() - max(relay_last_record_timestamp_seconds{{{WHERE}}} > 0)", "age")],
         "s",
         4,
         "stat",
@@ -122,6 +120,15 @@ OPERATION = [
         "Waiting records by topic",
         "Lag of the partitions of these instances.",
         [Query(f"sum by (topic) (relay_consumer_lag_records{{{WHERE}}})", "{{topic}}")],
+    ),
+    Panel(
+        "Behind the database",
+        "Age of the newest row read by the time of its commit, and of the last watermark; the oldest of all partitions.",
+        [
+            Query(f"time() - min(relay_partition_last_row_timestamp_seconds{{{WHERE}}})", "row"),
+            Query(f"time() - min(relay_partition_last_watermark_timestamp_seconds{{{WHERE}}})", "watermark"),
+        ],
+        "s",
     ),
     Panel(
         "Partitions by instance",
@@ -178,23 +185,23 @@ DATA_QUALITY = [
     Panel(
         "Dead letters",
         "Records that were put aside in this range.",
-        [Query(f"sum(increase(relay_dead_letters_total{{{WHERE}}}[$__range]))", "records")],
+        [Query(f"sum(increase(relay_dead_letters_total{{{WHERE}}}[$__range])) or vector(0)", "records")],
         width=6,
         kind="stat",
     ),
     Panel(
         "Skipped",
         "Records that the policy skip has left out in this range.",
-        [Query(f"sum(increase(relay_skipped_records_total{{{WHERE}}}[$__range]))", "records")],
+        [Query(f"sum(increase(relay_skipped_records_total{{{WHERE}}}[$__range])) or vector(0)", "records")],
         width=6,
         kind="stat",
     ),
     Panel(
         "Losses",
-        "Parts that the target's format has no place for, in this range.",
+        "Parts of rows that did not get through in this range, beside what the formats have no place for.",
         [
             Query(
-                f'sum(increase(relay_lossy_conversions_total{{{WHERE}, what!~"{_NOTES}"}}[$__range]))',
+                f'sum(increase(relay_lossy_conversions_total{{{WHERE}, kind="loss"}}[$__range]))',
                 "parts",
             )
         ],
@@ -237,18 +244,18 @@ DATA_QUALITY = [
         "docs/protocols.md explains each word.",
         [
             Query(
-                f"{_increase('relay_lossy_conversions_total', 'what', f', what!~{json.dumps(_NOTES)}')} > 0",
+                f"{_increase('relay_lossy_conversions_total', 'what', LOSS)} > 0",
                 "{{what}}",
             )
         ],
         kind="bargauge",
     ),
     Panel(
-        "Guesses and notes by word",
-        "What was assumed or left out on purpose; nothing is lost.",
+        "Guesses, notes and expected losses by word",
+        "What was assumed or left out on purpose, and facts beside the rows that the target's format lacks.",
         [
             Query(
-                f"{_increase('relay_lossy_conversions_total', 'what', f', what=~{json.dumps(_NOTES)}')} > 0",
+                f"{_increase('relay_lossy_conversions_total', 'kind, what', NO_LOSS)} > 0",
                 "{{what}}",
             )
         ],

@@ -49,20 +49,24 @@ class Route:
         route.configure()
         return route
 
-    def configure(
+    def configure(  # noqa: PLR0913 - what a configuration has
         self,
         to_options: str = "{}",
         dead: str | None = None,
         policy: str = "dead-letter",
         to: str = "canal-json",
         partitions: int = 0,
+        *,
+        source: str = "ticdc-canal-json",
+        first_failures: int = 20,
     ) -> None:
         """Write the configuration anew."""
         self.config.write_text(
-            f'[route]\nfrom = "ticdc-canal-json"\nto = "{to}"\nto_options = {to_options}\n'
+            f'[route]\nfrom = "{source}"\nto = "{to}"\nto_options = {to_options}\n'
             f'[source]\nbootstrap_servers = "{self.kafka.bootstrap_servers}"\ntopics = ["{self.source}"]\n'
             f'group_id = "{self.group}"\n[target]\ntopic = "{self.target}"\npartitions = {partitions}\n'
             f'[errors]\ndecode = "{policy}"\nencode = "{policy}"\ndead_letter_topic = "{self.dead if dead is None else dead}"\n'
+            f"first_failures = {first_failures}\n"
             f'[schema]\nhistory_topic = "{self.history}"\n',
             encoding="utf-8",
         )

@@ -361,6 +361,33 @@ async def test_dead_letters_of_a_route_that_was_renamed_are_replayed_by_its_name
     }
 
 
+async def test_a_topic_of_another_format_stops_relay_and_is_replayed_when_from_is_corrected(
+    route: Route,
+) -> None:
+    records = rows_of(route, 8)
+    await route.kafka.produce(route.source, records)
+    route.configure(source="ticdc-debezium", first_failures=5)
+    wrong, logged = own_name(route), io.StringIO()
+    running = run_until(asyncio.Event(), load_config(route.config), Log(logged))
+    assert await asyncio.wait_for(running, 60) == 2
+    events = [json.loads(line) for line in logged.getvalue().splitlines()]
+    (refused,) = [each for each in events if each["event"] == "record.refused"]
+    assert (refused["offset"], refused["code"]) == (5, "too-many-failures")
+    assert "Is `from`, ticdc-debezium, the protocol of these topics?" in refused["message"]
+    (left_out,) = [each for each in events if each["event"] == "log.left-out"]
+    assert (left_out["of"], left_out["lines"]) == ("record.dead-lettered", 4)
+    assert await route.kafka.length(route.target) == 0
+    route.configure()
+    assert await offsets(route) == list(range(5))
+    result = await route.run("dead-letters", "replay")
+    assert (result.exit_code, await route.kafka.length(route.target)) == (0, 5), result.stderr
+    assert (
+        f"dead letters of this route before `from` was changed ({wrong}), replayed with ticdc-canal-json: 5"
+        in result.stderr
+    )
+    assert await offsets(route) == []
+
+
 async def test_dead_letters_of_relays_that_named_no_route_are_replayed_by_any(route: Route) -> None:
     rows = rows_of(route, 2)
     await bury(route, rows[:1], names_route=False)
@@ -453,7 +480,7 @@ async def test_what_the_relay_buried_can_be_replayed(route: Route) -> None:
     records = route.records()[:40]
     bad = garbage(route, 40, timestamp_ms=records[-1].timestamp_ms)
     await route.kafka.produce(route.source, [*records, *bad])
-    route.configure(to_options="{ strict = true }")
+    route.configure(to_options="{ strict = true }", first_failures=0)
     stop = asyncio.Event()
     logged = io.StringIO()
     running = asyncio.create_task(run_until(stop, load_config(route.config), Log(logged)))

@@ -93,6 +93,9 @@ class MemorySource:
     def end(self, partition: Partition) -> int | None:
         return self.length
 
+    def end_age(self, partition: Partition) -> float | None:
+        return 0.0
+
     async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return dict.fromkeys(partitions, self.length)
 
@@ -257,6 +260,8 @@ class PlainTranslator:
         self.lossy: Counter[Lossy] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
         self.ways: Counter[str] = Counter()
+        self.counts_by_table: dict[TableId, Counter[str]] = {}
+        self.watermarks_ms: dict[tuple[str, int], int] = {}
         self.restored = 0
 
     def provide(self, need: Need[Any], data: bytes, /) -> None:
@@ -267,6 +272,12 @@ class PlainTranslator:
 
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         return []
+
+    def row_time_ms(self, record: ConsumerRecord, /) -> int | None:
+        return None
+
+    def count_tables(self, most: int, /) -> None:
+        """It counts nothing."""
 
     @property
     def state(self) -> State:

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,21 @@ import orjson
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from status_support import LIMIT, Clock, make_status, running_status, together
+from status_support import (
+    LIMIT,
+    ORDERS_0,
+    ORDERS_1,
+    Clock,
+    Translated,
+    make_status,
+    running_status,
+    together,
+)
 
+from relay.codecs.losses import Lossy
+from relay.counts import OTHER_TABLES
 from relay.errors import AddressUnavailable
+from relay.model import TableId
 from relay.service.observe import server as http
 from relay.service.observe.http import PATHS, HttpServer
 from relay.service.observe.pages import Page, content_security_policy
@@ -301,7 +314,7 @@ async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, st
         def events(self) -> Any:
             raise RuntimeError("secret value of a row")
 
-        lossy = guessed_tables = ways = events
+        lossy = guessed_tables = ways = counts_by_table = events
 
     status.translator = Broken()
     for path in ("/status", "/metrics"):
@@ -390,6 +403,115 @@ async def test_a_browser_shows_several_processes_and_no_list_of_one(tmp_path: Pa
     assert [row[1:4] for row in rows] == [["running", "2", "50"], ["starting", "?", "?"]]
 
 
+def verdict(shown: str) -> tuple[str, str, str]:
+    """The level, the word and the sentence at the head of the page."""
+    found = re.search(
+        r'<section class="card verdict (\w*)"[^>]*><p class="word">([^<]*)</p><p>([^<]*)</p>', shown
+    )
+    assert found is not None
+    level, word, sentence = found.groups()
+    return level, word, html.unescape(sentence)
+
+
+def tile(shown: str, name: str) -> str:
+    found = re.search(rf"<h2>{re.escape(name)}</h2><b>([^<]*)</b>", shown)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+async def test_a_browser_shows_a_relay_at_work(tmp_path: Path) -> None:
+    clock, translated = Clock(), Translated()
+    status = running_status(clock, translated)
+    translated.events = Counter({"insert": 9})
+    translated.lossy = Counter({Lossy.COMMIT_TS: 9})
+    translated.counts_by_table = {
+        TableId("shop", "orders"): Counter(insert=9),
+        OTHER_TABLES: Counter(delete=4),
+    }
+    status.progress(ORDERS_1, position=200, end=200, timestamp_ms=None)
+    status.database_times(ORDERS_0, row_ms=int(clock.time - 75) * 1000, watermark_ms=None)
+    async with HttpServer("127.0.0.1", 0, status) as server:
+        shown = await shown_by_browser(server.port, tmp_path)
+    level, word, sentence = verdict(shown)
+    assert (level, word) == ("good", "Caught up")
+    assert sentence == "Everything that was in the source topics just now has been read."
+    assert (tile(shown, "Waiting"), tile(shown, "Newest row")) == ("0", "1 min 15 s")
+    rows = shown.partition('<tbody id="tables">')[2].partition("</tbody>")[0]
+    assert [re.findall(">([^<]+)</td>", row) for row in rows.split("</tr>") if row] == [
+        ["shop.orders", "9", "0"],
+        ["all other tables", "0", "4"],
+    ]
+    lost, _, expected = shown.partition("<h3>Lost in translation</h3>")[2].partition(
+        "<h3>No place in the target's format</h3>"
+    )
+    assert ("commit-ts" in lost, "commit-ts" in expected) == (False, True)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.parametrize("waits", [0, 50])
+async def test_a_browser_shows_in_an_outage_what_is_not_known(tmp_path: Path, waits: int) -> None:
+    clock = Clock()
+    status = running_status(clock)
+    status.progress(ORDERS_1, position=200 - waits, end=200, timestamp_ms=None)
+    clock.passes(100)
+    status.set_check("source", ok=False, detail="no broker answers")
+    async with HttpServer("127.0.0.1", 0, status) as server:
+        shown = await shown_by_browser(server.port, tmp_path)
+    level, word, sentence = verdict(shown)
+    assert (level, word) == ("bad", "No answer from the source")
+    assert "has been read" not in sentence
+    if waits:
+        assert "At least 50 records wait, as the brokers said 1 min 40 s ago." in sentence
+    else:
+        assert "How many records wait is not known: the brokers last said so 1 min 40 s ago." in sentence
+    assert tile(shown, "Waiting") == ("≥ 50" if waits else "?")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+async def test_a_browser_shows_before_an_outage_is_noticed_that_ends_are_old(tmp_path: Path) -> None:
+    clock = Clock()
+    status = running_status(clock)
+    status.progress(ORDERS_1, position=200, end=200, timestamp_ms=None)
+    clock.passes(8)
+    async with HttpServer("127.0.0.1", 0, status) as server:
+        shown = await shown_by_browser(server.port, tmp_path)
+        level, _, sentence = verdict(shown)
+        assert level == "good"
+        assert "when the brokers last said so, 8 s ago, has been read" in sentence
+        clock.passes(12)
+        shown = await shown_by_browser(server.port, tmp_path)
+    level, word, sentence = verdict(shown)
+    assert (level, word) == ("warn", "Not known whether records wait")
+    assert "has been read" not in sentence
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+async def test_a_browser_shows_that_all_records_became_dead_letters(tmp_path: Path) -> None:
+    clock = Clock()
+    status = running_status(clock, Translated())
+    status.progress(ORDERS_1, position=200, end=200, timestamp_ms=None)
+    for offset in range(54):
+        status.consumed("orders", 1, 9)
+        status.dead_letter("decode.malformed")
+        status.produced("relay.dead", 1, 9)
+        status.add_error("translate", "decode.malformed", f"orders/0/{offset}", "no message")
+    async with HttpServer("127.0.0.1", 0, status) as server:
+        shown = await shown_by_browser(server.port, tmp_path)
+    level, word, sentence = verdict(shown)
+    assert (level, word) == ("bad", "Nothing gets through")
+    assert sentence.startswith(
+        "No row and no statement was relayed since the start: 54 dead letters. Do these topics hold "
+        "ticdc-canal-json? At orders/0/53: no message."
+    )
+    assert tile(shown, "Given up") == "54"
+    assert "54 times since" in shown
+    errors = shown.partition("<h2>Last errors</h2>")[2].partition("</section>")[0]
+    assert re.findall(r"orders/0/\d+", errors) == ["orders/0/53"]
+    written = shown.partition("<h3>Records written to the target</h3>")[2].partition("<h3>")[0]
+    assert "<dd>0</dd>" in written
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 async def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
     clock = Clock()
@@ -400,7 +522,7 @@ async def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
     status.dead_letter(HOSTILE)
     async with HttpServer("127.0.0.1", 0, status) as server:
         shown = await shown_by_browser(server.port, tmp_path)
-    assert "<title>No partitions · relay</title>" in shown
+    assert "<title>Nothing gets through · relay</title>" in shown
     assert shown.count("<script>") == 1
     assert "<img" not in shown
     assert shown.count(html.escape(HOSTILE, quote=False)) >= 4

@@ -33,7 +33,7 @@ async def test_without_failures(bench: Bench) -> None:
     await bench.run_to_the_end()
     bench.check_complete()
     assert len(bench.target.records) == 40
-    assert (bench.relay.counts.read, bench.relay.counts.written) == (40, 40)
+    assert (bench.status.totals.consumed.records, bench.status.totals.produced.records) == (40, 40)
 
 
 @pytest.mark.parametrize(("target", "is_keyed"), [("canal-json", False), ("flat-json", True)])

@@ -11,22 +11,30 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from docs.generate import ROOT
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from status_support import LIMIT, ORDERS_0, Clock, Translated, make_status, running_status, together
+from status_support import LIMIT, ORDERS_0, ORDERS_1, Clock, Translated, make_status, running_status, together
 
-from relay import errors
 from relay.codecs.losses import Lossy
-from relay.model import Event, Heartbeat, Op, SchemaChange, TransactionMark, Watermark
+from relay.counts import OTHER_TABLES
+from relay.model import Event, Heartbeat, Op, SchemaChange, TableId, TransactionMark, Watermark
 from relay.service.observe import report
-from relay.service.observe.metrics import OPS, OTHER_KINDS, ROW_CHANGE, error_codes, exposition, registry_of
-from relay.service.observe.status import ERROR_STAGES, STAGES, Status
+from relay.service.observe.metrics import OPS, OTHER_KINDS, ROW_CHANGE, exposition, registry_of
+from relay.service.observe.status import STAGES, Status
 from relay.translator import Translator, kind_of
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+#: What is not known of a partition is not there.
+_BY_PARTITION = {
+    "relay_partition_lag_records",
+    "relay_partition_last_record_timestamp_seconds",
+    "relay_partition_last_row_timestamp_seconds",
+    "relay_partition_last_watermark_timestamp_seconds",
+}
 _ROW = re.compile(r"^\| `(relay_[a-z_]+)` \| (counter|gauge|histogram) \|([^|]*)\|", re.MULTILINE)
 
 
@@ -51,8 +59,11 @@ def documented() -> dict[str, tuple[str, set[str]]]:
 def test_the_documentation_has_all_metrics_with_type_and_labels() -> None:
     clock, translated = Clock(), Translated()
     translated.ways = Counter(template=1, straight=1)
+    translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=1)}
+    status = running_status(clock, translated)
+    status.database_times(ORDERS_0, row_ms=1, watermark_ms=1)
     found = {}
-    for family in families(together(clock, running_status(clock, translated))).values():
+    for family in families(together(clock, status)).values():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         found[name] = (family.type, labels)
@@ -81,9 +92,18 @@ def worked_status() -> Status:
     clock = Clock()
     translated = Translated()
     status = running_status(clock, translated)
+    translated.counts_by_table = {
+        TableId("shop", "orders"): Counter(update=4),
+        OTHER_TABLES: Counter(insert=2),
+    }
+    status.database_times(
+        ORDERS_0, row_ms=int(clock.time - 7) * 1000, watermark_ms=int(clock.time - 6) * 1000
+    )
     translated.events, translated.lossy = Counter({"update": 4, "schema-change": 2}), Counter({Lossy.GTID: 3})
     status.consumed("orders", 10, 1000)
     status.produced("orders.canal-json", 8, 700)
+    status.produced("relay.dead", 1, 90)
+    status.produced("relay.history", 2, 80)
     status.batch(10)
     status.batch(0)
     status.batch(400)
@@ -99,7 +119,7 @@ def worked_status() -> Status:
 
 
 def test_names_and_units_follow_the_rules() -> None:
-    for name, family in families(make_status()).items():
+    for name, family in families(worked_status()).items():
         assert family.documentation.endswith(".")
         assert not re.search(r"_(ms|milliseconds|kilobytes|minutes|count)(_|$)", name), name
         assert (family.type == "counter") == any(
@@ -120,40 +140,35 @@ def test_every_accept_header_gets_a_valid_exposition(accept: str) -> None:
 
 def test_all_known_label_sets_show_0_from_the_start() -> None:
     status = make_status()
-    codes = error_codes()
-    assert {"decode.malformed", "service.delivery-failed", "defect"} <= set(codes)
-    for topic in ("orders.canal-json", "relay.dead"):
-        assert value(status, "relay_records_produced_total", topic=topic) == 0
+    series = status.about.series
+    assert value(status, "relay_records_produced_total", topic="orders.canal-json") == 0
+    for kind, topic in (("dead-letter", "relay.dead"), ("schema-history", "relay.history")):
+        assert value(status, "relay_own_records_produced_total", kind=kind, topic=topic) == 0
+        assert value(status, "relay_own_produced_bytes_total", kind=kind, topic=topic) == 0
     for name in (
         "relay_records_consumed_total",
         "relay_consumed_bytes_total",
         "relay_assigned_partitions",
         "relay_consumer_lag_records",
+        "relay_unknown_lag_partitions",
     ):
         assert value(status, name, topic="orders") == 0
     assert {value(status, "relay_events_total", kind=ROW_CHANGE, op=op) for op in OPS} == {0}
     assert {value(status, "relay_events_total", kind=kind, op="") for kind in OTHER_KINDS} == {0}
-    assert {
-        value(status, "relay_errors_total", stage=stage, code=code)
-        for stage in ERROR_STAGES
-        for code in codes
-    } == {0}
-    assert {value(status, "relay_dead_letters_total", code=code) for code in codes} == {0}
-    assert {value(status, "relay_skipped_records_total", code=code) for code in codes} == {0}
-    assert {value(status, "relay_lossy_conversions_total", what=str(what)) for what in Lossy} == {0}
+    assert {value(status, "relay_errors_total", stage=stage, code=code) for stage, code in series.errors} == {
+        0
+    }
+    assert {value(status, "relay_dead_letters_total", code=code) for code in series.dead_letters} == {0}
+    assert {value(status, "relay_skipped_records_total", code=code) for code in series.skipped} == {0}
+    losses = [sample.labels for sample in families(status)["relay_lossy_conversions"].samples]
+    assert sorted(labels["what"] for labels in losses) == sorted(Lossy)
     assert {value(status, "relay_stage_duration_seconds_count", stage=stage) for stage in STAGES} == {0}
     for name in (
         "relay_batch_records_count",
-        "relay_last_event_timestamp_seconds",
+        "relay_last_record_timestamp_seconds",
         "relay_last_commit_timestamp_seconds",
     ):
         assert value(status, name) == 0
-
-
-def test_codes_are_those_of_all_errors() -> None:
-    assert set(error_codes()) >= {
-        kind.code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "code")
-    }
 
 
 def test_kinds_are_those_that_a_translator_counts() -> None:
@@ -179,15 +194,20 @@ def test_metrics_say_what_happened() -> None:
     assert value(status, "relay_produced_bytes_total", topic="orders.canal-json") == 700
     assert value(status, "relay_events_total", kind="row-change", op="update") == 4
     assert value(status, "relay_events_total", kind="schema-change", op="") == 2
-    assert value(status, "relay_lossy_conversions_total", what="gtid") == 3
+    assert value(status, "relay_lossy_conversions_total", kind="loss", what="gtid") == 3
     assert value(status, "relay_errors_total", stage="translate", code="decode.malformed") == 1
     assert value(status, "relay_dead_letters_total", code="decode.malformed") == 1
     assert value(status, "relay_skipped_records_total", code="encode.too-large") == 1
     assert value(status, "relay_assigned_partitions", topic="orders") == 2
     assert value(status, "relay_consumer_lag_records", topic="orders") == 50
+    assert value(status, "relay_own_records_produced_total", kind="dead-letter", topic="relay.dead") == 1
+    assert value(status, "relay_own_produced_bytes_total", kind="schema-history", topic="relay.history") == 80
+    assert value(status, "relay_records_produced_total", topic="relay.dead") is None
+    assert value(status, "relay_table_events_total", table="shop.orders", kind="update") == 4
+    assert value(status, "relay_table_events_total", table="other", kind="insert") == 2
     assert value(status, "relay_schema_versions") == 12
     clock = Clock()
-    assert value(status, "relay_last_event_timestamp_seconds") == clock.time - 5
+    assert value(status, "relay_last_record_timestamp_seconds") == clock.time - 5
     assert value(status, "relay_last_commit_timestamp_seconds") == clock.time
     assert (
         value(status, "relay_build_info", version="0.1.0", source="ticdc-canal-json", target="canal-json")
@@ -214,6 +234,45 @@ def test_histograms_are_cumulative_and_a_bound_belongs_to_its_bucket() -> None:
         2,
     ]
     assert value(status, "relay_batch_records_sum") == 410
+
+
+def of_partitions(status: Status, name: str) -> dict[str, float | None]:
+    return {number: value(status, name, topic="orders", partition=number) for number in "01"}
+
+
+def test_every_partition_has_its_lag_in_records_in_kafka_time_and_in_database_time() -> None:
+    status, clock = worked_status(), Clock()
+    assert of_partitions(status, "relay_partition_lag_records") == {"0": 0, "1": 50}
+    record, row, watermark = (
+        of_partitions(status, f"relay_partition_last_{what}_timestamp_seconds")
+        for what in ("record", "row", "watermark")
+    )
+    assert record == {"0": clock.time - 5, "1": clock.time - 30}
+    assert row == {"0": clock.time - 7, "1": None}
+    assert watermark == {"0": clock.time - 6, "1": None}
+
+
+def test_in_an_outage_no_metric_says_that_nothing_waits() -> None:
+    status = running_status(Clock())
+    status.set_check("source", ok=False, detail="no broker answers")
+    assert value(status, "relay_consumer_lag_records", topic="orders") == 50
+    assert value(status, "relay_unknown_lag_partitions", topic="orders") == 1
+    assert of_partitions(status, "relay_partition_lag_records") == {"0": None, "1": 50}
+    status.progress(ORDERS_1, position=200, end=200, timestamp_ms=None)
+    assert value(status, "relay_consumer_lag_records", topic="orders") is None
+    assert value(status, "relay_unknown_lag_partitions", topic="orders") == 2
+
+
+def test_tables_are_metrics_only_on_request() -> None:
+    status = worked_status()
+    status.about = msgspec.structs.replace(status.about, has_table_metrics=False)
+    assert "relay_table_events" not in families(status)
+
+
+def test_losses_that_follow_from_the_formats_and_notes_have_a_kind_of_their_own() -> None:
+    status = worked_status()
+    for kind, what in (("expected", "commit-ts"), ("note", "schema-guessed"), ("loss", "decimal-digits")):
+        assert value(status, "relay_lossy_conversions_total", kind=kind, what=what) == 0
 
 
 def test_what_nobody_knew_of_comes_with_its_first_count() -> None:
@@ -263,10 +322,10 @@ def test_the_queries_of_the_documentation_are_valid_and_name_real_metrics(tmp_pa
     )
     assert f"SUCCESS: {len(queries)} rules found" in ran.stdout, ran.stderr
     samples = {sample.name for family in families(make_status()).values() for sample in family.samples}
-    assert set(re.findall(r"relay_[a-z_]+", block)) <= samples
+    assert set(re.findall(r"relay_[a-z_]+", block)) <= samples | _BY_PARTITION
     # A label value that no metric has would match nothing, and nobody would notice.
     stages = set(re.findall(r'stage="([a-z]+)"', block))
-    assert stages <= set(ERROR_STAGES)
+    assert stages <= {stage for stage, _ in make_status().about.series.errors} | set(STAGES)
 
 
 def test_checks_are_those_of_readyz() -> None:

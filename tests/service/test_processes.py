@@ -134,7 +134,7 @@ async def test_they_share_the_partitions_and_are_seen_as_one(
     if mode == "exactly-once":
         assert readers == {0: 0, 1: 1, 2: 0, 3: 1}
     assert sorted(readers.values()) == [0, 0, 1, 1]
-    assert sum(each["produced_records"] for each in status["processes"].values()) == 2 * COUNT
+    assert sum(each["records"]["written"] for each in status["processes"].values()) == 2 * COUNT
 
     relay.process.send_signal(signal.SIGTERM)
     exit_status, events = await finished(relay.process)

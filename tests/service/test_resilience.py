@@ -155,7 +155,7 @@ async def test_an_outage_longer_than_every_timeout(
     """
     (node,) = own_cluster.nodes
     async with kafka_at(own_cluster.bootstrap_servers) as other:
-        outage = Outage(kafka, other, make_config, run_relay)
+        outage, failed = Outage(kafka, other, make_config, run_relay), dict[Case, set[str]]()
         await asyncio.gather(*map(outage.start, CASES))
         for case in CASES:
             await kafka.until(lambda case=case: outage.begun(case))
@@ -173,12 +173,20 @@ async def test_an_outage_longer_than_every_timeout(
                 # Where both are away, it depends on the moment which one is asked for something.
                 await kafka.until(lambda case=case: outage.failing(case))
                 away = {"source", "target"} if case.away == "both" else {case.away}
-                assert await outage.failing(case) <= away | {"commit"}
+                failed[case] = await outage.failing(case)
+                assert failed[case] <= away | {"commit"}
+                if "source" in failed[case]:
+                    lag = json.loads((await ask(outage.ports[case], "/status"))[1])["lag"]
+                    assert (lag["records"] == 0, lag["is_exact"]) == (False, False)
             node.start()
             await in_thread(node.wait_ready)
             await asyncio.gather(*map(outage.finish, CASES))
             assert not outage.stalls
         assert not [case for case in CASES if (await outage.health(case))["degraded"]]
+        for case, checks in failed.items():
+            over = outage.relays[case].log.named("outage.over")
+            assert {each["check"] for each in over} >= checks
+            assert all(each["seconds"] > 0 for each in over)
         await asyncio.gather(*map(outage.stop, CASES))
 
 

@@ -23,10 +23,19 @@ from status_support import (
 from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
+from relay.counts import OTHER_TABLES
 from relay.kafka.ports import Partition
 from relay.model import TableId
 from relay.service.observe import report
-from relay.service.observe.status import LAST_ERRORS, LONGEST_TEXT, SAMPLES, About, Status, heartbeat_limit
+from relay.service.observe.status import (
+    END_SECONDS,
+    LAST_ERRORS,
+    LONGEST_TEXT,
+    SAMPLES,
+    About,
+    Status,
+    heartbeat_limit,
+)
 
 
 @pytest.fixture
@@ -45,13 +54,17 @@ def test_a_status_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> 
     )
     assert body["lag"] == {
         "records": 0,
+        "is_exact": True,
         "unknown_partitions": 0,
-        "seconds": None,
+        "end_age_seconds": None,
+        "kafka_seconds": None,
+        "database_seconds": None,
+        "watermark_seconds": None,
         "change_per_second": None,
         "gone_in_seconds": None,
     }
     assert body["rates"]["consumed_records_per_second"] == 0
-    assert (body["last_event"], body["last_commit"], body["partitions"], body["last_errors"]) == (
+    assert (body["last_record"], body["last_commit"], body["partitions"], body["last_errors"]) == (
         None,
         None,
         [],
@@ -60,23 +73,50 @@ def test_a_status_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> 
     assert orjson.loads(orjson.dumps(body)) == body
 
 
-def test_positions_and_lag_in_records_and_in_event_time(clock: Clock) -> None:
+def test_positions_and_lag_in_records_in_kafka_time_and_in_database_time(clock: Clock) -> None:
     status = running_status(clock)
     status.committed({ORDERS_0: 90})
+    status.database_times(ORDERS_0, row_ms=int(START - 7) * 1000, watermark_ms=int(START - 6) * 1000)
+    clock.passes(3)
+    clock.time -= 3
     first, second = report.details(status)["partitions"]
     assert first == {
         "topic": "orders",
         "partition": 0,
         "position": 100,
         "end": 100,
+        "end_age_seconds": 3.0,
         "committed": 90,
         "lag_records": 0,
-        "lag_seconds": 0.0,
-        "last_event": "2026-11-21T09:59:55.000+00:00",
+        "lag_kafka_seconds": 0.0,
+        "lag_database_seconds": 7.0,
+        "watermark_age_seconds": 6.0,
+        "last_record": "2026-11-21T09:59:55.000+00:00",
+        "last_row": "2026-11-21T09:59:53.000+00:00",
+        "last_watermark": "2026-11-21T09:59:54.000+00:00",
     }
-    assert (second["lag_records"], second["lag_seconds"], second["committed"]) == (50, 30.0, None)
+    assert (second["lag_records"], second["lag_kafka_seconds"], second["committed"]) == (50, 30.0, None)
+    assert (second["lag_database_seconds"], second["watermark_age_seconds"]) == (None, None)
     lag = report.details(status)["lag"]
-    assert (lag["records"], lag["seconds"]) == (50, 30.0)
+    assert (lag["records"], lag["kafka_seconds"], lag["end_age_seconds"]) == (50, 30.0, 3.0)
+
+
+def test_database_time_is_that_of_the_partition_that_is_furthest_behind(clock: Clock) -> None:
+    """The watermark of the whole is the lowest one, and none while a partition has none."""
+    status = running_status(clock)
+
+    def lags() -> tuple[float | None, float | None]:
+        lag = report.details(status)["lag"]
+        return lag["database_seconds"], lag["watermark_seconds"]
+
+    status.database_times(ORDERS_0, row_ms=int(START - 7) * 1000, watermark_ms=int(START - 6) * 1000)
+    assert lags() == (7, None)
+    status.database_times(ORDERS_1, row_ms=int(START - 40) * 1000, watermark_ms=int(START - 41) * 1000)
+    assert lags() == (40, 41)
+    status.progress(ORDERS_1, position=200, end=200, timestamp_ms=None)
+    assert lags() == (7, 41)
+    status.database_times(Partition("orders", 9), row_ms=1, watermark_ms=1)
+    assert lags() == (7, 41)
 
 
 def test_an_unknown_end_is_no_lag_of_zero(clock: Clock) -> None:
@@ -87,13 +127,67 @@ def test_an_unknown_end_is_no_lag_of_zero(clock: Clock) -> None:
     assert report.details(status)["partitions"][0]["lag_records"] is None
     status.progress(ORDERS_0, position=7, end=9, timestamp_ms=None)
     lag = report.details(status)["lag"]
-    assert (lag["records"], lag["unknown_partitions"], lag["seconds"]) == (2, 1, None)
+    assert (lag["records"], lag["unknown_partitions"], lag["kafka_seconds"]) == (2, 1, None)
+    assert not lag["is_exact"]
+
+
+def test_in_an_outage_nothing_is_said_to_be_read_to_its_end(clock: Clock) -> None:
+    status = running_status(clock)
+    status.set_check("source", ok=True)
+    status.progress(ORDERS_1, position=200, end=200, timestamp_ms=None)
+    assert (status.lag, status.is_lag_exact) == (0, True)
+    status.set_check("source", ok=False, detail="no broker answers")
+    lag = report.details(status)["lag"]
+    assert (lag["records"], lag["is_exact"], lag["unknown_partitions"]) == (None, False, 2)
+    assert {each["lag_records"] for each in report.details(status)["partitions"]} == {None}
+    assert {each["lag_kafka_seconds"] for each in report.details(status)["partitions"]} == {None}
+    status.set_check("source", ok=True)
+    assert (status.lag, status.is_lag_exact) == (0, True)
+
+
+def test_before_an_outage_is_noticed_an_old_end_is_none_that_is_known(clock: Clock) -> None:
+    """What is known to wait still waits, and it may be more."""
+    status = running_status(clock)
+    status.progress(ORDERS_0, position=100, end=100, timestamp_ms=None, end_age=END_SECONDS)
+    assert (status.lag, status.is_lag_exact) == (50, True)
+    clock.passes(1)
+    lag = report.details(status)["lag"]
+    assert (lag["records"], lag["is_exact"], lag["unknown_partitions"]) == (50, False, 1)
+    assert lag["end_age_seconds"] == END_SECONDS + 1
+    assert [each["lag_records"] for each in report.details(status)["partitions"]] == [None, 50]
+    assert status.sample().lag is None
+
+
+@pytest.mark.parametrize("check", ["source", "topics", "commit", "records"])
+def test_the_end_of_an_outage_is_told_with_its_length(clock: Clock, check: str) -> None:
+    status, told = running_status(clock), list[tuple[str, float]]()
+    status.on_recovery = lambda name, seconds: told.append((name, seconds))
+    for ok in (True, False, False, True, True):
+        status.set_check(check, ok=ok)
+        clock.passes(30)
+    status.set_check("member", ok=False)
+    status.set_check("member", ok=True)
+    assert told == [(check, 60)]
+
+
+def test_a_target_is_back_when_it_has_acknowledged_something(clock: Clock) -> None:
+    """A new producer connects to brokers that lack in-sync replicas, too."""
+    status, told = running_status(clock), list[tuple[str, float]]()
+    status.on_recovery = lambda name, seconds: told.append((name, seconds))
+    for _ in range(3):
+        status.set_check("target", ok=False)
+        clock.passes(5)
+        status.set_check("target", ok=True)
+    assert told == []
+    status.recovered("target", "topics")
+    status.recovered("target", "topics")
+    assert told == [("target", 15)]
 
 
 def test_what_is_not_told_anew_stays_known(clock: Clock) -> None:
     status = running_status(clock)
     status.progress(ORDERS_1, position=160, end=None, timestamp_ms=None)
-    assert status.partitions[ORDERS_1].lag == 40
+    assert status.partitions[ORDERS_1].told_lag == 40
     assert status.partitions[ORDERS_1].timestamp_ms == int(START - 30) * 1000
 
 
@@ -126,8 +220,8 @@ def test_impossible_timestamps_of_a_producer_break_nothing(clock: Clock, stamp: 
     status.progress(ORDERS_0, position=1, end=5, timestamp_ms=stamp)
     body = report.details(status)
     orjson.dumps(body)
-    assert (body["partitions"][0]["last_event"] is None) == (stamp > 0)
-    assert body["lag"]["seconds"] is not None
+    assert (body["partitions"][0]["last_record"] is None) == (stamp > 0)
+    assert body["lag"]["kafka_seconds"] is not None
 
 
 def test_rates_are_those_of_the_last_minute(clock: Clock) -> None:
@@ -182,10 +276,17 @@ def test_lag_of_other_partitions_is_no_trend(clock: Clock) -> None:
 
 def test_history_is_an_hour_and_no_more(clock: Clock) -> None:
     status = running_status(clock)
-    turns(status, clock, 4000, lambda: status.consumed("orders", 3, 3))
+
+    def turn() -> None:
+        status.consumed("orders", 3, 3)
+        status.skipped("decode.malformed")
+        status.progress(ORDERS_0, position=100, end=100, timestamp_ms=None)
+
+    turns(status, clock, 4000, turn)
     history = report.details(status)["history"]
     assert {len(column) for column in history.values()} == {SAMPLES - 1}
     assert set(history["consumed_records_per_second"]) == {3}
+    assert set(history["given_up_records_per_second"]) == {1}
     assert set(history["lag_records"]) == {50}
     assert history["time"][-1] - history["time"][0] == 3590
 
@@ -193,13 +294,30 @@ def test_history_is_an_hour_and_no_more(clock: Clock) -> None:
 def test_errors_are_counted_and_the_last_ones_kept_newest_first(clock: Clock) -> None:
     status = running_status(clock)
     for number in range(LAST_ERRORS + 5):
-        status.add_error("translate", "decode.malformed", f"orders/0 at {number}", "no message")
+        status.add_error("translate", f"decode.{number}", "orders/0/7", "no message")
     kept = report.details(status)["last_errors"]
     assert len(kept) == LAST_ERRORS
-    assert kept[0]["place"] == f"orders/0 at {LAST_ERRORS + 4}"
-    assert report.details(status)["errors"] == [
-        {"stage": "translate", "code": "decode.malformed", "count": LAST_ERRORS + 5}
-    ]
+    assert kept[0]["code"] == f"decode.{LAST_ERRORS + 4}"
+    assert len(report.details(status)["errors"]) == LAST_ERRORS + 5
+
+
+def test_errors_of_one_code_are_one_with_their_number_and_times(clock: Clock) -> None:
+    status = running_status(clock)
+    for number in range(54):
+        status.add_error("translate", "decode.malformed", f"orders/0/{number}", f"no message {number}")
+        clock.passes(1)
+    status.add_error("poll", "decode.malformed", "", "")
+    (_, kept) = report.details(status)["last_errors"]
+    assert kept == {
+        "time": "2026-11-21T10:00:53.000+00:00",
+        "stage": "translate",
+        "code": "decode.malformed",
+        "place": "orders/0/53",
+        "message": "no message 53",
+        "count": 54,
+        "first": "2026-11-21T10:00:00.000+00:00",
+    }
+    assert report.readiness(status)["last_error"]["code"] == "decode.malformed"
 
 
 def test_the_same_error_again_pushes_no_other_out(clock: Clock) -> None:
@@ -239,6 +357,21 @@ def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
         {"gtid": 2},
         {"schema-guessed": 1},
     )
+    assert body["expected_losses"] == []
+    translated.lossy[Lossy.COMMIT_TS] = 3
+    assert report.details(status)["expected_losses"] == ["commit-ts"]
+
+
+def test_rows_are_counted_by_table_and_those_of_too_many_together(clock: Clock) -> None:
+    translated = Translated()
+    status = running_status(clock, translated)
+    body = report.details(status)
+    assert (body["tables"], body["other_tables"]) == ({}, {})
+    orders = TableId("shop", "orders")
+    translated.counts_by_table = {orders: Counter(insert=3, delete=1), OTHER_TABLES: Counter(update=9)}
+    body = report.details(status)
+    assert body["tables"] == {"shop.orders": {"insert": 3, "delete": 1}}
+    assert body["other_tables"] == {"update": 9}
 
 
 def test_tables_without_ddl_are_named(clock: Clock) -> None:
@@ -262,8 +395,33 @@ def test_dead_letters_skips_and_topics_are_counted(clock: Clock) -> None:
     assert body["dead_letters"] == {"decode.malformed": 2}
     assert body["skipped"] == {"service.claim-check-missing": 1}
     assert body["topics"]["produced"]["elsewhere"] == {"records": 2, "bytes": 30}
-    assert body["topics"]["produced"]["relay.dead"] == {"records": 0, "bytes": 0}
     assert body["schema_versions"] == 12
+
+
+def test_written_dead_lettered_and_history_records_are_counted_apart(clock: Clock) -> None:
+    status = running_status(clock)
+    status.consumed("orders", 9, 90)
+    status.dead_letter("decode.malformed")
+    status.skipped("encode.too-large")
+    for topic, records in (("orders.canal-json", 7), ("relay.dead", 1), ("relay.history", 2)):
+        status.produced(topic, records, 10 * records)
+    body = report.details(status)
+    assert body["records"] == {"read": 9, "written": 7, "dead_lettered": 1, "skipped": 1, "history": 2}
+    assert body["topics"]["produced"] == {"orders.canal-json": {"records": 7, "bytes": 70}}
+    assert body["topics"]["own"] == {
+        "dead-letter": {"topic": "relay.dead", "records": 1, "bytes": 10},
+        "schema-history": {"topic": "relay.history", "records": 2, "bytes": 20},
+    }
+    assert report.summary(status) == {
+        "records_read": 9,
+        "records_written": 7,
+        "records_dead_lettered": 1,
+        "records_skipped": 1,
+        "records_history": 2,
+    }
+    clock.passes(10)
+    rates = report.details(status)["rates"]
+    assert (rates["produced_records_per_second"], rates["given_up_records_per_second"]) == (0.7, 0.2)
 
 
 def test_only_a_running_loop_has_to_turn(clock: Clock) -> None:
@@ -289,7 +447,7 @@ def test_a_clock_that_is_set_does_not_kill(clock: Clock) -> None:
     assert report.liveness(status)["alive"]
     clock.time -= 3 * 86_400
     assert report.liveness(status)["alive"]
-    assert report.details(status)["lag"]["seconds"] == 0
+    assert report.details(status)["lag"]["kafka_seconds"] == 0
 
 
 def test_the_limit_is_longer_than_a_delivery_may_take() -> None:

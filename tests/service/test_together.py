@@ -41,9 +41,11 @@ def busy_status(clock: Clock) -> Status:
     translated.events["insert"] = 3
     translated.lossy[Lossy.SCHEMA_GUESSED] = 2
     translated.guessed_tables[TableId("shop", "orders")] = 4
+    translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=3)}
     status = running_status(clock, translated)
     status.consumed(ORDERS, 10, 100)
     status.produced("orders.canal-json", 9, 90)
+    status.produced("relay.dead", 1, 10)
     status.committed({ORDERS_0: 100})
     status.batch(10)
     status.observe("translate", 0.003)
@@ -87,10 +89,19 @@ def test_what_one_tells_is_told_as_it_is(clock: Clock) -> None:
 
 def test_everything_a_status_knows_is_carried_on(clock: Clock) -> None:
     """Whoever gives a status one more part says here how those of several processes become one."""
-    clocks = {"now", "steady", "_samples", "_heartbeat_at", "_newest_ms"}
+    clocks = {"now", "steady", "_samples", "_heartbeat_at", "_newest_ms", "on_recovery", "_outages"}
     joined = {
         *("about", "phase", "phase_since", "started", "processes", "readers", "partitions", "assigned_at"),
-        *("last_commit", "consumption", "production", "totals", "batches", "stages", "errors"),
+        *(
+            "last_commit",
+            "consumption",
+            "production",
+            "own_production",
+            "totals",
+            "batches",
+            "stages",
+            "errors",
+        ),
         *("last_errors", "dead_letters", "skips", "schemas", "checks", "translator"),
     }
     assert vars(busy_status(clock)).keys() == clocks | joined
@@ -170,7 +181,7 @@ def test_times_are_those_of_the_process_that_is_furthest_behind(
         for lag, time, at in zip(lags, times, commits, strict=True)
     ]
     found = metrics(together(clock, *every))
-    assert found["relay_last_event_timestamp_seconds",] == newest
+    assert found["relay_last_record_timestamp_seconds",] == newest
     assert found["relay_last_commit_timestamp_seconds",] == (commit or 0)
 
 

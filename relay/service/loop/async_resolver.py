@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from relay.catalog import Catalog
@@ -41,6 +41,19 @@ class Translates(HasCounts, Protocol):
 
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         """Decode one record."""
+        ...
+
+    def row_time_ms(self, record: ConsumerRecord, /) -> int | None:
+        """Return when the newest row of a record was committed, by the database's clock; None if unknown."""
+        ...
+
+    @property
+    def watermarks_ms(self) -> Mapping[tuple[str, int], int]:
+        """The time of the last watermark of each source partition."""
+        ...
+
+    def count_tables(self, most: int, /) -> None:
+        """Count rows and statements by table from now on."""
         ...
 
     @property

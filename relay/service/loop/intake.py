@@ -21,6 +21,7 @@ from relay.needs import Need
 from relay.policies import ErrorPolicies, Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver, Translates
+from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import history_record
 from relay.service.loop.ledger import Owned, RecordRefused, Round
 from relay.service.loop.windows import Joins
@@ -40,7 +41,8 @@ class Intake:
 
     `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
     `joins`: how rows of neighbouring records become one message; None if they do not. `targets`: the target
-    topics of tables; None if all topics are known at the start.
+    topics of tables; None if all topics are known at the start. `budget`: how many records may fail; None for
+    any number.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
@@ -55,10 +57,12 @@ class Intake:
         ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
         joins: Joins | None = None,
         targets: TableTopics | None = None,
+        budget: ErrorBudget | None = None,
     ) -> None:
         self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
         self.errors = errors or ErrorPolicies({})
         self.history_topic, self.ahead, self.joins, self.targets = history_topic, ahead, joins, targets
+        self.budget = budget
 
     def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:
         """Build a round. `is_over`: a stop or a rebalance came."""
@@ -342,6 +346,11 @@ class RoundBuilder:
         if oversize := self._sink.too_large(refused.dead_letters):
             error.add_note(str(record_too_large(record, oversize)))
             self._refuse(record, error)
+            return None
+        budget = self._intake.budget
+        too_many = None if budget is None else budget.spend(error, record.place)
+        if too_many is not None:
+            self._refuse(record, too_many)
             return None
         self._note(refused.policy, error, record)
         return refused.dead_letters

@@ -18,6 +18,7 @@ from relay.kafka.ports import Batch, OwnershipLost, Partition, RecordSource, Sin
 from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
+from relay.service.loop.database_times import DatabaseTimes
 from relay.service.observe.status import Status
 from relay.translator import State
 
@@ -79,10 +80,8 @@ class Round:
 
 @dataclass
 class Counts:
-    """What was done since the start. Records read twice count twice; `sinks`, `sources`: those replaced."""
+    """How many sinks and sources were replaced since the start."""
 
-    read: int = 0
-    written: int = 0
     sinks: int = 0
     sources: int = 0
 
@@ -129,6 +128,7 @@ class Ledger:
         # What the translator remembered before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
+        self._database_times = DatabaseTimes(translator, status)
         self.failed_deliveries = self.rewinds = 0
         self.counts = Counts()
 
@@ -170,6 +170,7 @@ class Ledger:
                 end=self._connections.source.end(partition),
                 timestamp_ms=None,
                 committed=owned.committed,
+                end_age=self._connections.source.end_age(partition),
             )
         self._log.info(
             "partitions.opened",
@@ -240,11 +241,16 @@ class Ledger:
             self._passed_over.setdefault(partition)
             return
         self._passed_over.pop(partition, None)
-        self.counts.read += done
         last = records[done - 1]
+        self._database_times.note(partition, records, done)
         self._status.consumed(partition.topic, done, size_of(records[:done]))
-        end = source.end(partition)
-        self._status.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
+        self._status.progress(
+            partition,
+            position=last.offset + 1,
+            end=source.end(partition),
+            timestamp_ms=last.timestamp_ms,
+            end_age=source.end_age(partition),
+        )
 
     def hold(self, partition: Partition, records: Sequence[ConsumerRecord]) -> None:
         """Keep a partition's polled records for the next round."""
@@ -300,7 +306,6 @@ class Ledger:
         if settled.pending:
             self._status.observe("produce", time.monotonic() - settled.sent_at)
         for topic, count in settled.written.items():
-            self.counts.written += count
             self._status.produced(topic, count, settled.sizes[topic])
 
     async def commit(self) -> bool:
@@ -410,7 +415,9 @@ class Ledger:
 
     def report_positions(self) -> None:
         """Note where every partition is, also those without new records, and how many tables are known."""
+        source = self._connections.source
         self._status.schema_versions(self._translator.catalog.versions)
         for partition, position in self.positions.items():
-            end = self._connections.source.end(partition)
-            self._status.progress(partition, position=position, end=end, timestamp_ms=None)
+            end, age = source.end(partition), source.end_age(partition)
+            self._status.progress(partition, position=position, end=end, timestamp_ms=None, end_age=age)
+        self._database_times.report(self.owned)

@@ -65,6 +65,8 @@ class Timing:
 #: Where a round may take more than one poll: how long it polls, and from how much on it polls again.
 GATHER_SECONDS: Final = 1.0
 MUCH_BYTES: Final = 65_536
+#: How often the status is told where partitions are, at the least; an end that is old is none that is known.
+REPORT_SECONDS: Final = 1.0
 #: From how many bytes of records on that wait for DDL no more are polled that might have to.
 HELD_BYTES: Final = 8_388_608
 
@@ -117,7 +119,7 @@ class Relay:
         # Held while records are translated, settled or committed; not while polling.
         self._busy = asyncio.Lock()
         self._is_revoking = self._is_drained = self._has_opened = False
-        self._next_commit = 0.0
+        self._next_commit = self._next_report = 0.0
         self._drain_until: float | None = None
         self._guesses_told = 0
 
@@ -325,10 +327,20 @@ class Relay:
             await self._ledger.settle()
         if time.monotonic() >= self._next_commit:
             await self._commit()
-            self._ledger.report_positions()
+        self._report()
         if self._connections.sink.needs_rotation:
             await self._rotate()
         return heard or bool(gaps)
+
+    def _report(self) -> None:
+        """Tell the status how far everything is, now and then."""
+        now = time.monotonic()
+        if now < self._next_report:
+            return
+        self._next_report = now + min(REPORT_SECONDS, self._timing.commit_interval)
+        self._ledger.report_positions()
+        if self._intake.budget is not None:
+            self._intake.budget.look()
 
     async def _process(
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]], gaps: Mapping[Partition, int]

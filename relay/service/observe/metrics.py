@@ -6,7 +6,7 @@ the first error, too. Counters of topics, codes or losses that were not known co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Final
 
@@ -15,33 +15,23 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector
 
-from relay.codecs.losses import Lossy
-from relay.errors import RelayError
+from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.model import Op
 from relay.service.observe.process_metrics import ProcessesCollector
-from relay.service.observe.status import ERROR_STAGES, RUNNING, Histogram, Status
+from relay.service.observe.status import RUNNING, Histogram, Progress, Status
 
 #: The kind of rows in `relay_events_total`; their label `op` is the operation, and other kinds have none.
 ROW_CHANGE: Final = "row-change"
 OPS: Final = tuple(op.value for op in Op)
 OTHER_KINDS: Final = ("schema-change", "watermark", "transaction-mark", "heartbeat")
-#: The code of any exception that is none of relay's own.
-DEFECT: Final = "defect"
+#: The label `kind` of losses: what is lost of rows, what the two formats leave no place for, what is no loss.
+LOSS, EXPECTED, NOTE = "loss", "expected", "note"
+#: The label `table` of the tables beyond those that are counted by themselves; names have a dot.
+OTHER: Final = "other"
 
+_INFORMATIONAL: Final = frozenset(map(str, INFORMATIONAL))
 Labels = tuple[str, ...]
 Counts = Iterable[tuple[Labels, float]]
-
-
-def error_codes() -> list[str]:
-    """Return the codes of all errors, in order."""
-
-    def below(kind: type[RelayError]) -> Iterator[str]:
-        yield kind.code
-        for subclass in kind.__subclasses__():
-            if subclass.__module__.startswith("relay."):
-                yield from below(subclass)
-
-    return sorted({*below(RelayError), DEFECT})
 
 
 class StatusCollector(Collector):
@@ -49,12 +39,13 @@ class StatusCollector(Collector):
 
     def __init__(self, status: Status) -> None:
         self._status = status
-        self._codes = error_codes()
 
     def collect(self) -> Iterable[Metric]:
         """Make the metrics as of now."""
         yield from self._traffic()
         yield from self._outcomes()
+        yield from self._losses()
+        yield from self._tables()
         yield from self._durations()
         yield from self._positions()
         yield from self._checks()
@@ -71,26 +62,35 @@ class StatusCollector(Collector):
             sizes = [((topic,), traffic.size) for topic, traffic in topics.items()]
             yield _counter(f"relay_records_{verb}", f"Records {of}.", ("topic",), records)
             yield _counter(f"relay_{verb}_bytes", f"Bytes of keys and values {of}.", ("topic",), sizes)
+        own = {(kind, topic): status.own_production[kind] for topic, kind in status.about.own_topics.items()}
+        labels, of = ("kind", "topic"), "that relay has written beside the target's, acknowledged"
+        own_records = [(names, traffic.records) for names, traffic in own.items()]
+        own_sizes = [(names, traffic.size) for names, traffic in own.items()]
+        yield _counter("relay_own_records_produced", f"Records {of}.", labels, own_records)
+        yield _counter("relay_own_produced_bytes", f"Bytes of keys and values {of}.", labels, own_sizes)
 
     def _outcomes(self) -> Iterator[Metric]:
-        status, codes = self._status, self._codes
+        status, series = self._status, self._status.about.series
         translator = status.translator
         events = dict.fromkeys([*((ROW_CHANGE, op) for op in OPS), *((kind, "") for kind in OTHER_KINDS)], 0)
-        lossy = dict.fromkeys([(str(what),) for what in Lossy], 0)
         if translator is not None:
             events |= {
                 (ROW_CHANGE, kind) if kind in OPS else (kind, ""): count
                 for kind, count in translator.events.items()
             }
-            lossy |= {(str(what),): count for what, count in translator.lossy.items()}
-        errors = dict.fromkeys([(stage, code) for stage in ERROR_STAGES for code in codes], 0) | status.errors
+        errors = dict.fromkeys(series.errors, 0) | status.errors
         yield _counter("relay_events", "Translated events.", ("kind", "op"), events.items())
         yield _counter(
             "relay_errors", "Errors, also those that relay copes with.", ("stage", "code"), errors.items()
         )
-        for name, text, counts in (
-            ("relay_dead_letters", "Records written to the dead-letter topic.", status.dead_letters),
-            ("relay_skipped_records", "Records left out by the policy skip.", status.skips),
+        for name, text, codes, counts in (
+            (
+                "relay_dead_letters",
+                "Records that became dead letters.",
+                series.dead_letters,
+                status.dead_letters,
+            ),
+            ("relay_skipped_records", "Records left out by the policy skip.", series.skipped, status.skips),
         ):
             by_code = {(code,): counts[code] for code in dict.fromkeys([*codes, *counts])}
             yield _counter(name, text, ("code",), by_code.items())
@@ -98,12 +98,33 @@ class StatusCollector(Collector):
             ways = [((way,), count) for way, count in translator.ways.items()]
             text = "Records translated by templates and in the straight line, where there is an engine."
             yield _counter("relay_translated_records", text, ("way",), ways)
-        yield _counter(
-            "relay_lossy_conversions",
-            "What the target could not carry, and what was assumed.",
-            ("what",),
-            lossy.items(),
-        )
+
+    def _losses(self) -> Iterator[Metric]:
+        status, expected = self._status, self._status.about.series.expected_losses
+        counts = dict.fromkeys(map(str, Lossy), 0)
+        if status.translator is not None:
+            counts |= {str(what): count for what, count in status.translator.lossy.items()}
+
+        def kind_of(what: str) -> str:
+            if what in _INFORMATIONAL:
+                return NOTE
+            return EXPECTED if what in expected else LOSS
+
+        found = [((kind_of(what), what), count) for what, count in counts.items()]
+        text = "What the target could not carry, and what was assumed."
+        yield _counter("relay_lossy_conversions", text, ("kind", "what"), found)
+
+    def _tables(self) -> Iterator[Metric]:
+        """Count by table, if that is asked for."""
+        status = self._status
+        if status.about.has_table_metrics:
+            found = [
+                ((name or OTHER, kind), count)
+                for name, kinds in status.tables.items()
+                for kind, count in kinds.items()
+            ]
+            text = "Translated rows and statements by table; those beyond a number of tables together."
+            yield _counter("relay_table_events", text, ("table", "kind"), found)
 
     def _durations(self) -> Iterator[Metric]:
         text = "Time of one round spent in a stage; translate is decoding and encoding."
@@ -118,24 +139,56 @@ class StatusCollector(Collector):
 
     def _positions(self) -> Iterator[Metric]:
         status = self._status
-        event, commit = (status.newest_ms or 0) / 1000, status.last_commit or 0
+        record, commit = (status.newest_ms or 0) / 1000, status.last_commit or 0
         text = "Kafka timestamp of the newest record read, seconds since 1970; 0 before the first."
-        yield GaugeMetricFamily("relay_last_event_timestamp_seconds", text, event)
+        yield GaugeMetricFamily("relay_last_record_timestamp_seconds", text, record)
         text = "Time of the last commit, seconds since 1970; 0 before the first."
         yield GaugeMetricFamily("relay_last_commit_timestamp_seconds", text, commit)
-        assigned, lag = (dict.fromkeys([(topic,) for topic in status.about.topics], 0) for _ in range(2))
+        topics = dict.fromkeys([*status.about.topics, *(each.topic for each in status.partitions)])
+        lags: dict[str, list[int | None]] = {topic: [] for topic in topics}
         for partition, progress in status.partitions.items():
-            topic = (partition.topic,)
-            assigned[topic] = assigned.get(topic, 0) + 1
-            lag[topic] = lag.get(topic, 0) + (progress.lag or 0)
-        yield _gauge(
-            "relay_assigned_partitions", "Partitions that this instance reads.", ("topic",), assigned.items()
+            lags[partition.topic].append(status.lag_of(progress))
+        known = {topic: [lag for lag in found if lag is not None] for topic, found in lags.items()}
+        text = "Partitions that this instance reads."
+        assigned = [((topic,), len(found)) for topic, found in lags.items()]
+        yield _gauge("relay_assigned_partitions", text, ("topic",), assigned)
+        text = (
+            "Records that wait in the partitions of this instance, as far as known; none if of none of them."
         )
-        yield _gauge(
-            "relay_consumer_lag_records",
-            "Records that wait in the partitions of this instance.",
-            ("topic",),
-            lag.items(),
+        waiting = [((topic,), sum(found)) for topic, found in known.items() if found or not lags[topic]]
+        yield _gauge("relay_consumer_lag_records", text, ("topic",), waiting)
+        text = "Partitions of this instance of which it is not known how many records wait."
+        unknown = [((topic,), len(found) - len(known[topic])) for topic, found in lags.items()]
+        yield _gauge("relay_unknown_lag_partitions", text, ("topic",), unknown)
+        yield from self._by_partition()
+
+    def _by_partition(self) -> Iterator[Metric]:
+        """Give what is known of each partition; what is not known is not there."""
+        partitions, lag_of = self._status.partitions, self._status.lag_of
+
+        def family(name: str, text: str, value: Callable[[Progress], float | None]) -> Metric:
+            found = [
+                ((partition.topic, str(partition.partition)), known)
+                for partition, progress in partitions.items()
+                if (known := value(progress)) is not None
+            ]
+            return _gauge(name, text, ("topic", "partition"), found)
+
+        yield family("relay_partition_lag_records", "Records that wait in a partition.", lag_of)
+        yield family(
+            "relay_partition_last_record_timestamp_seconds",
+            "Kafka timestamp of the newest record read of a partition, seconds since 1970.",
+            lambda each: _seconds(each.timestamp_ms),
+        )
+        yield family(
+            "relay_partition_last_row_timestamp_seconds",
+            "Time at which the newest row read was committed in the database, seconds since 1970.",
+            lambda each: _seconds(each.row_ms),
+        )
+        yield family(
+            "relay_partition_last_watermark_timestamp_seconds",
+            "Time of the last watermark read of a partition, by the database, seconds since 1970.",
+            lambda each: _seconds(each.watermark_ms),
         )
 
     def _checks(self) -> Iterator[Metric]:
@@ -198,6 +251,10 @@ def _gauge(name: str, text: str, labels: Labels, counts: Counts) -> Metric:
     for values, count in counts:
         family.add_metric(values, count)
     return family
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

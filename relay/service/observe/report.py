@@ -14,6 +14,7 @@ from relay.codecs.losses import INFORMATIONAL
 from relay.kafka.ports import Partition
 from relay.service.observe.status import (
     RUNNING,
+    SCHEMA_HISTORY,
     STARTING,
     Endpoint,
     Failure,
@@ -77,16 +78,21 @@ def details(status: Status) -> Json:
         "heartbeat_age_seconds": _rounded(status.heartbeat_age),
         "checks": checks,
         "lag": _lag(status, sample, now),
-        "last_event": _moment_ms(status.newest_ms),
+        "last_record": _moment_ms(status.newest_ms),
         "last_commit": None if status.last_commit is None else moment(status.last_commit),
         "rates": _rates(status, sample),
         "history": _history(status),
         "partitions": [
-            _partition(partition, progress, now) | _reader(status, partition)
+            _partition(status, partition, progress, now) | _reader(status, partition)
             for partition, progress in sorted(status.partitions.items())
         ],
         **_of_processes(status, _process),
-        "topics": {"consumed": _traffic(status.consumption), "produced": _traffic(status.production)},
+        "records": _records(status),
+        "topics": {
+            "consumed": _traffic(status.consumption),
+            "produced": _traffic(status.production),
+            "own": _own_traffic(status),
+        },
         **_outcomes(status),
         "schema_versions": status.schemas,
     }
@@ -118,15 +124,32 @@ def _process(told: ProcessReport | None) -> Json:
         "heartbeat_age_seconds": _rounded(status.heartbeat_age),
         "partitions": len(status.partitions),
         "lag_records": status.lag,
-        "last_event": _moment_ms(status.newest_ms),
+        "last_record": _moment_ms(status.newest_ms),
         "last_commit": None if status.last_commit is None else moment(status.last_commit),
-        "consumed_records": status.totals.consumed.records,
-        "produced_records": status.totals.produced.records,
+        "records": _records(status),
     }
 
 
 def _reader(status: Status, partition: Partition) -> Json:
     return {"process": status.readers[partition]} if partition in status.readers else {}
+
+
+def _records(status: Status) -> Json:
+    """Return what has become of the records, each counted by what it is."""
+    own = status.own_production
+    return {
+        "read": status.totals.consumed.records,
+        "written": status.totals.produced.records,
+        "dead_lettered": status.dead_letters.total(),
+        "skipped": status.skips.total(),
+        "history": own[SCHEMA_HISTORY].records if SCHEMA_HISTORY in own else 0,
+    }
+
+
+def summary(status: Status) -> dict[str, int | dict[str, int]]:
+    """Return what is logged at the end of a run: counts of records, and tables whose rows were guessed."""
+    found = {f"records_{name}": count for name, count in _records(status).items()}
+    return found | ({"guessed_tables": status.guessed_tables} if status.guessed_tables else {})
 
 
 def _outcomes(status: Status) -> Json:
@@ -142,7 +165,10 @@ def _outcomes(status: Status) -> Json:
         "dead_letters": dict(status.dead_letters.most_common()),
         "skipped": dict(status.skips.most_common()),
         "lossy": {str(what): count for what, count in lossy.items() if what not in INFORMATIONAL},
+        "expected_losses": sorted(status.about.series.expected_losses & {str(what) for what in lossy}),
         "guessed_tables": status.guessed_tables,
+        "tables": {name: dict(kinds) for name, kinds in status.tables.items() if name},
+        "other_tables": dict(status.tables.get("", {})),
         "records_by_way": dict(translator.ways) if translator is not None else {},
         "notes": {str(what): count for what, count in lossy.items() if what in INFORMATIONAL},
     }
@@ -174,28 +200,53 @@ def _endpoint(endpoint: Endpoint) -> Json:
     return {"protocol": endpoint.protocol, "options": dict(endpoint.options), "brokers": endpoint.brokers}
 
 
-def _partition(partition: Partition, progress: Progress, now: float) -> Json:
-    stamp = progress.timestamp_ms
+def _partition(status: Status, partition: Partition, progress: Progress, now: float) -> Json:
+    at = progress.end_at
     return {
         "topic": partition.topic,
         "partition": partition.partition,
         "position": progress.position,
         "end": progress.end,
+        "end_age_seconds": None if at is None else _rounded(max(0.0, status.steady() - at)),
         "committed": progress.committed,
-        "lag_records": progress.lag,
-        "lag_seconds": _seconds_behind(progress, now),
-        "last_event": _moment_ms(stamp),
+        "lag_records": status.lag_of(progress),
+        "lag_kafka_seconds": _kafka_seconds(status, progress, now),
+        "lag_database_seconds": _age(progress.row_ms, now),
+        "watermark_age_seconds": _age(progress.watermark_ms, now),
+        "last_record": _moment_ms(progress.timestamp_ms),
+        "last_row": _moment_ms(progress.row_ms),
+        "last_watermark": _moment_ms(progress.watermark_ms),
     }
 
 
-def _seconds_behind(progress: Progress, now: float) -> float | None:
+def _kafka_seconds(status: Status, progress: Progress, now: float) -> float | None:
     """Return the age of the newest record that was read, if others wait behind it; 0 if none wait."""
-    lag, stamp = progress.lag, progress.timestamp_ms
-    if lag == 0:
-        return 0.0
-    if lag is None or stamp is None:
+    lag = status.lag_of(progress)
+    if lag is None:
         return None
-    return _rounded(max(0.0, now - stamp / 1000))
+    return _age(progress.timestamp_ms, now) if lag else 0.0
+
+
+def _age(milliseconds: int | None, now: float) -> float | None:
+    return None if milliseconds is None else _rounded(max(0.0, now - milliseconds / 1000))
+
+
+def _database_seconds(status: Status, now: float) -> float | None:
+    """Return the age of the newest row: in the partition that is furthest behind of those where records wait,
+    or else in any.
+    """
+    late = [each.row_ms for each in status.partitions.values() if each.row_ms and status.lag_of(each)]
+    known = [each.row_ms for each in status.partitions.values() if each.row_ms]
+    return _age(min(late) if late else max(known, default=None), now)
+
+
+def _watermark_seconds(status: Status, now: float) -> float | None:
+    """Return the age of the lowest watermark: everything before it was read. None until every partition has
+    one.
+    """
+    found = [each.watermark_ms for each in status.partitions.values()]
+    known = [each for each in found if each is not None]
+    return _age(min(known), now) if known and len(known) == len(found) else None
 
 
 def _lag(status: Status, sample: Sample, now: float) -> Json:
@@ -203,8 +254,10 @@ def _lag(status: Status, sample: Sample, now: float) -> Json:
     behind = [
         seconds
         for progress in status.partitions.values()
-        if (seconds := _seconds_behind(progress, now)) is not None
+        if (seconds := _kafka_seconds(status, progress, now)) is not None
     ]
+    ages = [status.steady() - each.end_at for each in status.partitions.values() if each.end_at is not None]
+    unknown = sum(status.lag_of(progress) is None for progress in status.partitions.values())
     # Samples of other partitions tell nothing about the trend of these.
     before = _reference(
         (each for each in status.samples if each.at >= status.assigned_at and each.lag is not None), sample
@@ -216,8 +269,12 @@ def _lag(status: Status, sample: Sample, now: float) -> Json:
             gone_in = sample.lag / -per_second
     return {
         "records": status.lag,
-        "unknown_partitions": sum(progress.lag is None for progress in status.partitions.values()),
-        "seconds": max(behind, default=None),
+        "is_exact": status.is_lag_exact,
+        "unknown_partitions": unknown,
+        "end_age_seconds": _rounded(max(0.0, *ages)) if ages else None,
+        "kafka_seconds": max(behind, default=None),
+        "database_seconds": _database_seconds(status, now),
+        "watermark_seconds": _watermark_seconds(status, now),
         "change_per_second": _rounded(per_second),
         "gone_in_seconds": _rounded(gone_in),
     }
@@ -259,6 +316,7 @@ _PER_SECOND: Final = {
     "consumed_bytes_per_second": "consumed_bytes",
     "produced_records_per_second": "produced",
     "produced_bytes_per_second": "produced_bytes",
+    "given_up_records_per_second": "given_up",
 }
 
 
@@ -275,11 +333,18 @@ def _history(status: Status) -> Json:
         "lag_records": [sample.lag for _, sample in pairs],
         "consumed_records_per_second": per_second("consumed"),
         "produced_records_per_second": per_second("produced"),
+        "given_up_records_per_second": per_second("given_up"),
     }
 
 
 def _traffic(topics: dict[str, Traffic]) -> Json:
     return {topic: {"records": traffic.records, "bytes": traffic.size} for topic, traffic in topics.items()}
+
+
+def _own_traffic(status: Status) -> Json:
+    """Return what relay has written for itself, by what it is for."""
+    found = _traffic(status.own_production)
+    return {kind: {"topic": topic} | found[kind] for topic, kind in status.about.own_topics.items()}
 
 
 def _failure(failure: Failure) -> Json:

@@ -21,16 +21,16 @@ import msgspec
 from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
+from relay.counts import OTHER_TABLES
 from relay.kafka.ports import Partition
 from relay.kernel import engine_name
 from relay.model import TableId
+from relay.service.observe.series import Series
 from relay.shown import printable, shown_option
 
 STARTING, RUNNING, DRAINING, STOPPED = "starting", "running", "draining", "stopped"
 #: The parts of a round that are timed. The core has no clock, so decoding and encoding are one stage.
 STAGES: Final = ("translate", "produce", "commit")
-#: Where an error can come up.
-ERROR_STAGES: Final = ("poll", *STAGES)
 
 #: Upper bounds of the histograms: seconds of a stage, records of a poll.
 STAGE_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -41,6 +41,12 @@ SAMPLE_SECONDS: Final = 10.0
 SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
 LONGEST_TEXT: Final = 500
+#: How long the brokers may not have told the end of a partition until it is not known whether all is read.
+END_SECONDS: Final = 15.0
+#: What relay writes beside the target's records.
+DEAD_LETTERS, SCHEMA_HISTORY = "dead-letter", "schema-history"
+#: The checks that fail in an outage, whose end is told.
+_OUTAGES: Final = frozenset({"source", "target", "topics", "commit", "records"})
 
 #: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery
 #: may take.
@@ -64,9 +70,11 @@ class Endpoint(msgspec.Struct, frozen=True):
 class About(msgspec.Struct, frozen=True):
     """What does not change while relay runs. `topics`: source to target topic; `mode` as in [delivery].
 
-    `by_name`: the topics whose traffic is counted apart; that of all others, which are those of tables, is
-    counted under `by_table` ("" where there are none). `has_row_keys`: keys of the target's records stand for
-    rows. `processes`: how many share the work. `kernel`: what fills templates, "" if nothing does.
+    `by_name`: the target topics whose traffic is counted apart; that of all others, which are those of
+    tables, is counted under `by_table` ("" where there are none). `dead_letter_topic`, `history_topic`: ""
+    for none. `has_row_keys`: keys of the target's records stand for rows. `processes`: how many share the
+    work. `kernel`: what fills templates, "" if nothing does. `series`: what may be counted.
+    `has_table_metrics`: counts by table are metrics, too.
     """
 
     version: str
@@ -76,12 +84,15 @@ class About(msgspec.Struct, frozen=True):
     group: str
     mode: str
     dead_letter_topic: str = ""
+    history_topic: str = ""
     heartbeat_limit_seconds: float = heartbeat_limit(Delivery())
     by_name: tuple[str, ...] = ()
     by_table: str = ""
     has_row_keys: bool = False
     processes: int = 1
     kernel: str = ""
+    series: Series = Series()
+    has_table_metrics: bool = False
 
     @classmethod
     def of(cls, config: Config) -> About:
@@ -96,13 +107,22 @@ class About(msgspec.Struct, frozen=True):
             group=config.source.group_id,
             mode=str(config.delivery.mode),
             dead_letter_topic=config.errors.dead_letter_topic,
+            history_topic=config.history_topic,
             heartbeat_limit_seconds=heartbeat_limit(config.delivery),
-            by_name=(*config.fixed_topics, *(config.own_topics.values() if by_table else ())),
+            by_name=tuple(config.fixed_topics),
             by_table=by_table[0] if by_table else "",
             has_row_keys=config.has_row_keys,
             processes=config.delivery.processes,
             kernel=engine_name(),
+            series=Series.of(config),
+            has_table_metrics=config.http.table_metrics,
         )
+
+    @property
+    def own_topics(self) -> dict[str, str]:
+        """The topics that relay keeps beside the target, and what each is for."""
+        own = {self.dead_letter_topic: DEAD_LETTERS, self.history_topic: SCHEMA_HISTORY}
+        return {topic: kind for topic, kind in own.items() if topic}
 
 
 def _shown(options: Mapping[str, str]) -> dict[str, str]:
@@ -132,6 +152,11 @@ class HasCounts(Protocol):
         """How many records templates have translated, and how many the straight line."""
         ...
 
+    @property
+    def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
+        """Rows and statements by table and kind; nothing if they are not counted."""
+        ...
+
 
 class Counts(NamedTuple):
     """The counters of a translator as they were at some moment, or of several together."""
@@ -140,16 +165,19 @@ class Counts(NamedTuple):
     lossy: Counter[Lossy]
     guessed_tables: dict[TableId, int]
     ways: Counter[str]
+    counts_by_table: dict[TableId, Counter[str]]
 
     @classmethod
     def of(cls, *translators: HasCounts | None) -> Counts:
         """Add them up."""
-        total = cls(Counter(), Counter(), {}, Counter())
+        total = cls(Counter(), Counter(), {}, Counter(), {})
         for each in translators:
             if each is not None:
                 total.events.update(each.events)
                 total.lossy.update(each.lossy)
                 total.ways.update(each.ways)
+                for table, kinds in each.counts_by_table.items():
+                    total.counts_by_table.setdefault(table, Counter()).update(kinds)
                 for table, rows in each.guessed_tables.items():
                     total.guessed_tables[table] = total.guessed_tables.get(table, 0) + rows
         return total
@@ -178,16 +206,24 @@ class Histogram:
 
 @dataclass(slots=True)
 class Progress:
-    """How far an assigned partition is read; None: not known yet. Offsets are the next to read or commit."""
+    """How far an assigned partition is read; None: not known yet. Offsets are the next to read or commit.
+
+    `end_at`: when the brokers told the end, by the steady clock. `timestamp_ms`: the Kafka timestamp of the
+    newest record that was read. `row_ms`, `watermark_ms`: when the newest row that was read was committed in
+    the database, and the time of the last watermark, both by the database's clock.
+    """
 
     position: int | None = None
     end: int | None = None
+    end_at: float | None = None
     timestamp_ms: int | None = None
     committed: int | None = None
+    row_ms: int | None = None
+    watermark_ms: int | None = None
 
     @property
-    def lag(self) -> int | None:
-        """Offsets between the position and the end."""
+    def told_lag(self) -> int | None:
+        """Offsets between the position and the end that was told last: so many wait at least."""
         return None if self.position is None or self.end is None else max(0, self.end - self.position)
 
 
@@ -201,7 +237,9 @@ class Traffic:
 
 @dataclass(slots=True)
 class Failure:
-    """An error, and how often it came again with the same words. Times are seconds since 1970."""
+    """The errors of one stage and code: how many, where the newest is and what it says. Times are seconds
+    since 1970.
+    """
 
     stage: str
     code: str
@@ -222,7 +260,7 @@ class Check(NamedTuple):
 
 class Sample(NamedTuple):
     """The totals at one moment: `at` by the steady clock, `time` in seconds since 1970. `lag` is None unless
-    it is known of all partitions.
+    it is known of all partitions. `given_up`: dead letters and skipped records.
     """
 
     at: float
@@ -231,13 +269,14 @@ class Sample(NamedTuple):
     consumed_bytes: int
     produced: int
     produced_bytes: int
+    given_up: int
     lag: int | None
     stages: Mapping[str, tuple[int, float]]
 
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over all topics."""
+    """Sums over all source topics, and over all target topics."""
 
     consumed: Traffic = field(default_factory=Traffic)
     produced: Traffic = field(default_factory=Traffic)
@@ -257,8 +296,9 @@ class Status:
     ) -> None:
         self.about, self.now, self.steady = about, now, steady
         self.translator: HasCounts | None = None
-        #: Nothing is written or committed, so nothing of that is counted.
+        #: Nothing is written or committed, so nothing of that is counted but what would be written.
         self.is_dry_run = False
+        self.records_translated = 0
         self.phase, self.started = STARTING, now()
         self.phase_since = self.started
         self.partitions: dict[Partition, Progress] = {}
@@ -266,12 +306,15 @@ class Status:
         self.assigned_at = steady()
         self.last_commit: float | None = None
         self.consumption = {topic: Traffic() for topic in about.topics}
-        targets = (*(about.by_name or about.topics.values()), about.by_table, about.dead_letter_topic)
+        targets = (*(about.by_name or about.topics.values()), about.by_table)
         self.production = {topic: Traffic() for topic in targets if topic}
+        #: What relay has written beside the target's records, by what it is for.
+        self.own_production = {kind: Traffic() for kind in about.own_topics.values()}
         self.totals = Totals()
         self.batches = Histogram(BATCH_RECORDS)
         self.stages = {stage: Histogram(STAGE_SECONDS) for stage in STAGES}
         self.errors: Counter[tuple[str, str]] = Counter()
+        #: By stage and code, the newest first.
         self.last_errors: deque[Failure] = deque(maxlen=LAST_ERRORS)
         self.dead_letters: Counter[str] = Counter()
         self.skips: Counter[str] = Counter()
@@ -280,6 +323,10 @@ class Status:
         #: What each of several processes has told, and which of them reads a partition; by their numbers.
         self.processes: dict[int, ProcessReport] = {}
         self.readers: dict[Partition, int] = {}
+        #: Who is told of the end of an outage: the check that failed, and for how many seconds.
+        self.on_recovery: Callable[[str, float], object] | None = None
+        # Since when, in seconds since 1970.
+        self._outages: dict[str, float] = {}
         self._newest_ms: int | None = None
         self._heartbeat_at: float | None = None
         self._samples: deque[Sample] = deque((self.sample(),), maxlen=SAMPLES)
@@ -288,14 +335,14 @@ class Status:
         """What a supervisor is told: all but the history, and what only lives in this process. Steady clocks
         are those of the machine.
         """
-        left_out = {"now", "steady", "_samples"}
+        left_out = {"now", "steady", "_samples", "on_recovery"}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         return kept | {"translator": Counts.of(self.translator)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Know what another process knew."""
         vars(self).update(kept)
-        self.now, self.steady = time.time, time.monotonic
+        self.now, self.steady, self.on_recovery = time.time, time.monotonic, None
         self._samples = deque((self.sample(),), maxlen=SAMPLES)
 
     # What the loop calls.
@@ -329,9 +376,10 @@ class Status:
         end: int | None,
         timestamp_ms: int | None,
         committed: int | None = None,
+        end_age: float | None = 0.0,
     ) -> None:
         """Note the next offset, the partition's end, the Kafka timestamp of the newest record that was read,
-        and an offset that was found committed.
+        and an offset that was found committed. `end_age`: how many seconds ago the end was told.
 
         None leaves what was known. A partition that is not assigned is ignored: by now it is somebody else's.
         """
@@ -343,8 +391,22 @@ class Status:
             progress.committed = committed
         if end is not None:
             progress.end = end
+            if end_age is not None:
+                progress.end_at = self.steady() - end_age
         if timestamp_ms is not None and timestamp_ms >= 0:
             progress.timestamp_ms = timestamp_ms
+
+    def database_times(self, partition: Partition, *, row_ms: int | None, watermark_ms: int | None) -> None:
+        """Note when the newest row that was read was committed, and the time of the last watermark, by the
+        database's clock. None leaves what was known.
+        """
+        progress = self.partitions.get(partition)
+        if progress is None:
+            return
+        if row_ms is not None:
+            progress.row_ms = row_ms
+        if watermark_ms is not None:
+            progress.watermark_ms = watermark_ms
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """Note the offsets of a commit that has succeeded, and its time."""
@@ -362,9 +424,15 @@ class Status:
 
     def produced(self, topic: str, records: int, size: int) -> None:
         """Count what a topic has acknowledged; `size` is in bytes of keys and values. Topics of tables are
-        counted together: there may be thousands.
+        counted together: there may be thousands. What relay keeps for itself is no record of the target.
         """
+        own = self.about.own_topics.get(topic)
         if self.is_dry_run:
+            self.records_translated += 0 if own else records
+            return
+        if own is not None:
+            self.own_production[own].records += records
+            self.own_production[own].size += size
             return
         if self.about.by_table and topic not in self.production:
             topic = self.about.by_table
@@ -383,19 +451,19 @@ class Status:
         histogram.add(seconds)
 
     def add_error(self, stage: str, code: str, place: str, message: str) -> None:
-        """Count an error and keep it among the last ones; the same message again is the same error.
+        """Count an error and keep it as the newest of its stage and code.
 
         `place` is a topic, partition and offset or a name. `message` is relay's own, never a row's values.
         """
         self.errors[stage, code] += 1
-        place, message, now = _clean(place), _clean(message), self.now()
-        for failure in self.last_errors:
-            if (failure.stage, failure.code, failure.place, failure.message) == (stage, code, place, message):
-                failure.count, failure.last = failure.count + 1, now
-                self.last_errors.remove(failure)
-                self.last_errors.appendleft(failure)
-                return
-        self.last_errors.appendleft(Failure(stage, code, place, message, now, now))
+        now = self.now()
+        found = Failure(stage, code, _clean(place), _clean(message), now, now)
+        for before in self.last_errors:
+            if (before.stage, before.code) == (stage, code):
+                found.first, found.count = before.first, before.count + 1
+                self.last_errors.remove(before)
+                break
+        self.last_errors.appendleft(found)
 
     def dead_letter(self, code: str) -> None:
         """Count a record that became a dead letter."""
@@ -416,12 +484,23 @@ class Status:
         before = self.checks.get(name)
         since = before.since if before and before.ok == ok else self.now()
         self.checks[name] = Check(ok, _clean(detail), since)
+        if not ok and name in _OUTAGES:
+            self._outages.setdefault(name, since)
+        # That a new producer has connected does not say that records arrive: `recovered` does.
+        elif ok and name != "target":
+            self._end_outage(name)
 
     def recovered(self, *names: str) -> None:
-        """Note that checks that were failing are ok again."""
+        """Note that checks that were failing are ok again, as what they are about has just worked."""
         for name in names:
             if name in self.checks and not self.checks[name].ok:
                 self.set_check(name, ok=True)
+            self._end_outage(name)
+
+    def _end_outage(self, name: str) -> None:
+        since = self._outages.pop(name, None)
+        if since is not None and self.on_recovery is not None:
+            self.on_recovery(name, max(0.0, self.now() - since))
 
     # What health, metrics and the status page read.
 
@@ -450,20 +529,49 @@ class Status:
         ]
         return max(known, default=self._newest_ms)
 
+    def is_end_current(self, progress: Progress) -> bool:
+        """Whether the brokers have told the end of a partition just now: not in an outage."""
+        source = self.checks.get("source")
+        if progress.end_at is None or (source is not None and not source.ok):
+            return False
+        return self.steady() - progress.end_at <= END_SECONDS
+
+    def lag_of(self, progress: Progress) -> int | None:
+        """Records that wait in a partition at least; None if that is not known: an end that was told long ago
+        does not say that nothing waits.
+        """
+        lag = progress.told_lag
+        return lag if lag or self.is_end_current(progress) else None
+
     @property
     def lag(self) -> int | None:
         """Records that wait in the assigned partitions, as far as known; None if of none of them."""
-        known = [lag for progress in self.partitions.values() if (lag := progress.lag) is not None]
+        known = [lag for progress in self.partitions.values() if (lag := self.lag_of(progress)) is not None]
         return sum(known) if known or not self.partitions else None
+
+    @property
+    def is_lag_exact(self) -> bool:
+        """Whether no more records can wait than `lag` says."""
+        every = self.partitions.values()
+        return all(self.is_end_current(each) and each.told_lag is not None for each in every)
 
     def sample(self) -> Sample:
         """Return the totals of this moment."""
         read, written = self.totals.consumed, self.totals.produced
+        given_up = self.dead_letters.total() + self.skips.total()
         stages = {stage: (histogram.count, histogram.sum) for stage, histogram in self.stages.items()}
         # A sum that lacks partitions would look like a jump when they come.
-        lag = None if any(progress.lag is None for progress in self.partitions.values()) else self.lag
+        unknown = any(self.lag_of(progress) is None for progress in self.partitions.values())
         return Sample(
-            self.steady(), self.now(), read.records, read.size, written.records, written.size, lag, stages
+            self.steady(),
+            self.now(),
+            read.records,
+            read.size,
+            written.records,
+            written.size,
+            given_up,
+            None if unknown else self.lag,
+            stages,
         )
 
     @property
@@ -471,6 +579,16 @@ class Status:
         """Rows by the name of their table, of tables whose DDL was not known; the first tables only."""
         found = self.translator.guessed_tables if self.translator is not None else {}
         return {_clean(str(table)): rows for table, rows in found.items()}
+
+    @property
+    def tables(self) -> dict[str, Counter[str]]:
+        """Rows and statements by table and kind; those of the tables beyond a number are under ""."""
+        found: dict[str, Counter[str]] = {}
+        counted = self.translator.counts_by_table if self.translator is not None else {}
+        for table, kinds in counted.items():
+            name = "" if table == OTHER_TABLES else _clean(str(table))
+            found.setdefault(name, Counter()).update(kinds)
+        return found
 
     @property
     def samples(self) -> Sequence[Sample]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from relay.kafka.ports import Partition
@@ -112,6 +113,7 @@ class TogetherStatus(Status):
     def _add_counts(self, every: Sequence[Status]) -> None:
         self.consumption = _added_topics(each.consumption for each in every)
         self.production = _added_topics(each.production for each in every)
+        self.own_production = _added_topics(each.own_production for each in every)
         self.totals = Totals(
             _added(each.totals.consumed for each in every), _added(each.totals.produced for each in every)
         )
@@ -148,12 +150,14 @@ class TogetherStatus(Status):
 
     def _join_errors(self, every: Sequence[Status]) -> None:
         self.errors = _added_counters(each.errors for each in every)
-        joined: dict[tuple[str, str, str, str], Failure] = {}
-        for one in (failure for each in every for failure in each.last_errors):
-            key = (one.stage, one.code, one.place, one.message)
-            other = joined.get(key, Failure(*key, one.first, one.last, 0))
-            first, last = min(one.first, other.first), max(one.last, other.last)
-            joined[key] = Failure(*key, first, last, one.count + other.count)
+        joined: dict[tuple[str, str], Failure] = {}
+        oldest_first = sorted(
+            (failure for each in every for failure in each.last_errors), key=lambda failure: failure.last
+        )
+        for one in oldest_first:
+            before = joined.get((one.stage, one.code), replace(one, count=0))
+            first, count = min(one.first, before.first), one.count + before.count
+            joined[one.stage, one.code] = replace(one, first=first, count=count)
         newest = sorted(joined.values(), key=lambda failure: -failure.last)
         self.last_errors = deque(newest, maxlen=LAST_ERRORS)
 

@@ -21,6 +21,7 @@ from relay.errors import RelayError, ServiceError
 from relay.logs import Log, frames_of
 from relay.service.announcement import announce
 from relay.service.observe.http import serving
+from relay.service.observe.report import summary
 from relay.service.observe.status import About, ProcessReport
 from relay.service.observe.together import TogetherStatus
 from relay.service.processes.channel import packed, receive
@@ -67,10 +68,7 @@ async def supervise_until(stop: asyncio.Event, config: Config, log: Log) -> int:
     except Exception as error:
         return _failed(error, log)
     if crew.exit_status == 0:
-        totals = status.totals
-        guessed = {"guessed_tables": status.guessed_tables} if status.guessed_tables else {}
-        read, written = totals.consumed.records, totals.produced.records
-        log.info("relay.stopped", records_read=read, records_written=written, **guessed)
+        log.info("relay.stopped", **summary(status))
     return crew.exit_status
 
 

@@ -1,0 +1,53 @@
+"""How far the database's own clock has come in what was read: the times of rows and watermarks by partition.
+
+Templates fill rows without looking at their times, so some of the newest records are decoded once more, at
+most so many a second as cost nothing that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from relay.kafka.ports import Partition
+from relay.records import ConsumerRecord
+from relay.service.loop.async_resolver import Translates
+from relay.service.observe.status import Status
+
+#: How many of the newest records of a partition are looked at: the last ones may be watermarks.
+_NEWEST: Final = 4
+#: In how many partitions a report looks at most; the others have their turn in the next ones.
+_PARTITIONS: Final = 50
+
+
+class DatabaseTimes:
+    """Finds the times of the newest rows and of the last watermarks."""
+
+    def __init__(self, translator: Translates, status: Status) -> None:
+        self._translator, self._status = translator, status
+        # The newest records of partitions that were not looked at since, those that wait longest first.
+        self._newest: dict[Partition, list[ConsumerRecord]] = {}
+
+    def note(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
+        """Keep the newest of a partition's records that are `done`, until the next report."""
+        kept = self._newest.setdefault(partition, [])
+        kept += records[max(0, done - _NEWEST) : done]
+        del kept[:-_NEWEST]
+
+    def report(self, owned: Iterable[Partition]) -> None:
+        """Tell the status the times of partitions that are ours."""
+        times: dict[Partition, int | None] = {}
+        for partition in list(self._newest)[:_PARTITIONS]:
+            times[partition] = self._row_time_ms(self._newest.pop(partition))
+        watermarks = self._translator.watermarks_ms
+        for partition in owned:
+            self._status.database_times(
+                partition, row_ms=times.get(partition), watermark_ms=watermarks.get(partition)
+            )
+
+    def _row_time_ms(self, records: Sequence[ConsumerRecord]) -> int | None:
+        for record in reversed(records):
+            found = self._translator.row_time_ms(record)
+            if found is not None:
+                return found
+        return None

@@ -1,0 +1,134 @@
+"""How many records may fail although each has a policy: a topic of another format, or a producer gone wrong,
+must not look like a relay that works.
+
+There are two limits. At the start of a run so many records may fail before anything is translated at all.
+Later a share of what is read may fail in a window of time. Past a limit relay ends before the next record
+that fails, or goes on with a check that fails (`records`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from relay.config.choices import OverBudget
+from relay.config.tables import Errors
+from relay.errors import RelayError, TooManyFailures
+from relay.records import Place
+from relay.service.observe.status import HasCounts, Status
+
+CHECK: Final = "records"
+#: How many samples a window has at most.
+_SAMPLES: Final = 60
+#: Kinds of events that come by themselves, however few rows can be translated.
+_IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
+
+
+class _Sample(NamedTuple):
+    """Totals since the start, at a moment by the steady clock."""
+
+    at: float
+    failed: int
+    translated: int
+
+
+class ErrorBudget:
+    """Decides how many records may fail. `protocol`: that of the source."""
+
+    def __init__(
+        self,
+        wanted: Errors,
+        protocol: str,
+        translator: HasCounts,
+        status: Status,
+        *,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._wanted, self._protocol = wanted, protocol
+        self._translator, self._status, self._steady = translator, status, steady
+        self._failed = 0
+        # While nothing was translated: the records that failed, as many as may. After a failed delivery they
+        # come again.
+        self._first: set[Place] | None = set()
+        self._samples = deque([_Sample(steady(), 0, 0)])
+        self._is_share_exceeded = False
+        self._newest = ""
+
+    def spend(self, error: RelayError, place: Place) -> TooManyFailures | None:
+        """Take note of a record that its policy gives up; return why relay must end before it, if it must."""
+        self._failed += 1
+        self._newest = error.code
+        if self._first is not None and not self._translated:
+            return self._spend_first(self._first, error, place)
+        self._first = None
+        if self._is_share_exceeded and self._wanted.on_failure_share is OverBudget.STOP:
+            return TooManyFailures(
+                f"{self._share_text()}; the newest is {error}. `failure_share` and `on_failure_share` in "
+                "[errors] say what happens"
+            )
+        return None
+
+    def look(self) -> None:
+        """Compare what failed with what was translated, which is done about once a second."""
+        if self._first is not None and self._translated:
+            self._first = None
+        self._sample()
+        if self._first:
+            self._tell_first(self._first)
+            return
+        self._is_share_exceeded = self._exceeds_share()
+        if self._is_share_exceeded:
+            self._status.set_check(CHECK, ok=False, detail=self._share_text())
+        elif self._failed:
+            self._status.set_check(CHECK, ok=True)
+
+    @property
+    def _translated(self) -> int:
+        """Rows and statements that were translated since the start."""
+        return sum(count for kind, count in self._translator.events.items() if kind not in _IDLE_EVENTS)
+
+    def _spend_first(self, first: set[Place], error: RelayError, place: Place) -> TooManyFailures | None:
+        most = self._wanted.first_failures
+        if len(first) <= most or not first:
+            first.add(place)
+        self._tell_first(first)
+        if not most or len(first) <= most or self._wanted.on_first_failures is not OverBudget.STOP:
+            return None
+        return TooManyFailures(
+            f"none of the first {len(first)} records could be relayed: {error}. Is `from`, {self._protocol}, "
+            "the protocol of these topics? `relay inspect` shows what can be read of a record; in [errors], "
+            "`first_failures` and `on_first_failures` say how many may fail at the start"
+        )
+
+    def _tell_first(self, first: set[Place]) -> None:
+        count = len(first) if len(first) <= self._wanted.first_failures else self._failed
+        detail = f"nothing was relayed since the start: {count} of {count} records failed ({self._newest})"
+        self._status.set_check(CHECK, ok=False, detail=detail)
+
+    def _sample(self) -> None:
+        now, window = self._steady(), self._wanted.failure_window_seconds
+        if now - self._samples[-1].at >= window / _SAMPLES:
+            self._samples.append(_Sample(now, self._failed, self._translated))
+        while len(self._samples) > 1 and now - self._samples[1].at >= window:
+            self._samples.popleft()
+
+    def _in_window(self) -> tuple[int, int]:
+        """Return how many records have failed, and how much was read with them."""
+        oldest = self._samples[0]
+        failed = self._failed - oldest.failed
+        return failed, failed + self._translated - oldest.translated
+
+    def _exceeds_share(self) -> bool:
+        failed, read = self._in_window()
+        return failed >= self._wanted.least_failures and failed > self._wanted.failure_share * read
+
+    def _share_text(self) -> str:
+        failed, read = self._in_window()
+        seconds = self._wanted.failure_window_seconds
+        share = self._wanted.failure_share
+        return (
+            f"{failed} of {read} records, rows and statements failed within {seconds:g} s ({self._newest}), "
+            f"more than the share of {share:g}"
+        )

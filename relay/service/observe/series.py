@@ -1,0 +1,94 @@
+"""Which label values the metrics of a route may have, as far as its configuration tells."""
+
+from __future__ import annotations
+
+import msgspec
+
+from relay.codecs import LargeMessageOptions
+from relay.codecs.losses import Lossy, expected_losses
+from relay.config import Config
+from relay.errors import (
+    BrokerUnavailable,
+    ClaimCheckMissing,
+    DefinitionMissing,
+    DeliveryFailed,
+    KeyColumnsMissing,
+    LimitExceeded,
+    Malformed,
+    MessageTooLarge,
+    NotRepresentable,
+    OutOfMemory,
+    RecordTooLarge,
+    RelayError,
+    SchemaMissing,
+    UnsupportedMessage,
+    UnusableTopicName,
+)
+from relay.policies import ERROR_CLASSES, Policy
+from relay.translator import Route
+
+#: Errors from which relay recovers, whatever the route: by where they come up.
+_RECOVERED: tuple[tuple[str, type[RelayError]], ...] = (
+    ("poll", BrokerUnavailable),
+    ("produce", BrokerUnavailable),
+    ("produce", DeliveryFailed),
+    ("commit", DeliveryFailed),
+)
+
+
+class Series(msgspec.Struct, frozen=True):
+    """What may be counted, and so is shown with 0 from the start. What nobody foresaw comes with its first
+    count.
+
+    `errors`: stage and code. `dead_letters`, `skipped`: codes of records that become dead letters, and of
+    those that are left out. `expected_losses`: kinds that follow from the two formats, see there.
+    """
+
+    errors: tuple[tuple[str, str], ...] = ()
+    dead_letters: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    expected_losses: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, config: Config) -> Series:
+        """Return those of a configuration. An error at which relay ends is never exported."""
+        route = config.translator().route
+        by_class, policies = _errors_of(config, route), config.errors.by_class
+        codes = {
+            policy: tuple(
+                sorted(
+                    kind.code for name in ERROR_CLASSES if policies[name] is policy for kind in by_class[name]
+                )
+            )
+            for policy in (Policy.DEAD_LETTER, Policy.SKIP)
+        }
+        given_up = sorted(codes[Policy.DEAD_LETTER] + codes[Policy.SKIP])
+        errors = [(stage, kind.code) for stage, kind in _RECOVERED]
+        losses = set(expected_losses(route.source.decodes, route.target.output(route.target_options)))
+        if not route.passes_watermarks:
+            losses.add(Lossy.WATERMARK)
+        return cls(
+            errors=(*errors, *(("translate", code) for code in given_up)),
+            dead_letters=codes[Policy.DEAD_LETTER],
+            skipped=codes[Policy.SKIP],
+            expected_losses=frozenset(map(str, losses)),
+        )
+
+
+def _errors_of(config: Config, route: Route) -> dict[str, list[type[RelayError]]]:
+    """Return the errors that a record of this route may meet, by the key of [errors] that decides."""
+    decode: list[type[RelayError]] = [Malformed, UnsupportedMessage, LimitExceeded, OutOfMemory]
+    if route.source.rows_need_definitions:
+        decode.append(DefinitionMissing)
+    if route.source.uses_registry:
+        decode.append(SchemaMissing)
+    encode: list[type[RelayError]] = [NotRepresentable]
+    if config.has_table_topics:
+        encode.append(UnusableTopicName)
+    if any(rule.key for rule in config.target.topics):
+        encode.append(KeyColumnsMissing)
+    too_large: list[type[RelayError]] = [RecordTooLarge]
+    if isinstance(route.target_options, LargeMessageOptions):
+        too_large.append(MessageTooLarge)
+    claim_check: list[type[RelayError]] = [ClaimCheckMissing] if "from" in route.storages else []
+    return {"decode": decode, "encode": encode, "too_large": too_large, "claim_check": claim_check}

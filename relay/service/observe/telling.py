@@ -1,0 +1,55 @@
+"""What is logged beside the work: that an outage is over, and how many lines were left out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Final
+
+from relay.logs import Log
+from relay.service.observe.status import Status
+
+#: How often is looked for lines that were left out.
+_LOOK_SECONDS: Final = 1.0
+#: What works again, by the check that failed.
+_WORDS: Final = {
+    "source": "the brokers of the source answer again",
+    "target": "the target has acknowledged records again",
+    "topics": "the topics can be used again",
+    "commit": "offsets are committed again",
+    "records": "records can be relayed again",
+}
+
+
+@contextlib.asynccontextmanager
+async def telling(log: Log, status: Status) -> AsyncIterator[None]:
+    """Tell these things during an `async with` block, and at its end how many lines are still untold."""
+    status.on_recovery = partial(_tell_recovery, log)
+    counting = asyncio.create_task(_count_out(log))
+    try:
+        yield
+    finally:
+        counting.cancel()
+        status.on_recovery = None
+        log.tell_left_out(at_once=True)
+
+
+def _tell_recovery(log: Log, check: str, seconds: float) -> None:
+    message = f"{_WORDS[check]}, after {_lasting(seconds)}"
+    log.info("outage.over", check=check, seconds=round(seconds, 1), message=message)
+
+
+async def _count_out(log: Log) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        log.tell_left_out()
+
+
+def _lasting(seconds: float) -> str:
+    """Return a duration in words: `3 min 20 s`."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
+    return " ".join(f"{count} {unit}" for count, unit in parts if count) or f"{seconds:.1f} s"
