@@ -38,6 +38,7 @@ from relay.codecs.codec import (
 )
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.counts import EventCounts
+from relay.definitions import definition_in, is_definition, teach_definition
 from relay.errors import (
     ConfigError,
     DecodeError,
@@ -650,8 +651,13 @@ class Translator:
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
         """Take from a record what it says about tables, and nothing else; return the tables that it is about.
 
-        For records that a schema history kept, and those that cannot be translated. Raises DecodeError, Need.
+        For records that a schema history kept, definitions from outside of the stream among them, and those
+        that cannot be translated. Raises DecodeError, Need.
         """
+        if is_definition(record):
+            definition = definition_in(record)
+            self.catalog = teach_definition(self.catalog, definition)
+            return (definition.table,)
         events, self.catalog = self._decoded(record, [])
         return _tables_in(events)
 

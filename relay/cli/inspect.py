@@ -16,6 +16,7 @@ from relay.cli.exits import describe, say, say_error
 from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
+from relay.definitions import is_definition
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
     Absent,
@@ -58,6 +59,9 @@ def inspect(  # noqa: PLR0913 - the command's options
             read += 1
             progress.at(reader.bytes_read)
             try:
+                if is_definition(record):  # an export of the schema history has them
+                    translator.learn(record)
+                    continue
                 for event in resolver.inspect(translator, record):  # reads images, which may be malformed
                     if as_json:
                         _print_json(event, record)
