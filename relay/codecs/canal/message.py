@@ -146,15 +146,9 @@ def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
         message, members = _decode_foreign(value), _decode_members(value)
         unknown = {name: msgspec.json.decode(raw) for name, raw in members.items() if name not in _MEMBERS}
     except _json.REFUSED:
-        try:
-            tidy = functools.partial(_tidy, protocol)
-            return _as_in_canal(_json.parse_leniently(protocol, value, _ForeignMessage, tidy, limits))
-        except Malformed as error:
-            found = lookalikes.refusal(protocol, value)
-            if found is None:
-                raise
-            raise found from error
-    found = lookalikes.refusal_of_members(protocol, members)
+        tidy = functools.partial(_tidy, protocol)
+        return _as_in_canal(_json.parse_leniently(protocol, value, _ForeignMessage, tidy, limits))
+    found = lookalikes.refusal(protocol, value)
     if found is not None:
         raise found
     parts = {field.name: getattr(message, field.name) for field in _FIELDS}
@@ -178,7 +172,7 @@ def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
 
     Raises UnsupportedMessage for a message of another format.
     """
-    found = lookalikes.refusal_of_members(protocol, document)
+    found = lookalikes.refusal(protocol, _json.json_text(document).encode())
     if found is not None:
         raise found
     tidied = {name: value for name, value in document.items() if name in _MEMBERS}
