@@ -32,7 +32,7 @@ _Since = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Only records from this time on: ISO 8601 with zone, or `2h` ago (s, m, h, d, w).",
+        help="Only records from this time on: ISO 8601, or `2h` ago (s, m, h, d, w).",
     ),
 ]
 _Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only records before this time.")]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from relay.cli.event_text import Line, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
+from relay.cli.times import parse_time
 from relay.config import Config, load_config
 from relay.config.kafka import target_cluster
 from relay.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
@@ -34,9 +33,6 @@ from relay.shown import plain_json, printable, to_json
 
 FAILED = 2
 _PIPE_WIDTH = 200
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d{1,9})([smhdw])")
-_MILLISECOND = timedelta(milliseconds=1)
 _REPLAY_WARNING = (
     "Replayed records stand behind newer ones of the same key: a reader that applies them in order may go "
     "back to an older row. They have the header relay.source of their first position."
@@ -64,7 +60,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         now_ms = int(time.time() * 1000)
         problems: list[Problem] = []
         since, until = (
-            None if text is None else _parse_time(text, now_ms, option, problems)
+            None if text is None else parse_time(text, now_ms, option, problems)
             for text, option in ((self.since, "--since"), (self.until, "--until"))
         )
         if problems:
@@ -85,23 +81,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """Print on stderr, unless the user wants it quiet."""
         if not self.quiet:
             say(text)
-
-
-def _parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) -> int | None:
-    """Read ISO 8601 with a zone, or how long ago; the result is in milliseconds since 1970."""
-    duration = _DURATION.fullmatch(text)
-    if duration:
-        return now_ms - int(duration[1]) * _UNIT_SECONDS[duration[2]] * 1000
-    hint = "for example 2026-01-31T12:00:00Z, or 2h for two hours ago"
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        problems.append(Problem(option, f"{text!r} is neither a time nor a duration", hint))
-        return None
-    if moment.tzinfo is None:
-        problems.append(Problem(option, f"{text!r} lacks its time zone", hint))
-        return None
-    return (moment - datetime.fromisoformat("1970-01-01T00:00:00Z")) // _MILLISECOND
 
 
 def _load_config(path: Path) -> Config:

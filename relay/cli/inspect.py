@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import typer
 
-from relay.cli.arguments import InputFormat, as_options, key_values, limits_of, open_input
+from relay.cli.arguments import STANDARD, Input, InputFormat, as_options, key_values, limits_of
+from relay.cli.detect import AUTO, chosen_source
 from relay.cli.event_text import Line, event_lines
-from relay.cli.exits import describe, say_error
+from relay.cli.exits import REPORTED, describe, say, say_error
+from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
+from relay.cli.topic_request import TopicRequest
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
     ABSENT,
@@ -30,6 +34,7 @@ from relay.model import (
 )
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
+from relay.resolver import Resolver
 from relay.shown import printable, to_json
 from relay.storage import storage_problems
 from relay.translator import Translator, kind_of
@@ -39,28 +44,60 @@ def inspect(  # noqa: PLR0913 - the command's options
     source: str,
     options: Sequence[str],
     limits: Sequence[str],
-    input_name: str,
+    input_names: Sequence[str],
     input_format: InputFormat,
     registry: str | None = None,
     *,
     as_json: bool,
+    topic: TopicRequest | None = None,
 ) -> int:
     """Print every event of INPUT; report and skip unreadable records. Return the worst exit status of any."""
-    translator = _translator(source, options, limits)
-    resolver = resolver_with({"source": (source, registry)})
-    show = _print_json if as_json else _text_printer()
-    status = 0
-    with open_input(input_name) as opened:
+    if source != AUTO:
+        _translator(source, options, limits)
+    with ExitStack() as stack:
+        opened = stack.enter_context(_opened(input_names, input_format, topic))
+        opened, chosen = stack.enter_context(
+            chosen_source(opened, input_format, source, tuple(options), quiet=False)
+        )
+        translator = _translator(chosen.protocol, chosen.options, limits)
+        resolver = resolver_with({"source": (chosen.protocol, registry)})
         reader = RecordReader(opened.stream, opened.name, input_format)
-        for record in reader:
-            try:
-                for event in resolver.inspect(translator, record):
-                    show(event, record)  # reads the images, which may turn out to be malformed
-            except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
-                error.add_note(reader.where(record))
-                sys.stdout.flush()
+        return _show(reader, translator, resolver, as_json=as_json)
+
+
+@contextmanager
+def _opened(names: Sequence[str], input_format: InputFormat, topic: TopicRequest | None) -> Iterator[Input]:
+    """Open INPUT, or the records of a topic in its place."""
+    if topic is None:
+        with open_inputs(names, input_format) as opened:
+            yield opened
+        return
+    if any(name != STANDARD for name in names):
+        raise ConfigError([Problem("INPUT", "cannot stand beside --from-topic", "leave one of them out")])
+    from relay.cli.topics import open_topic
+
+    with open_topic(topic, quiet=False) as opened:
+        yield opened
+
+
+def _show(reader: RecordReader, translator: Translator, resolver: Resolver, *, as_json: bool) -> int:
+    show = _print_json if as_json else _text_printer()
+    status = failed = 0
+    for record in reader:
+        try:
+            for event in resolver.inspect(translator, record):
+                show(event, record)  # reads the images, which may turn out to be malformed
+        except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
+            error.add_note(reader.where(record))
+            sys.stdout.flush()
+            failed += 1
+            if failed <= REPORTED:
                 say_error(describe(error))
-                status = max(status, error.exit_status)
+            elif failed == REPORTED + 1:
+                say("Further errors are only counted.")
+            status = max(status, error.exit_status)
+    if failed > REPORTED:
+        say(f"{failed} records cannot be read.")
     return status
 
 
