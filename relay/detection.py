@@ -155,4 +155,4 @@ def named_error(error: DecodeError, record: ConsumerRecord) -> DecodeError | Non
         return None
     if any(each.protocol == error.protocol for each in seen):
         return type(error)(error.protocol, error.path, f"{error.reason}; {said}")
-    return UnsupportedMessage(error.protocol, "", said)
+    return UnsupportedMessage(error.protocol, error.path, said)

@@ -63,7 +63,9 @@ def _files(name: str) -> list[str]:
     found = [str(each) for each in sorted(path.iterdir()) if each.is_file() and _is_record_file(each.name)]
     if not found:
         hint = f"record files end in {' or '.join(SUFFIXES)}; {' or '.join(_COMPRESSED)} may follow"
-        raise ConfigError([Problem("INPUT", f"{name} is a folder without record files", hint)])
+        raise ConfigError(
+            [Problem("INPUT", f"cannot read {name}: it is a folder without record files", hint)]
+        )
     return found
 
 

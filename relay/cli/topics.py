@@ -26,7 +26,7 @@ from relay.kafka.parts import Part, read_part
 from relay.kafka.reading import quiet_client
 from relay.kafka.settings import ClusterSettings, Compression, ProducerSettings, Security
 from relay.records import ConsumerRecord
-from relay.shown import shown_name
+from relay.shown import quoted
 
 #: How many records are read if nothing else is said.
 DEFAULT_LAST: Final = 100
@@ -59,7 +59,8 @@ def locate(request: TopicRequest) -> Located:
         try:
             parse_server(server)
         except ValueError as error:
-            message = f"{shown_name(server)!r} {error}"
+            shown = "an address" if "@" in server else quoted(server)
+            message = f"{shown} {error}"
             raise ConfigError([Problem("--bootstrap", message, "write host:9092")]) from error
     cluster = ClusterSettings(request.bootstrap, Security(table="--bootstrap"))
     producer = ProducerSettings(

@@ -26,4 +26,4 @@ def signs(message: Message) -> Sign | None:
         return Sign(Strength.CERTAIN, _TITLE, "a schema with tidb_type", settings)
     if message.schema:
         return None
-    return Sign(Strength.POSSIBLE, _TITLE, "Avro rows with the id of a registry's schema, and no envelope")
+    return Sign(Strength.POSSIBLE, _TITLE, "rows in Avro with the id of a schema registry, and no envelope")
