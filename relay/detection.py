@@ -51,6 +51,16 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
         titles, evidence = " or ".join(self.titles), "; ".join(self.evidence)
         return f"{titles} ({evidence})"
 
+    def may_be(self, other: Dialect) -> bool:
+        """Whether records of another dialect can be of this one, too: of one format, with no setting that
+        differs.
+        """
+        ours, theirs = self.protocols or self.titles, other.protocols or other.titles
+        if set(ours).isdisjoint(theirs):
+            return False
+        options = other.options
+        return all(options.get(name, value) == value for name, value in self.options.items())
+
 
 class Detection(msgspec.Struct, frozen=True):
     """What a sample of records has: its dialects, the most frequent first; how many records are of no format

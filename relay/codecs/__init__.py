@@ -75,7 +75,7 @@ def _protocols() -> dict[str, Codec]:
 
 def sightings(message: Message) -> list[Sighting]:
     """Return what each room sees in a message."""
-    rooms = [(codec.name, codec.signs) for codec in _protocols().values()]
+    rooms = [(codec.name if codec.is_readable else "", codec.signs) for codec in _protocols().values()]
     rooms += [("", signs) for signs in UNREADABLE]
     found = [(name, signs(message)) for name, signs in rooms]
     return [Sighting(name, sign) for name, sign in found if sign is not None]

@@ -165,3 +165,28 @@ async def test_a_topic_in_place_of_a_file(kafka: Any, relay: Relay, tmp_path: Pa
     assert (result.exit_code, f"topic {route.source}: 68 records looked at" in result.stdout) == (0, True)
     result = await route.run("capture", "--last", "2")
     assert len(records_of(result.stdout)) == 2
+
+
+async def test_check_reads_the_newest_messages(kafka: Any, relay: Relay, tmp_path: Path) -> None:
+    route = await Route.made(kafka, relay, tmp_path)
+    subject = f"source messages of {route.source}"
+
+    async def finding() -> str:
+        result = await route.run("check", "--connect")
+        return next(line for line in result.stdout.splitlines() if subject in line)
+
+    assert await finding() == f"untested  {subject}: there is none yet, so their format is not known"
+    await kafka.produce(route.source, captured(DML))
+    found = await finding()
+    assert found == f"ok        {subject}: the newest 20 look like TiCDC Canal-JSON (member _tidb)"
+    await kafka.produce(route.source, captured("ticdc/debezium.no-schema/09_dml")[:1])
+    found = await finding()
+    assert found.startswith(f"note      {subject}: 1 of the newest 20 cannot be read as ticdc-canal-json: ")
+    assert found.endswith("is the source protocol ticdc-debezium?")
+    await kafka.produce(route.source, captured("ticdc/debezium.no-schema/09_dml")[:20])
+    assert (await finding()).startswith(f"FAILED    {subject}: 20 of the newest 20 cannot be read")
+    await kafka.produce(route.source, captured("mysql/canal-json/09_dml")[:20])
+    found = await finding()
+    assert found.startswith(
+        f"note      {subject}: the newest 20 can be read as ticdc-canal-json, and look like Canal-JSON"
+    )

@@ -334,7 +334,7 @@ def test_messages_of_another_format_are_refused_by_its_name(
 @pytest.mark.parametrize("protocol", ["ticdc-debezium", "ticdc-open-protocol"])
 def test_canal_is_named_where_another_protocol_is_read(protocol: str) -> None:
     message = row_message({"a": "int"}, {"a": "1"})
-    with pytest.raises(UnsupportedMessage, match="Canal-JSON .*: is the source protocol .*canal-json"):
+    with pytest.raises(UnsupportedMessage, match=r"Canal-JSON .*: is the source protocol .*canal-json"):
         Translator(protocol, CANAL).translate(record(message))
 
 

@@ -18,7 +18,8 @@ from relay.config import Config
 from relay.demo.kafka import free_ports
 from relay.kafka.permissions import Operation
 from relay.service.check import connectivity
-from relay.service.check.route import Finding, State, preflight
+from relay.service.check.findings import Finding, State
+from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka
 

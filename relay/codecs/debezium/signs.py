@@ -95,17 +95,8 @@ def history(message: Message) -> Sign | None:
     return None
 
 
-def flattened(message: Message) -> Sign | None:
-    """Rows alone."""
-    name = next((name for name in ("__op", "__deleted") if name in _body(message)), "")
-    if not name:
-        return None
-    title = "rows that Debezium's ExtractNewRecordState has flattened"
-    return Sign(Strength.CERTAIN, title, f"member {name}")
-
-
 #: What comes from Debezium, and is no protocol of relay's.
-UNREADABLE: Final = (others, history, flattened)
+UNREADABLE: Final = (others, history)
 
 
 def _avro_connector(message: Message) -> str:
