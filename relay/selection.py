@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
+
+import msgspec
 
 from relay.codecs.losses import Lossy
 from relay.errors import ConfigError, Problem
@@ -37,7 +39,8 @@ KINDS: Final[dict[Op | type[Event], str]] = {
 
 class Selection(NamedTuple):
     """Which events are translated: at or after the one commit ts and before the other; watermarks, or none;
-    DDL, or none; of chosen tables (None for all), of other kinds than `left_out_kinds`.
+    DDL, or none, and then, if the rows of the target need `definitions`, a Bootstrap in place of each that a
+    statement makes; of chosen tables (None for all), of other kinds than `left_out_kinds`.
 
     The target options `watermarks` and `ddl` have their part in it: what either leaves out is left out. An
     event without a commit ts counts by its event time. So two translators whose bounds meet give each event
@@ -48,6 +51,7 @@ class Selection(NamedTuple):
     before_commit_ts: int | None = None
     watermarks: bool = True
     ddl: bool = True
+    definitions: bool = False
     tables: TableFilter | None = None
     left_out_kinds: frozenset[str] = frozenset()
 
@@ -72,7 +76,9 @@ class Selection(NamedTuple):
                 left_out.append(Lossy.WATERMARK)
             elif isinstance(event, SchemaChange) and not self.ddl:
                 left_out.append(Lossy.DDL)
-            elif isinstance(event, Bootstrap) and not self.ddl:
+                if self.definitions:
+                    kept += (each for each in _definitions(event) if self.has_table(each.schema.id))
+            elif isinstance(event, Bootstrap) and not (self.ddl or self.definitions):
                 left_out.append(Lossy.BOOTSTRAP)
             else:
                 kept.append(event)
@@ -95,6 +101,16 @@ def _is_of(event: Event, tables: TableFilter) -> bool:
     if isinstance(event, SchemaChange):
         return tables.has_any(event)
     return not isinstance(event, Bootstrap) or tables.has(event.schema.id)
+
+
+def _definitions(change: SchemaChange) -> Iterator[Bootstrap]:
+    """The definitions behind a statement. They have no commit ts: a Bootstrap holds from where it stands."""
+    known = change.definitions if change.after is None else (*change.definitions, change.after)
+    source = msgspec.structs.replace(change.source, commit_ts=None)
+    # A statement in which a database is missing has tables without a name that a reader could find.
+    named = {schema.id: schema for schema in known if schema.id.database and schema.id.table}
+    for schema in named.values():
+        yield Bootstrap(schema, source, change.emitted_at_ns)
 
 
 def chosen_tables(include: Iterable[str], exclude: Iterable[str]) -> TableFilter | None:

@@ -102,7 +102,7 @@ class Route(NamedTuple):
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
-        selected = _selected(selection or Selection(), writing_options)
+        selected = _selected(selection or Selection(), target_codec, writing_options)
         return cls(source_codec, target_codec, reading, writing_options, selected)
 
     @property
@@ -131,13 +131,18 @@ class Route(NamedTuple):
         return is_carried and (self.selection is None or self.selection.watermarks)
 
 
-def _selected(selection: Selection, options: Options) -> Selection | None:
+#: Selections that leave nothing out.
+_EVERYTHING: Final = (Selection(), Selection(definitions=True))
+
+
+def _selected(selection: Selection, target: Codec, options: Options) -> Selection | None:
     """Return the selection with what the target's options leave out; None if it is everything."""
     found = selection._replace(
         watermarks=selection.watermarks and options.watermarks == "keep",
         ddl=selection.ddl and options.ddl == "keep",
+        definitions=selection.ddl and target.rows_need_definitions,
     )
-    return None if found == Selection() else found
+    return None if found in _EVERYTHING else found
 
 
 class _PartitionRoute(msgspec.Struct, frozen=True):

@@ -77,15 +77,20 @@ def remember_schemas(folder: Path) -> None:
 
 def captured(path: str) -> list[ConsumerRecord]:
     """The records of one file below tests/data, such as `ticdc/canal-json/09_dml`."""
+    return list(_captured(path))
+
+
+@functools.cache
+def _captured(path: str) -> tuple[ConsumerRecord, ...]:
     remember_schemas((DATA / path).parent)
     lines = (DATA / f"{path}.jsonl").read_text(encoding="utf-8").split("\n")
-    return [
+    return tuple(
         ConsumerRecord(
             *(r["topic"], r["partition"], r["offset"], r["timestamp"], _bytes(r["key"]), _bytes(r["value"])),
             tuple((name, _bytes(value)) for name, value in r.get("headers") or ()),
         )
         for r in map(json.loads, filter(None, lines))
-    ]
+    )
 
 
 def captured_files(variant: str) -> list[str]:

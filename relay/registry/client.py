@@ -134,7 +134,10 @@ class SchemaRegistry:
         return found
 
     def _has_no(self, id: int | str) -> SchemaMissing:
-        return SchemaMissing(f"{self._shown} has no schema {id}: was the message written with another one?")
+        reason = "was the message written with another one?"
+        if isinstance(id, str):
+            reason += " Registries before Confluent Platform 8.0 find no schema by its GUID"
+        return SchemaMissing(f"{self._shown} has no schema {id}: {reason}")
 
     def _read(self, path: str, what: str, *, is_awaited: bool) -> RegisteredSchema | None:
         """The schema at a path with those that it refers to, None if there is none."""

@@ -178,6 +178,21 @@ def test_an_id_that_is_not_there_is_asked_for_once_in_a_while(fake: FakeRegistry
     assert len(fake.asked) == 2
 
 
+def test_a_registry_that_knows_no_guids_is_named_as_a_reason(fake: FakeRegistry) -> None:
+    with pytest.raises(SchemaMissing, match=r"has no schema 0{8}-.*Confluent Platform 8\.0"):
+        client(fake.url, retries=0).schema("00000000-0000-0000-0000-000000000001")
+
+
+def test_references_that_end_nowhere_are_refused_and_those_in_a_circle_end(fake: FakeRegistry) -> None:
+    one, two = fake.add("one", record("i", name="I").text), fake.add("two", record("m", name="M").text)
+    fake.references[one] = [{"name": "M", "subject": "two", "version": 1}]
+    fake.references[two] = [{"name": "I", "subject": "one", "version": 1}]
+    assert [name for name, _ in client(fake.url).schema(one).references] == ["I", "M"]
+    fake.references[two] = [{"name": "X", "subject": "nowhere", "version": 1}]
+    with pytest.raises((SchemaMissing, SchemaRefused)):
+        client(fake.url).schema(one)
+
+
 def test_an_answer_without_an_end_is_left(fake: FakeRegistry) -> None:
     def endless(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)

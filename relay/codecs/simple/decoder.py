@@ -9,7 +9,7 @@ import msgspec
 from relay.catalog import Catalog, DdlMessage, define, learn, left_by
 from relay.codecs.losses import Lossy
 from relay.codecs.simple.ddl_types import DDL_TYPES
-from relay.codecs.simple.definitions import TableEntry, definition, entry_text
+from relay.codecs.simple.definitions import TableEntry, definition, entry_text, is_tso
 from relay.codecs.simple.message import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
 from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.rows import RowDecoder, definition_of_version
@@ -175,10 +175,7 @@ class SimpleDecoder:
         told = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
         event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, told)
         if known is None:
-            # Whatever has this version follows the moment that it names.
-            time_ns = (entry.version >> TSO_LOGICAL_BITS) * _NS_PER_MS
-            at = Position(entry.version, time_ns, record.topic, record.partition, record.offset)
-            catalog = define(catalog, event, at)
+            catalog = define(catalog, event, _definition_place(entry.version, source, record))
         return [event], catalog
 
     def _ddl(
@@ -241,6 +238,14 @@ class SimpleDecoder:
     def _check_version(self, entry: TableEntry) -> None:
         if not 0 <= entry.version < TSO_END:
             raise Malformed(self._name, f"{SCHEMA}.version", "not a timestamp of TiDB")
+
+
+def _definition_place(version: int, source: Source, record: ConsumerRecord) -> Position:
+    """Where a definition begins to hold: at the moment that its version names, if it names one."""
+    if not is_tso(version):
+        return source.at(record)
+    time_ns = (version >> TSO_LOGICAL_BITS) * _NS_PER_MS
+    return Position(version, time_ns, record.topic, record.partition, record.offset)
 
 
 def _drops(change: SchemaChange, word: str) -> bool:

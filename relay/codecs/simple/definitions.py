@@ -102,6 +102,11 @@ def version_of(schema: TableSchema) -> int:
     return _content_version(shown_table(schema)) if schema.version is None else schema.version
 
 
+def is_tso(version: int) -> bool:
+    """Whether a version is a TSO of TiDB, and no number that relay has made."""
+    return version >> _BITS > 0
+
+
 def _content_version(entry: TableEntry) -> int:
     """Return the version that relay gives what an entry says; a table keeps it when it is renamed."""
     return _number(printed([entry.columns, entry.indexes]))
@@ -265,8 +270,8 @@ def definition(
     id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
     origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
     columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
-    if of_known.keys() == set(names):
-        # The classic architecture has them in the order in which they were added.
+    if (is_current or is_tso(entry.version)) and of_known.keys() == set(names):
+        # TiCDC's classic architecture has them in the order in which they were added.
         places = {name: at for at, name in enumerate(of_known)}
         columns.sort(key=lambda column: places[column.name])
     found = msgspec.structs.replace(
@@ -275,9 +280,12 @@ def definition(
         complete=True,
         is_view=bool(columns) and all(column.type.base == _UNSPECIFIED for column in columns),
         table_id=None if entry.tableID == named_id(id) else entry.tableID,
-        version=None if entry.version == _content_version(entry) else entry.version,
+        version=entry.version,
     )
-    return _with_keys(found, entry.indexes or [], known, is_current=is_current)
+    found = _with_keys(found, entry.indexes or [], known, is_current=is_current)
+    if not is_tso(entry.version) and entry.version == _content_version(shown_table(found)):
+        return msgspec.structs.replace(found, version=None)
+    return found
 
 
 def _by_name(schema: TableSchema) -> dict[str, Column]:
@@ -412,6 +420,7 @@ __all__ = [
     "TableEntry",
     "definition",
     "entry_text",
+    "is_tso",
     "named_id",
     "read_entry",
     "shown_column",

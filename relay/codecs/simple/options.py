@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
+from relay.codecs.codec import KeepOrDrop
 from relay.codecs.losses import Before, Carries
 from relay.codecs.wire.large_messages import LargeMessageOptions
 from relay.codecs.wire.shaping import InsertUnknownBefore
@@ -15,6 +16,8 @@ from relay.codecs.wire.ticdc_options import (
     RawChangeEvent,
     RawClaimChecks,
 )
+
+_TARGET: Final = {"side": "target"}
 
 
 class SimpleOptions(LargeMessageOptions, frozen=True):
@@ -27,6 +30,14 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
             "(`Local`): a name (Asia/Shanghai), or an offset (+08:00), which is written as UTC"
         ),
     ] = "UTC"
+    ddl: Annotated[
+        KeepOrDrop,
+        Meta(
+            description="statements: written, or left out and counted; then a BOOTSTRAP takes the place of "
+            "each for every table that it defines",
+            extra=_TARGET,
+        ),
+    ] = "keep"
     output_raw_change_event: RawChangeEvent = False
     unknown_before: InsertUnknownBefore = "insert"
     send_bootstrap_in_msg_count: Annotated[
