@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs import message_of, sightings
-from relay.codecs.signs import Sighting, Strength, best_of, other_format
+from relay.codecs.signs import LOOKS_LIKE, Sighting, Strength, best_of, other_format
 from relay.errors import DecodeError, UnsupportedMessage
 from relay.records import ConsumerRecord, Place
 
@@ -157,7 +157,7 @@ def named_error(error: DecodeError, record: ConsumerRecord) -> DecodeError | Non
 
     A record that may be of the protocol after all, such as one of a dialect of its, keeps what was wrong.
     """
-    if not record.value:
+    if not record.value or error.reason.startswith(LOOKS_LIKE):
         return None
     seen = _sightings(record)
     said = other_format(error.protocol, seen)

@@ -19,7 +19,7 @@ from relay.errors import ConfigError, Problem
 Inputs = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="INPUT...",
+        metavar="INPUT",
         help="Files or folders, also .gz and .zst; - or nothing for stdin.",
         show_default=False,
     ),
@@ -27,8 +27,9 @@ Inputs = Annotated[
 Format = Annotated[
     InputFormat,
     typer.Option(
-        help="What a line of INPUT is: a record, only a message value, or what `kcat -J` prints. auto: the "
-        "first line decides."
+        metavar="FORMAT",
+        help="What a line of INPUT is: a record (records), only a message value (values), or what `kcat -J` "
+        "prints (kcat). auto: the first line decides.",
     ),
 ]
 Bootstrap = Annotated[

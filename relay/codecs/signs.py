@@ -20,6 +20,10 @@ _NUMBER, _GUID = 0, 1
 _NUMBER_BYTES, _GUID_BYTES = 5, 17
 
 
+#: So the name of a format begins in an error.
+LOOKS_LIKE: Final = "this looks like"
+
+
 class Strength(enum.IntEnum):
     """How sure a sign is.
 
@@ -51,7 +55,7 @@ class Message:
     such id; `schema` is that schema's text, "" if it is not known.
     """
 
-    __slots__ = ("avro", "compression", "headers", "key", "members", "schema", "text", "value")
+    __slots__ = ("_inside", "avro", "compression", "headers", "key", "members", "schema", "text", "value")
 
     def __init__(
         self,
@@ -68,14 +72,19 @@ class Message:
         self.compression, self.schema = compression, schema
         self.members: Mapping[str, msgspec.Raw] = members_in(self.text)
         self.avro = _behind_schema_id(value)
+        self._inside: dict[tuple[str, ...], Mapping[str, msgspec.Raw]] = {(): self.members}
 
     def word(self, name: str) -> str:
         """Return the text of a member, "" if it has none."""
         return word_in(self.members, name)
 
-    def inside(self, name: str) -> Mapping[str, msgspec.Raw]:
-        """Return the members of a member that is an object."""
-        return members_in(self.members.get(name, b""))
+    def inside(self, *path: str) -> Mapping[str, msgspec.Raw]:
+        """Return the members of an object in the message; none where there is no object."""
+        found = self._inside.get(path)
+        if found is None:
+            text = self.inside(*path[:-1]).get(path[-1])
+            found = self._inside[path] = {} if text is None else members_in(text)
+        return found
 
 
 def members_in(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
@@ -127,7 +136,7 @@ def other_format(protocol: str, sightings: Sequence[Sighting]) -> str:
     if not best or any(each.protocol == protocol for each in best):
         return ""
     titles = " or ".join(dict.fromkeys(each.sign.title for each in best))
-    said = f"this looks like {titles} ({best[0].sign.evidence})"
+    said = f"{LOOKS_LIKE} {titles} ({best[0].sign.evidence})"
     names = list(dict.fromkeys(each.protocol for each in best if each.protocol))
     if not names:
         return f"{said}, which relay does not read"

@@ -311,7 +311,10 @@ OTHERS = [
         "Maxwell",
     ),
     ({"type": "table-create", "database": "d", "table": "t", "def": {}, "ts": 1, "sql": "CREATE"}, "Maxwell"),
-    ({"payload": {"op": "c", "after": {}}, "schema": {}}, "Debezium .*: is the source protocol ticdc-debezium"),
+    (
+        {"payload": {"op": "c", "after": {}}, "schema": {}},
+        "Debezium .*: is the source protocol ticdc-debezium",
+    ),
     ({"before": None, "after": {"id": 1}, "source": {}, "op": "c", "ts_ms": 1}, "Debezium"),
     ({"schema": {"dataColumn": []}, "payload": {"op": "INSERT"}, "version": "0.0.1"}, "DataWorks"),
     ({"action": "INSERT", "bid": 0, "dbValType": {}, "data": [], "before": []}, "CloudCanal"),

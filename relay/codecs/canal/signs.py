@@ -24,6 +24,11 @@ _NULL: Final = b"null"
 _TYPE, _BODY, _MESSAGES = 3, 5, 7
 
 
+def is_of_family(text: bytes) -> bool:
+    """Whether a text is JSON with the members that all of the family have."""
+    return members_in(text).keys() >= _MEMBERS
+
+
 def _of_family(look: Callable[[Message], Sign]) -> Callable[[Message], Sign | None]:
     """Ask only about messages with the members that all of the family have."""
 

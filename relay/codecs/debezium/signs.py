@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.debezium.envelope import CONNECTOR
-from relay.codecs.signs import Message, Sign, Strength, members_in, word_in
+from relay.codecs.signs import Message, Sign, Strength, word_in
 
 _FAMILY: Final = "Debezium"
 _OWN: Final = frozenset({"mysql", "mariadb"})
@@ -23,9 +23,14 @@ _OF_HISTORY: Final = frozenset({"tableChanges", "databaseName"})
 _OTHERS: Final = frozenset({"version", "__op", "__deleted"})
 
 
+def _path(message: Message) -> tuple[str, ...]:
+    """Return where the envelope stands: a schema may be beside it."""
+    return ("payload",) if "payload" in message.members else ()
+
+
 def _body(message: Message) -> Mapping[str, msgspec.Raw]:
-    """Return the envelope's members, whether a schema stands beside it or not."""
-    return message.inside("payload") if "payload" in message.members else message.members
+    """Return the envelope's members."""
+    return message.inside(*_path(message))
 
 
 def _may_be(message: Message) -> Sign | None:
@@ -36,9 +41,11 @@ def _may_be(message: Message) -> Sign | None:
     return None
 
 
-def _connector(body: Mapping[str, msgspec.Raw]) -> tuple[str, str]:
-    """Return connector and version, as `source` tells them."""
-    source = members_in(body.get("source", b""))
+def _connector(message: Message) -> tuple[str, str]:
+    """Return connector and version, as `source` tells them; two empty texts if it does not."""
+    source = message.inside(*_path(message), "source")
+    if "connector" not in source:
+        return "", ""
     return word_in(source, "connector"), word_in(source, "version")
 
 
@@ -49,14 +56,14 @@ def _with_version(title: str, version: str) -> str:
 def ticdc(message: Message) -> Sign | None:
     """TiCDC names itself as the connector."""
     body = _body(message)
-    connector, _ = _connector(body)
+    connector, _ = _connector(message)
     if connector != CONNECTOR:
         return None if connector else _may_be(message)
     has_schema = "schema" in message.members
     settings = {"debezium-disable-schema": "false" if has_schema else "true"}
     if word_in(body, "op") == "m":
         settings["enable-tidb-extension"] = "true"
-    if "start_ts" in members_in(body["source"]):
+    if "start_ts" in message.inside(*_path(message), "source"):
         settings["debezium-include-start-ts"] = "true"
     return Sign(Strength.CERTAIN, "TiCDC Debezium", f"source.connector is {CONNECTOR}", settings)
 
@@ -64,7 +71,7 @@ def ticdc(message: Message) -> Sign | None:
 def native(message: Message) -> Sign | None:
     """Debezium's own connectors for MySQL and MariaDB."""
     body = _body(message)
-    connector, version = _connector(body)
+    connector, version = _connector(message)
     settings = {"schemas.enable": "true" if "schema" in message.members else "false"}
     if connector in _OWN:
         title = f"{_with_version('Debezium', version)} (JSON)"
@@ -80,7 +87,7 @@ def native(message: Message) -> Sign | None:
 
 def others(message: Message) -> Sign | None:
     """Connectors of other databases, whose types relay does not know."""
-    connector, version = _connector(_body(message))
+    connector, version = _connector(message)
     if not connector or connector in _OWN or connector == CONNECTOR or not connector.isalnum():
         return None
     title = f"{_with_version('Debezium', version)} of another database ({connector[:40]})"
