@@ -35,13 +35,15 @@ def capture(request: TopicRequest, output: str, *, quiet: bool) -> None:
     with open_output(output, "--output") as raw:
         name = "stdout" if output == STANDARD else output
         writer = RecordWriter(raw, name, live=part.follow)
+        ended = "stopped: only "
         try:
             read(located, part, writer.write_original, quiet=quiet)
+            ended = ""
         finally:
             writer.flush()
             if not quiet:
                 count = writer.records
-                said = f"{count} record{'s'[: count != 1]} of {located.topic} captured"
+                said = f"{ended}{count} record{'s'[: count != 1]} of {located.topic} captured"
                 say(said if output == STANDARD else f"{said} in {output}")
 
 
