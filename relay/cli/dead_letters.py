@@ -6,20 +6,20 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
 import typer
 
-from relay.cli.arguments import STANDARD, open_output
-from relay.cli.event_text import Line, header_lines, wall_time
+from relay.cli import layout
+from relay.cli.arguments import STANDARD, ConfigSource, open_output
+from relay.cli.event_text import Line, aligned, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
 from relay.cli.times import parse_time
-from relay.config import Config, load_config
+from relay.config import Config
 from relay.config.kafka import target_cluster
 from relay.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
 from relay.errors import ConfigError, Problem
@@ -32,7 +32,6 @@ from relay.service.commands.replay import Outcome, Replay, table_topics, target_
 from relay.shown import plain_json, printable, to_json
 
 FAILED = 2
-_PIPE_WIDTH = 200
 _REPLAY_WARNING = (
     "Replayed records stand behind newer ones of the same key: a reader that applies them in order may go "
     "back to an older row. They have the header relay.source of their first position."
@@ -42,7 +41,7 @@ _REPLAY_WARNING = (
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Which dead letters the user asked for; the fields are the commands' options."""
 
-    config: Path
+    config: ConfigSource
     codes: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     since: str | None = None
@@ -83,9 +82,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             say(text)
 
 
-def _load_config(path: Path) -> Config:
+def _load_config(given: ConfigSource) -> Config:
     """Load a configuration that names a dead-letter topic. Raises ConfigError."""
-    config = load_config(path)
+    config = given.load()
     if not config.errors.dead_letter_topic:
         hint = "name the topic that holds the dead letters of this route"
         raise ConfigError([Problem("errors.dead_letter_topic", "is not set", hint)])
@@ -127,7 +126,7 @@ def list_dead_letters(request: Request, *, as_json: bool, export: str | None) ->
             typer.echo(to_json(_object(each)))
     elif chosen:
         others = {each.route for each in chosen} - {"", config.route_name}
-        _print_table(chosen, with_route=bool(others), with_replayed=request.replayed)
+        _print_letters(chosen, with_route=bool(others), with_replayed=request.replayed)
     request.say(_list_summary(config.errors.dead_letter_topic, chosen, found, index.other_records))
 
 
@@ -166,33 +165,46 @@ def _object(found: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _print_table(chosen: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
-    # rich's tables cost 50 ms to import.
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
+def _print_letters(chosen: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
+    """Print a line for each dead letter, or a block where lines would not fit the terminal."""
     more = [name for name, is_shown in (("route", with_route), ("replayed", with_replayed)) if is_shown]
-    for heading in ("position", "source", "time", "code", "tables", "reason", *more):
-        table.add_column(heading, overflow="fold")
-    for each in chosen:
-        cells = [
-            f"{each.place.partition}/{each.place.offset}",
-            str(each.source),
-            _time(each.original.timestamp_ms),
-            each.code,
-            ", ".join(map(str, each.tables)),
-            ": ".join(filter(None, (each.path, each.detail))),
-        ]
-        if with_route:
-            cells.append(each.route)
-        if with_replayed:
-            cells.append("" if each.replayed_ms is None else _time(each.replayed_ms))
-        table.add_row(*(escape(printable(cell)) for cell in cells))
-    # A pipe has no width; wrapping lines for it would only make them hard to search.
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    headings = ("position", "source", "time", "code", "tables", "reason", *more)
+    rows = [_cells(each, more) for each in chosen]
+    columns = layout.width()
+    table = aligned([[(title, "dim") for title in headings], *[[(text, "") for text in row] for row in rows]])
+    widest = max(sum(len(text) for text, _ in line) for line in table)
+    if columns is None or widest <= columns:
+        line_printer()(table)
+        return
+    for row in rows:
+        for line in (*_block(dict(zip(headings, row, strict=True)), columns), ""):
+            typer.echo(line)
+
+
+def _cells(each: DeadLetter, more: list[str]) -> list[str]:
+    cells = [
+        f"{each.place.partition}/{each.place.offset}",
+        str(each.source),
+        _time(each.original.timestamp_ms),
+        each.code,
+        ", ".join(map(str, each.tables)),
+        ": ".join(filter(None, (each.path, each.detail))),
+    ]
+    last = {
+        "route": each.route,
+        "replayed": "" if each.replayed_ms is None else _time(each.replayed_ms),
+    }
+    return [printable(text) for text in (*cells, *(last[name] for name in more))]
+
+
+def _block(cells: dict[str, str], columns: int) -> list[str]:
+    """Return a dead letter as lines: where it is, then what it is about."""
+    head = f"{cells['source']}  {cells['time']}"
+    lines = layout.wrapped(head, f"{cells['position']}  ", "    ", columns)
+    for name in ("code", "tables", "reason", "route", "replayed"):
+        if cells.get(name):
+            lines += layout.wrapped(cells[name], f"    {name:8}  ", " " * 14, columns)
+    return lines
 
 
 def _time(milliseconds: int) -> str:

@@ -16,16 +16,15 @@ from relay.cli.detect import AUTO, chosen_source
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
 from relay.cli.inputs import open_inputs
+from relay.cli.progress import Silent, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.topic_request import TopicRequest
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
-    ABSENT,
     Absent,
     Bootstrap,
     Event,
-    Row,
     RowChange,
     SchemaChange,
     Source,
@@ -38,6 +37,8 @@ from relay.resolver import Resolver
 from relay.shown import printable, to_json
 from relay.storage import storage_problems
 from relay.translator import Translator, kind_of
+
+#: How many unreadable records are reported one by one; the rest is only counted.
 
 
 def inspect(  # noqa: PLR0913 - the command's options
@@ -62,7 +63,8 @@ def inspect(  # noqa: PLR0913 - the command's options
         translator = _translator(chosen.protocol, chosen.options, limits)
         resolver = resolver_with({"source": (chosen.protocol, registry)})
         reader = RecordReader(opened.stream, opened.name, input_format)
-        return _show(reader, translator, resolver, as_json=as_json)
+        with progress_of(opened, quiet=stdout_is_seen()) as progress:
+            return _show(reader, translator, resolver, progress, as_json=as_json)
 
 
 @contextmanager
@@ -80,24 +82,32 @@ def _opened(names: Sequence[str], input_format: InputFormat, topic: TopicRequest
         yield opened
 
 
-def _show(reader: RecordReader, translator: Translator, resolver: Resolver, *, as_json: bool) -> int:
-    show = _print_json if as_json else _text_printer()
-    status = failed = 0
+def _show(
+    reader: RecordReader, translator: Translator, resolver: Resolver, progress: Silent, *, as_json: bool
+) -> int:
+    print_lines = line_printer()
+    status = read = failed = 0
     for record in reader:
+        read += 1
+        progress.at(reader.bytes_read)
         try:
-            for event in resolver.inspect(translator, record):
-                show(event, record)  # reads the images, which may turn out to be malformed
+            for event in resolver.inspect(translator, record):  # reads images, which may be malformed
+                if as_json:
+                    _print_json(event, record)
+                else:
+                    print_lines([*event_lines(event, reader.place_of(record)), []])
         except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
-            error.add_note(reader.where(record))
-            sys.stdout.flush()
             failed += 1
+            status = max(status, error.exit_status)
             if failed <= REPORTED:
+                error.add_note(reader.where(record))
+                sys.stdout.flush()
                 say_error(describe(error))
             elif failed == REPORTED + 1:
                 say("Further errors are only counted.")
-            status = max(status, error.exit_status)
     if failed > REPORTED:
-        say(f"{failed} records cannot be read.")
+        name = translator.route.source.name
+        say_error(f"{failed} of {read} records in {reader.name} cannot be read as {name}")
     return status
 
 
@@ -115,11 +125,6 @@ def _translator(source: str, options: Sequence[str], limits: Sequence[str]) -> T
     if problems:
         raise ConfigError(problems)
     return translator
-
-
-def _text_printer() -> Callable[[Event, ConsumerRecord], None]:
-    print_lines = line_printer()
-    return lambda event, record: print_lines([*event_lines(event, record), []])
 
 
 def line_printer() -> Callable[[Sequence[Line]], None]:
@@ -172,8 +177,8 @@ def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
             "table": _fields(event.schema.id),
             "columns": _columns(event.schema),
             "primary_key": event.schema.primary_key,
-            "before": _row(event.schema, event.before),
-            "after": _row(event.schema, event.after),
+            "before": event.before_dict(),
+            "after": event.after_dict(),
         }
     elif isinstance(event, SchemaChange):
         found |= {
@@ -205,12 +210,6 @@ def _source(source: Source) -> dict[str, Any]:
 
 def _columns(schema: TableSchema) -> list[dict[str, str]]:
     return [{"name": column.name, "type": format_type(column.type)} for column in schema.columns]
-
-
-def _row(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
-    if row is None:
-        return None
-    return {column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT}
 
 
 def definition_object(schema: TableSchema) -> dict[str, Any]:

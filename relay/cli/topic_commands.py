@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD, InputFormat, Quiet
+from relay.cli.arguments import STANDARD, InputFormat, Quiet, Settings
 from relay.cli.exits import finish
 from relay.cli.topic_request import TopicRequest
 from relay.errors import ConfigError, Problem
@@ -42,10 +42,6 @@ TopicConfig = Annotated[
         "--config", "-c", metavar="FILE", help="A configuration with the brokers, TLS and login of the topic."
     ),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Set a key of the configuration; repeatable."),
-]
 FromTopic = Annotated[
     str | None,
     typer.Option(
@@ -66,8 +62,8 @@ Since = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Records of the topic from this time on: 2026-01-31T12:00, or 2h ago (s, m, h, d, w). Local "
-        "time, unless it names a zone.",
+        help="Records of the topic from this time on: 2026-11-26T10:00 (UTC), or how long ago: 90s, 15m, "
+        "2h, 1d.",
     ),
 ]
 _Topic = Annotated[
