@@ -26,6 +26,7 @@
         ├─ SchemaMissing            a schema registry does not know the id in a message
         ├─ StorageUnavailable       the claim-check storage does not answer, or refuses
         │   └─ RegistryUnavailable      the same of a schema registry
+        ├─ DatabaseUnavailable      a database does not tell its definitions
         ├─ WatermarksUnknowable     rows are spread anew, and this instance does not see all source partitions
         ├─ InstanceFenced           a newer instance has taken over this one's shard
         ├─ AddressUnavailable       the address of [http] cannot be served at
@@ -233,6 +234,12 @@ class RegistryUnavailable(StorageUnavailable):
     """A schema registry does not answer, or cannot now."""
 
     code = "service.registry-unavailable"
+
+
+class DatabaseUnavailable(ServiceError):
+    """A database whose definitions are asked for does not answer, or refuses."""
+
+    code = "service.database-unavailable"
 
 
 class WatermarksUnknowable(ServiceError):

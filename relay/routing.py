@@ -168,12 +168,17 @@ class Router:
         return is_everywhere and not self._spreads_all
 
     @property
+    def moves_rows(self) -> bool:
+        """Whether rows may go elsewhere than to their own partition of the one topic."""
+        return self.spreads or not self.is_one_topic
+
+    @property
     def moves(self) -> Callable[[Sequence[Event]], bool] | None:
         """Whether any of these events may go elsewhere than to its own partition of the one topic; None: none
         ever does. Statements, and definitions without one, may where the protocols have them in different
         partitions.
         """
-        if self.spreads or not self.is_one_topic:
+        if self.moves_rows:
             return lambda _: True
         return _has_statement if self._reads_ddl_everywhere != self._writes_ddl_everywhere else None
 

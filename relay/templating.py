@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import AfterDdl, Encode, Payload, TracingDecoder
+from relay.codecs.codec import Encode, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows
@@ -53,20 +53,23 @@ _TEXT_BYTES: Final = 32
 _TUPLE_BYTES: Final = 16
 
 Prepare = Callable[[list[Event]], list[Event]]
+Allows = Callable[[int, int], bool]
+Seal = Callable[[str, bytes | None, bytes | None], Message]
 Count = Callable[[list[Event], list[Lossy], int], None]
 
 
 class Known:
     """What is the same for all rows that fit a template and lose the same: the events without their values,
-    what is lost of them, the headers of the payload, and the DDL that it must follow. `uses`: how many rows
-    have fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
+    what is lost of them, and the headers of the payload. `allows`: whether a row in this partition with this
+    offset follows the DDL that it must follow; None: it does, whatever they are. `uses`: how many rows have
+    fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
     payloads that a row becomes besides. `size`: the template's bytes, about. `is_used`: whether a row has
     fitted since somebody looked.
     """
 
     __slots__ = (
-        "after",
+        "allows",
         "events",
         "has_tombstone",
         "headers",
@@ -83,10 +86,10 @@ class Known:
         events: list[Event],
         losses: list[Lossy],
         headers: tuple[Header, ...],
-        after: AfterDdl | None,
+        allows: Allows | None,
         lost: Callable[[int], list[str]],
     ) -> None:
-        self.events, self.losses, self.headers, self.after = events, losses, headers, after
+        self.events, self.losses, self.headers, self.allows = events, losses, headers, allows
         self.lost = lost
         self.has_tombstone = False
         self.more: list[tuple[Header, ...]] = []
@@ -96,7 +99,7 @@ class Known:
     def losing(self, added: int) -> Known:
         """Return the same for records of which values have added this to the template's number."""
         losses = [*self.losses, *map(Lossy, self.lost(added))]
-        known = Known(self.events, losses, self.headers, self.after, self.lost)
+        known = Known(self.events, losses, self.headers, self.allows, self.lost)
         known.has_tombstone, known.more = self.has_tombstone, self.more
         return known
 
@@ -123,13 +126,16 @@ FoundRows = tuple[Known, list[Message]]
 
 
 class Line(NamedTuple):
-    """The parts of a route's straight line. `refused`: the losses for which it refuses a record."""
+    """The parts of a route's straight line. `refused`: the losses for which it refuses a record. `seal`: what
+    makes messages for a topic of what `encode` writes; None: they are that.
+    """
 
     decoder: TracingDecoder
     selection: Selection | None
     prepare: Prepare | None
     encode: Encode
     refused: frozenset[Lossy]
+    seal: Seal | None = None
 
 
 class Form(NamedTuple):
@@ -160,7 +166,7 @@ class RouteTemplates:
     ) -> None:
         self._engine, self._marker, self._form, self._frames = engine, marker, form, frames
         self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
-        self._decoder, self._selection, self._prepare, self._encode, self._refused = line
+        self._decoder, self._selection, self._prepare, self._encode, self._refused, self._seal = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
@@ -201,12 +207,14 @@ class RouteTemplates:
             topic = self._last = self._topics.get(record.topic)
             if topic is None:
                 return None
-        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms, place)
+        offset = record.offset
+        found = topic.translate(record.key, record.value, offset, record.timestamp_ms, place)
         if found is None:
             return None
         number, key, value, mark = found
         known = topic.known[number]
-        if known.after is not None and not known.after.allows(record):
+        allows = known.allows
+        if allows is not None and not allows(record.partition, offset):
             return None
         return known, key, value, mark
 
@@ -221,15 +229,15 @@ class RouteTemplates:
         topic = self._topics.get(record.topic)
         if topic is None:
             return 0
-        runs = topic.engine.translate_rows(
-            record.key, record.value, record.offset, record.timestamp_ms, room, shared
-        )
+        offset = record.offset
+        runs = topic.translate_rows(record.key, record.value, offset, record.timestamp_ms, room, shared)
         if isinstance(runs, int):
             return runs
         found: list[FoundRows] = []
         for number, messages in runs:
             known = topic.known[number]
-            if known.has_tombstone or (known.after is not None and not known.after.allows(record)):
+            allows = known.allows
+            if known.has_tombstone or (allows is not None and not allows(record.partition, offset)):
                 return sum(len(its) // (1 + len(one.more)) for one, its in found)
             found.append((known, messages))
         return found
@@ -374,7 +382,7 @@ class RouteTemplates:
             number = engine.add(template)
         except Exception:
             return None
-        if not _fits(engine, record, number, known, out, losses):
+        if not _fits(engine, record, number, known, out, losses, self._seal):
             engine.remove(number)
             self._forget(topic, number)  # it may have been another's
             return None
@@ -404,7 +412,8 @@ class RouteTemplates:
             raise Untraceable
         first, *others = payloads
         written = [_without_values(event, change) for event in events]
-        known = Known(written, lost, first.headers, message.after, trace.lost)
+        allows = None if message.after is None else message.after.check(record.topic)
+        known = Known(written, lost, first.headers, allows, trace.lost)
         if others == [Payload(first.key, None)] and first.key is not None and len(events) == 1:
             known.has_tombstone = True
             others = []
@@ -434,7 +443,8 @@ class _TopicTemplates:
     """The templates of a source topic's messages, and how often shapes without one were met."""
 
     def __init__(self, name: str, engine: Engine) -> None:
-        self.name, self.engine, self.translate = name, engine, engine.translate
+        self.name, self.engine = name, engine
+        self.translate, self.translate_rows = engine.translate, engine.translate_rows
         self.known = _AllKnown()
         #: By the text at the marker and whether rows are split: how many messages fitted no template, which
         #: one is to be the next, and how many templates were made that took the place of others.
@@ -487,13 +497,14 @@ def _has_headers(known: Known, out: Sequence[ProducerRecord] | Sequence[Payload]
     )
 
 
-def _fits(
+def _fits(  # noqa: PLR0913, PLR0917 - what a template gives, and what it is to give
     engine: Engine,
     record: ConsumerRecord,
     number: int,
     known: Known,
     out: Sequence[ProducerRecord] | Sequence[Payload],
     losses: list[Lossy],
+    seal: Seal | None,
 ) -> bool:
     """Whether a record becomes these messages by a template, and loses this; a tombstone is no message."""
     messages = [(message.key, message.value) for message in out]
@@ -502,10 +513,17 @@ def _fits(
         if tombstone != (messages[0][0], None):
             return False
     found = _translated(engine, record, known)
-    if found is None or found[1] != messages:
+    if found is None or _sealed(found[1], out[0], seal) != messages:
         return False
     added, fitting = divmod(found[0], LOSS)
     return fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses)
+
+
+def _sealed(messages: list[Message], first: ProducerRecord | Payload, seal: Seal | None) -> list[Message]:
+    """Return messages of a template as they are written, to the topic of the first of them."""
+    if seal is None or isinstance(first, Payload):
+        return messages
+    return [seal(first.topic, key, value) for key, value in messages]
 
 
 def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | None:

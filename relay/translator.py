@@ -23,9 +23,11 @@ from relay.codecs.codec import (
     Decoder,
     Encode,
     Joining,
+    OpeningDecoder,
     Options,
     OptionValue,
     Payload,
+    SealingEncoder,
     TopicEncoder,
     TracingDecoder,
     key_rule_problem,
@@ -36,12 +38,12 @@ from relay.codecs.codec import (
 )
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.counts import EventCounts
+from relay.definitions import definition_in, is_definition, teach_definition
 from relay.detection import named_error
 from relay.errors import (
     ConfigError,
     DecodeError,
     EncodeError,
-    LimitExceeded,
     Malformed,
     NotRepresentable,
     OutOfMemory,
@@ -209,6 +211,7 @@ class Translator:
         self._selection, self._refused = route.selection, route.target_options.refused_losses
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
+        self._most_uncounted = uncounted_bytes(limits)
         decoder = route.source.open_decoder(route.source_options, self._answers)
         self._decode = decoder.decode
         self._router = Router(
@@ -227,12 +230,18 @@ class Translator:
         self._prepare, self._encode = encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
         self._is_one_topic = self._router.is_one_topic
-        self._moves = self._router.moves
+        self._moves, self._moves_rows = self._router.moves, self._router.moves_rows
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
         self._counts = EventCounts()
         self._count = self._counts.add
-        self._templates = self._open_templates(engine, decoder)
+        self._opened = decoder.opened if isinstance(decoder, OpeningDecoder) else None
+        sealing = encoder if isinstance(encoder, SealingEncoder) else None
+        self._seal = None if sealing is None else sealing.seal
+        self._templates = self._open_templates(engine, decoder, sealing)
+        #: The templates that records and messages fit as they are.
+        is_plain = self._opened is None and self._seal is None
+        self._plain_templates = self._templates if is_plain else None
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
         #: The messages of one row of which a record of several could be made.
         self._parts = route.source.parts if self._writes_rows_alone else no_parts
@@ -244,16 +253,20 @@ class Translator:
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
 
-    def _open_templates(self, engine: type[Engine] | None, decoder: Decoder) -> RouteTemplates | None:
+    def _open_templates(
+        self, engine: type[Engine] | None, decoder: Decoder, sealing: SealingEncoder | None
+    ) -> RouteTemplates | None:
         """Return the templates of this route; None without an engine, and where no record can have one: what
         is written depends on more than the record, or its decoder traces nothing.
         """
         source, options = self.route.source, self.route.target_options
-        if engine is None or source.marker is None or not isinstance(decoder, TracingDecoder):
+        reader = decoder.inner if isinstance(decoder, OpeningDecoder) else decoder
+        if engine is None or source.marker is None or not isinstance(reader, TracingDecoder):
             return None
-        if self._gate is not None or self._for_topic is not None:
+        if self._gate is not None or (self._for_topic is not None and sealing is None):
             return None
-        line = Line(decoder, self._selection, self._prepare, self._encode, self._refused)
+        encode = self._encode if sealing is None else sealing.encode_open
+        line = Line(reader, self._selection, self._prepare, encode, self._refused, self._seal)
         form = Form(options.unlimited_bytes, self.route.target.lengths_at)
         most_bytes = self._answers.limits.cache_bytes
         return RouteTemplates(engine, source.marker, line, form, self._count, source.frames, most_bytes)
@@ -264,9 +277,9 @@ class Translator:
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
         be repeated. Raises TypeError for a record whose members are of other types than it declares.
         """
-        templates = self._templates
+        templates = self._plain_templates
         if templates is None:
-            return self._straight(record)
+            return self._sealed(record)
         if templates.idle and templates.goes_straight(self.catalog):
             return self._straight(record)
         path = self._partition_route
@@ -282,10 +295,10 @@ class Translator:
         known, key, value, mark = found
         ((topic, partition),) = path.places
         headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
-        if known.headers or record.headers:
-            inherited = self._inherited(record.headers) if record.headers else ()
-            headers = (*known.headers, *inherited, *headers)
-        if self._moves is not None and self._moves(known.events):
+        given = record.headers
+        if given or known.headers:
+            headers = known.headers + self._inherited(given) + headers
+        if self._moves_rows:
             places = self._router.place_of_row(known.events[0], record, self._seen)
             if places is None:
                 templates.misses += 1
@@ -295,26 +308,75 @@ class Translator:
         if not known.has_tombstone:
             known.uses += 1
             return [out]
-        return self._with_tombstone(record, out, known, path.header_prefix)
+        return self._with_tombstone(record, out, known, mark)
 
     def _with_tombstone(
-        self, record: ConsumerRecord, out: ProducerRecord, known: Known, prefix: bytes
+        self, record: ConsumerRecord, out: ProducerRecord, known: Known, mark: bytes
     ) -> list[ProducerRecord]:
-        """Return a row's message, made by a template, with the tombstone behind it."""
-        mark = SOURCE_HEADER, b"%b%d/1" % (prefix, record.offset)
-        headers = (*out.headers[len(known.headers) : -1], mark)
-        tombstone = ProducerRecord(out.topic, out.partition, out.timestamp_ms, out.key, None, headers)
-        try:
-            self._room_after(Payload(out.key, None), [out], self._most_output)
-        except LimitExceeded:
+        """Return a row's message, made by a template, with the tombstone behind it; `mark`: its own."""
+        key, value, headers = out.key or b"", out.value or b"", out.headers
+        shared = _RECORD_BYTES + len(headers) * _HEADER_BYTES
+        if 2 * (shared + len(key)) + len(value) > self._most_output:
             return self._straight(record)
+        its_headers = (*headers[len(known.headers) : -1], (SOURCE_HEADER, mark[:-1] + b"1"))
         known.uses += 1
-        return [out, tombstone]
+        return [out, ProducerRecord(out.topic, out.partition, out.timestamp_ms, key, None, its_headers)]
+
+    def _sealed(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Translate a record where templates are for the text that a decoder makes of messages, or of which
+        an encoder makes them; without an engine in the straight line. What goes wrong does so there, too.
+        """
+        templates = self._templates
+        if templates is None or (templates.idle and templates.goes_straight(self.catalog)):
+            return self._straight(record)
+        opened = record
+        try:
+            if self._opened is not None:
+                opened = self._opened(record)
+            out = self._of_text(record, opened, templates)
+        except (Need, DecodeError, EncodeError, MemoryError):
+            templates.misses += 1
+            return self._straight(record)
+        if out is not None:
+            return out
+        templates.misses += 1
+        return self._straight(record, templates, opened)
+
+    def _of_text(
+        self, record: ConsumerRecord, opened: ConsumerRecord, templates: RouteTemplates
+    ) -> list[ProducerRecord] | None:
+        """Return what a record with this text becomes by a template; None if there is none for it."""
+        path = self._partition_route
+        if path is None or record.partition != path.partition or record.topic != path.topic:
+            path = self._partition_route = self._partition_route_of(record)
+        found = templates.find(opened, self.catalog, path.header_prefix)
+        if found is None:
+            return None
+        known, key, value, mark = found
+        places: Places | None = path.places
+        if self._moves_rows:
+            places = self._router.place_of_row(known.events[0], record, self._seen)
+        if places is None:
+            return None
+        if self._seal is not None:
+            key, value = self._seal(_topic_of(places, record), key, value)
+        ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+        headers = (*known.headers, *self._inherited(record.headers), (SOURCE_HEADER, mark))
+        out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
+        if known.has_tombstone:
+            return self._with_tombstone(record, out, known, mark)
+        known.uses += 1
+        return [out]
 
     def _straight(
-        self, record: ConsumerRecord, templates: RouteTemplates | None = None
+        self,
+        record: ConsumerRecord,
+        templates: RouteTemplates | None = None,
+        opened: ConsumerRecord | None = None,
     ) -> list[ProducerRecord]:
-        """Translate a record in the straight line, and let the templates learn from it."""
+        """Translate a record in the straight line, and let the templates learn from it; `opened`: the record
+        that they are for, if it is another one.
+        """
         lossy: list[Lossy] = []
         try:
             decoded, events, left_out, catalog, spread, out = self._line(record, lossy)
@@ -331,7 +393,7 @@ class Translator:
         if spread is not None:
             self._gate, self._seen = spread.gate, spread.seen
         if templates is not None and len(decoded) == 1 and out and not left_out:
-            templates.learn(record, decoded[0], out, lossy)
+            templates.learn(opened or record, decoded[0], out, lossy)
         return out
 
     def _line(self, record: ConsumerRecord, lossy: list[Lossy]) -> _Translated:
@@ -403,14 +465,15 @@ class Translator:
         """Translate a record that is no message of one row with a template: by the templates of its rows, or
         in the straight line. Then what has no template is learnt.
         """
-        fitted = 0
+        fitted, value, given = 0, record.value, record.headers
         # A longer text may have too many values; without a time that counts, rows may have the first one's.
-        is_short = len(record.value or b"") <= uncounted_bytes(self._answers.limits)
+        is_short = value is None or len(value) <= self._most_uncounted
         if self._writes_rows_alone and is_short and record.timestamp_ms >= 0:
-            shared = _RECORD_BYTES + (len(record.headers) + 1) * _HEADER_BYTES
+            shared = _RECORD_BYTES + (len(given) + 1) * _HEADER_BYTES
             found = templates.find_rows(record, self.catalog, self._most_output, shared)
             if not isinstance(found, int):
-                out = self._placed(record, found)
+                place = self._placed if given or self._moves_rows else self._in_place
+                out = place(record, found)
                 if out is not None:
                     return out
                 templates.misses += 1
@@ -427,6 +490,28 @@ class Translator:
             self._teach(msgspec.structs.replace(record, key=key, value=value), templates)
         return straight
 
+    def _in_place(self, record: ConsumerRecord, found: Sequence[FoundRows]) -> list[ProducerRecord] | None:
+        """Return the records of rows that fit templates and stay in their partition; the source's mark is the
+        only header, or `_placed` is asked.
+        """
+        path = self._partition_route or self._partition_route_of(record)
+        ((topic, partition),) = path.places
+        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
+        out: list[ProducerRecord] = []
+        for known, messages in found:
+            if known.headers:
+                return self._placed(record, found)
+            for key, value in messages:
+                number = len(out)
+                digits = _NUMBERS[number] if number < _KNOWN_NUMBERS else b"%d" % number
+                headers = ((SOURCE_HEADER, prefix + digits),)
+                out.append(ProducerRecord(topic, partition, time_ms, key, value, headers))
+        if len(out) > self._most_rows:
+            return self._placed(record, found)
+        for known, messages in found:
+            known.uses += _rows(known, messages) if known.more else len(messages)
+        return out
+
     def _placed(self, record: ConsumerRecord, found: Sequence[FoundRows]) -> list[ProducerRecord] | None:
         """Return the records of rows that fit templates; None if where they go is to be asked, or if they may
         be too much.
@@ -435,29 +520,15 @@ class Translator:
         out: list[ProducerRecord] = []
         rows = 0
         for known, messages in found:
-            rows += len(messages) // (1 + len(known.more))
-            if numbers is None and self._moves is None and not record.headers and not known.headers:
-                self._add_rows(out, record, messages)
-            elif not self._add_messages(out, record, known, messages, numbers):
+            rows += _rows(known, messages)
+            if not self._add_messages(out, record, known, messages, numbers):
                 return None
         has_headers = any(known.headers for known, _ in found)
         if rows > self._most_rows or (has_headers and _is_too_much(out, self._most_output)):
             return None
         for known, messages in found:
-            known.uses += len(messages) // (1 + len(known.more))
+            known.uses += _rows(known, messages)
         return out
-
-    def _add_rows(
-        self, out: list[ProducerRecord], record: ConsumerRecord, messages: Sequence[Message]
-    ) -> None:
-        """Add the records of messages that stay in their partition, with no headers but the source's mark."""
-        path = self._partition_route or self._partition_route_of(record)
-        ((topic, partition),) = path.places
-        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
-        out += [
-            ProducerRecord(topic, partition, time_ms, key, value, ((SOURCE_HEADER, prefix + number),))
-            for (key, value), number in zip(messages, _digits(len(out), len(messages)), strict=True)
-        ]
 
     def _add_messages(
         self,
@@ -472,7 +543,7 @@ class Translator:
         """
         path = self._partition_route or self._partition_route_of(record)
         places: Places | None = path.places
-        if self._moves is not None and self._moves(known.events):
+        if self._moves_rows:
             places = self._router.place_of_row(known.events[0], record, self._seen)
         if places is None:
             return False
@@ -517,12 +588,12 @@ class Translator:
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
-        own = self.route.source.own_headers
-        if not own:
-            return headers
         if headers != self._headers:
+            own = self.route.source.own_headers
             self._headers = headers
-            self._passed_on = tuple(header for header in headers if header[0] not in own)
+            self._passed_on = headers
+            if own:
+                self._passed_on = tuple(header for header in headers if header[0] not in own)
         return self._passed_on
 
     def _grouped(
@@ -583,8 +654,13 @@ class Translator:
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
         """Take from a record what it says about tables, and nothing else; return the tables that it is about.
 
-        For records that a schema history kept, and those that cannot be translated. Raises DecodeError, Need.
+        For records that a schema history kept, definitions from outside of the stream among them, and those
+        that cannot be translated. Raises DecodeError, Need.
         """
+        if is_definition(record):
+            definition = definition_in(record)
+            self.catalog = teach_definition(self.catalog, definition)
+            return (definition.table,)
         events, self.catalog = self._decoded(record, [])
         return _tables_in(events)
 
@@ -759,21 +835,20 @@ def _by_topic(groups: Sequence[Group]) -> list[Group]:
     return found
 
 
+def _rows(known: Known, messages: Sequence[Message]) -> int:
+    """How many rows have become these messages by a template."""
+    return len(messages) // (1 + len(known.more))
+
+
 def _is_too_much(out: Sequence[ProducerRecord], most_bytes: int) -> bool:
     """Whether records may become more bytes than they may together."""
     headers = max([len(record.headers) for record in out], default=0)
     return sum(map(_size, out)) + len(out) * (_RECORD_BYTES + headers * _HEADER_BYTES) > most_bytes
 
 
-def _digits(first: int, count: int) -> Sequence[bytes]:
-    """Return so many numbers from one on in digits."""
-    if first + count <= len(_NUMBERS):
-        return _NUMBERS[first : first + count]
-    return [b"%d" % number for number in range(first, first + count)]
-
-
 #: In digits, from 0 on.
-_NUMBERS: Final = [b"%d" % number for number in range(1000)]
+_KNOWN_NUMBERS: Final = 1000
+_NUMBERS: Final = [b"%d" % number for number in range(_KNOWN_NUMBERS)]
 
 
 def _no_row_keys(target: Codec) -> Problem:

@@ -55,7 +55,10 @@ _KEYS: Final = {
 _KEYS_IF_SET: Final[Mapping[str, Sequence[str]]] = {
     "route": ("include_tables", "exclude_tables", "include_events", "exclude_events"),
     "target": ("topics", "partition_by"),
+    "schema": ("bootstrap", "bootstrap_database", "bootstrap_as_of"),
 }
+#: The defaults of these keys.
+_UNSET: Final[tuple[object, ...]] = ([], "", "start", PartitionBy.AUTO)
 
 
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
         f"{table}.{key}": tables[table][key]
         for table, keys in _KEYS_IF_SET.items()
         for key in keys
-        if tables[table][key] not in ([], PartitionBy.AUTO)
+        if tables[table][key] not in _UNSET
     }
     found |= {f"backfill.{key}": _shown_paths(tables["backfill"][key]) for key in ("schema_input", "output")}
     found["schema.wait"] = config.waits_for_ddl

@@ -21,10 +21,15 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from relay.catalog import Catalog
 from relay.config import Config, load_config
+from relay.config.bootstrap import bootstrapped
 from relay.config.choices import InputFormat
+from relay.definitions import undefined
 from relay.errors import ConfigError, Problem, RelayError, ServiceError
+from relay.selection import chosen_tables
 from relay.shown import printable
+from relay.summaries import MOST_NAMES
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems
 from spark_backfill.job import TopicsRun, from_files
@@ -48,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = load_config(given.config, given.set)
         _check(config, continuous=given.continuous)
         _check_summary(config.backfill.summary)
+        _tell_definitions(config)
         if not is_started_by_java():
             log = SparkLog.opened(given.spark_log)
         work = _Work(config, continuous=given.continuous, log=log)
@@ -169,6 +175,20 @@ def _check(config: Config, *, continuous: bool) -> None:
     problems += _range_problems(config)
     if problems:
         raise ConfigError(problems)
+
+
+def _tell_definitions(config: Config) -> None:
+    """Say what the dumps of `bootstrap` define, before Spark starts, and which tables that are chosen by name
+    they lack. Raises ConfigError.
+    """
+    found = bootstrapped(config, Catalog())
+    if not found.files:
+        return
+    _say(f"bootstrap: files read: {found.files}, tables defined: {found.tables}")
+    for problem in found.problems[:MOST_NAMES]:
+        _say(f"warning: bootstrap: {problem}")
+    if unknown := undefined(found.catalog, chosen_tables(config.route.include_tables, ())):
+        _say(f"warning: bootstrap defines no table of include_tables {', '.join(unknown)}")
 
 
 def _keeps_partitions_by_table(config: Config) -> bool:

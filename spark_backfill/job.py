@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.catalog import Catalog
 from relay.config import Config
+from relay.config.bootstrap import bootstrapped
 from relay.config.choices import InputFormat
 from relay.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
@@ -38,13 +39,14 @@ def empty_catalog() -> Catalog:
 
 
 def earlier_catalog(spark: SparkSession, config: Config, schemas: RegistrySchemas) -> Catalog:
-    """Return the catalogue after the record files of `schema_input`."""
+    """Return the catalogue after the dumps of `bootstrap` and the record files of `schema_input`."""
+    catalog = bootstrapped(config, empty_catalog()).catalog
     if not config.backfill.schema_input:
-        return empty_catalog()
+        return catalog
     files = _read_files(spark, "schema_input", config.backfill.schema_input, InputFormat.JSON_LINES)
     schemas.find_named(files, "backfill.schema_input")
     ddl = find_ddl(files, config, "backfill.schema_input", schemas.known)
-    return learn_ddl(config, ddl, empty_catalog(), schemas)
+    return learn_ddl(config, ddl, catalog, schemas)
 
 
 def _read_files(spark: SparkSession, key: str, path: str, file_format: InputFormat) -> Captured:

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from relay.catalog import Catalog
 from relay.codecs.codec import RowSignature
 from relay.config import Config
+from relay.definitions import is_definition
 from relay.errors import DecodeError, SchemaMissing
 from relay.model import Bootstrap, Event, SchemaChange
 from relay.needs import ClaimCheck, Need
@@ -74,6 +75,9 @@ class FindDdl:
             for record in read_records(self.reader, batch, self.name):
                 if signature is not None and signature.matches(record.key, record.value):
                     continue
+                if is_definition(record):  # of an exported schema history
+                    found.append(DdlRecord(record, record.offset))
+                    continue
                 events = _events(translator, record, resolver)
                 if any(isinstance(event, SchemaChange | Bootstrap) for event in events):
                     found.append(DdlRecord(record, _tso(events)))
@@ -117,7 +121,13 @@ def with_times(
 ) -> list[DdlRecord]:
     """Date records that are known to hold DDL."""
     translator, resolver = config.translator(), (schemas or RegistrySchemas(config)).resolver
-    return [DdlRecord(record, _tso(_events(translator, record, resolver))) for record in records]
+    found = []
+    for record in records:
+        tso = record.offset
+        if not is_definition(record):
+            tso = _tso(_events(translator, record, resolver))
+        found.append(DdlRecord(record, tso))
+    return found
 
 
 def find_ddl(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from engine_support import ENGINES
 from open_support import cell, ddl, framed, row
 from support import OPEN, TICDC, captured
 from templates_support import Both
@@ -10,6 +11,7 @@ from templates_support import Both
 from relay import ConfigError, ConsumerRecord, Lossy, NotRepresentable, Translator
 from relay.codecs.losses import LOSSES, refused_losses
 from relay.config.tables import Route
+from relay.templates.engine import Engine
 
 FLAGSHIP = captured("ticdc/canal-json.tidb-extension/09_dml")
 
@@ -87,10 +89,11 @@ def test_what_is_only_counted_can_be_refused_by_name() -> None:
         guessed.translate(row)
 
 
-def test_templates_refuse_the_same_kinds() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_templates_refuse_the_same_kinds(engine: type[Engine]) -> None:
     """A value of a refused kind fits no template; one of another kind does, and is counted."""
     options = {"strict": "zero-date", "enable-tidb-extension": "true"}
-    both = Both(OPEN, target="ticdc-debezium", target_options=options)
+    both = Both(OPEN, target="ticdc-debezium", target_options=options, engine=engine)
     table = ddl("CREATE TABLE d.t (id INT PRIMARY KEY, day DATE, price DECIMAL(30,18))")
 
     def message(day: str, price: str) -> ConsumerRecord:

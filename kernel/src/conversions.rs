@@ -12,6 +12,7 @@ mod integers;
 mod members;
 mod temporal;
 mod text;
+mod unchanged;
 
 use crate::json::{self, LongEscapes};
 use crate::token::{Escapes, Kind, Token};
@@ -390,6 +391,10 @@ pub fn convert(
     if let Some(done) = digits_that_stay(read, write, token, out) {
         return done;
     }
+    if read.is_some_and(|read| unchanged::is_unchanged(read, write, token)) {
+        out.extend_from_slice(token.text);
+        return Some(());
+    }
     if token.kind == Kind::Text && token.escapes == Escapes::None {
         if let Some(done) = text_that_stays(read, write, token.inside(), how, out) {
             return done;
@@ -412,9 +417,9 @@ fn digits_that_stay(
     token: &Token<'_>,
     out: &mut Vec<u8>,
 ) -> Option<Option<()>> {
-    let digits = match (read, token.kind) {
-        (Some(Read::Int64), Kind::Integer) => token.text,
-        (Some(Read::IntegerText), Kind::Text) if token.escapes == Escapes::None => token.inside(),
+    let (digits, are_known) = match (read, token.kind) {
+        (Some(Read::Int64), Kind::Integer) => (token.text, true),
+        (Some(Read::IntegerText), Kind::Text) if token.escapes == Escapes::None => (token.inside(), false),
         _ => return None,
     };
     let is_text = match write {
@@ -422,7 +427,7 @@ fn digits_that_stay(
         Some(Write::Digits) => true,
         _ => return None,
     };
-    if !json::is_integer(digits) {
+    if !are_known && !json::is_integer(digits) {
         return Some(None);
     }
     if is_text {
@@ -557,8 +562,14 @@ impl Read {
                 json::float(token.text).filter(|&value| floats::is_float(value)).map(Value::Float)
             }
             Self::Float => floats::shortest_float(json::float(token.text)?).map(Value::Float),
-            Self::DecimalNumber { length, scale, java, .. } => {
-                within(decimals::of_number(token.text, *scale, *java)?, *length, *scale)
+            Self::DecimalNumber { length, scale, java, text } => {
+                let decimal = decimals::of_number(token.text, *scale, *java)?;
+                if let (Some(length), Some(scale), false, false) = (length, scale, java, text) {
+                    if let Some(greatest) = decimals::greatest(&decimal, *length, *scale) {
+                        return Some(Value::Decimal(greatest));
+                    }
+                }
+                within(decimal, *length, *scale)
             }
             _ if token.kind == Kind::Integer => self.integer(json::integer(token.text)?),
             _ => None,

@@ -55,10 +55,18 @@ impl<'a> Slots<'a> {
             Condition::Filled(slot) => {
                 self.token(*slot).is_some_and(|token| !matches!(token.text, b"null" | b"\"\""))
             }
-            Condition::Among { slot, tokens, is_one } => match self.token(*slot) {
-                None => !is_one,
-                Some(token) => is_among(&token, tokens)? == *is_one,
-            },
+            Condition::Among { slots, tokens, is_one } => {
+                for slot in slots {
+                    let is_among = match self.token(*slot) {
+                        Some(token) => is_among(&token, tokens)?,
+                        None => false,
+                    };
+                    if is_among != *is_one {
+                        return Some(false);
+                    }
+                }
+                true
+            }
             Condition::Differ(pairs) => {
                 // All are printed, whatever the first of them are.
                 let mut differ = false;
@@ -139,8 +147,13 @@ impl<'a> Slots<'a> {
 
     fn number(&self, sum: &[Calculation], out: &mut Vec<u8>) -> Option<()> {
         if let [Calculation { slot: Integer::Slot(slot), steps }] = sum {
-            if steps.is_empty() {
-                out.extend_from_slice(self.integer(*slot)?);
+            let text = match steps[..] {
+                [] => self.integer(*slot),
+                [Step::DropDigits(count)] => shortened(self.integer(*slot)?, count),
+                _ => None,
+            };
+            if let Some(text) = text {
+                out.extend_from_slice(text);
                 return Some(());
             }
         }
@@ -237,6 +250,12 @@ impl<'a> Slots<'a> {
     }
 }
 
+/// An integer's digits without the last ones; None if it is below 0, or none are left.
+fn shortened(digits: &[u8], count: u8) -> Option<&[u8]> {
+    let left = digits.len().checked_sub(usize::from(count))?;
+    (left > 0 && digits[0] != b'-').then(|| &digits[..left])
+}
+
 /// A step within 64 bits, which cost a tenth; None if these are too few.
 #[inline]
 fn short_step(number: i64, step: &Step) -> Option<i64> {
@@ -246,6 +265,7 @@ fn short_step(number: i64, step: &Step) -> Option<i64> {
         Step::Multiply(operand) => number.checked_mul(i64::try_from(operand).ok()?),
         // What is not below 0 is rounded down alike by all.
         Step::Divide(operand @ 1..) if number >= 0 => number.checked_div(i64::try_from(operand).ok()?),
+        Step::DropDigits(count) if number >= 0 => Some(number / 10_i64.pow(u32::from(count))),
         Step::Remainder(operand @ 1..) if number >= 0 => number.checked_rem(i64::try_from(operand).ok()?),
         Step::Right(bits) => number.checked_shr(bits),
         _ => None,
@@ -265,6 +285,7 @@ fn step(number: i128, step: &Step) -> Option<i128> {
             let remainder = number.wrapping_rem(operand);
             Some(if floored(number, operand) { remainder + operand } else { remainder })
         }
+        Step::DropDigits(count) => Some(number.div_euclid(10_i128.pow(u32::from(count)))),
         Step::Left(bits) => {
             let shifted = number.checked_shl(bits)?;
             (shifted >> bits == number).then_some(shifted)

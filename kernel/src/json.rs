@@ -264,6 +264,15 @@ fn escape(text: &[u8]) -> Option<(usize, Escapes)> {
         b'"' | b'\\' | b'n' | b'r' | b't' => Some((2, Escapes::Canonical)),
         b'b' | b'f' => Some((2, Escapes::Short)),
         b'/' => Some((2, Escapes::Other)),
+        b'u' if text.starts_with(b"\\u00") && matches!(text.get(4), Some(b'0' | b'1')) => {
+            let is_short = |last| text[4] == b'0' && matches!(last, b'8' | b'9' | b'a' | b'c' | b'd');
+            match *text.get(5)? {
+                b'A'..=b'F' => Some((6, Escapes::Other)),
+                last @ (b'0'..=b'9' | b'a'..=b'f') if is_short(last) => Some((6, Escapes::Other)),
+                b'0'..=b'9' | b'a'..=b'f' => Some((6, Escapes::Canonical)),
+                _ => None,
+            }
+        }
         b'u' => {
             let (character, length) = unicode(text)?;
             let canonical =

@@ -158,6 +158,8 @@ pub enum Step {
     Subtract(i128),
     Multiply(i128),
     Divide(i128),
+    /// Divide by ten, so often.
+    DropDigits(u8),
     Remainder(i128),
     Left(u32),
     Right(u32),
@@ -185,8 +187,9 @@ pub enum Condition {
     Same(usize, usize),
     Fits(Put),
     Filled(usize),
+    /// Of each of these slots.
     Among {
-        slot: usize,
+        slots: Vec<usize>,
         tokens: Vec<Bytes>,
         is_one: bool,
     },

@@ -12,13 +12,25 @@ use crate::ops::{
     Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Members, Put, Repeated, Slots,
     Source, SourceOp, SourceStep, Step, Target, TargetMessage, TargetOp, TargetStep, Template, Unordered,
 };
-use crate::spans::{between, with_spans};
+use crate::spans::{taken, with_spans};
 use crate::token::{Kind, Kinds};
 
-/// Conditions of which those on one number are one.
+/// Conditions of which those on one number are one, and those of the same tokens.
 fn together(conditions: Vec<Condition>) -> Vec<Condition> {
     let mut kept: Vec<Condition> = Vec::with_capacity(conditions.len());
-    for condition in conditions {
+    for mut condition in conditions {
+        if let Condition::Among { slots, tokens, is_one } = &mut condition {
+            let same = kept.iter_mut().find_map(|other| match other {
+                Condition::Among { slots, tokens: its, is_one: too } if its == tokens && too == is_one => {
+                    Some(slots)
+                }
+                _ => None,
+            });
+            if let Some(others) = same {
+                others.append(slots);
+                continue;
+            }
+        }
         if let Condition::Within(number, floor, end) = &condition {
             let same = kept.iter_mut().find_map(|other| match other {
                 Condition::Within(its, above, below) if its == number => Some((above, below)),
@@ -55,12 +67,12 @@ impl Template {
         let mut slots = 0;
         let key = fields.source(0, &mut slots)?;
         let value = fields.source(1, &mut slots)?;
-        let between: Vec<_> = [&key, &value].into_iter().flatten().flat_map(between).collect();
+        let taken: Vec<_> = [&key, &value].into_iter().flatten().flat_map(taken).collect();
         let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
         let mut met = Vec::new();
         let mut finished = |mut target: Target| {
             share(&mut target, &mut met);
-            with_spans(target, &between)
+            with_spans(target, &taken)
         };
         let mut target = |fields: &Fields<'_>, index: usize| -> PyResult<TargetMessage> {
             let key = fields.target(index, slots)?.map(&mut finished);
@@ -147,6 +159,12 @@ impl<'py> Fields<'py> {
             found.push(bytes(&text)?);
         }
         Ok(found)
+    }
+
+    fn sorted_tokens(&self, index: usize) -> PyResult<Vec<Bytes>> {
+        let mut tokens = self.tokens(index)?;
+        tokens.sort_unstable();
+        Ok(tokens)
     }
 
     fn texts(&self, index: usize) -> PyResult<Vec<Bytes>> {
@@ -355,8 +373,8 @@ impl<'py> Fields<'py> {
             "differ" => Condition::Differ(self.each(0, |pair| pair.pair(slots))?),
             "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
             "among" => Condition::Among {
-                slot: slot(self.get(0)?, slots)?,
-                tokens: self.tokens(1)?,
+                slots: vec![slot(self.get(0)?, slots)?],
+                tokens: self.sorted_tokens(1)?,
                 is_one: self.get(2)?,
             },
             _ => return Err(meaningless("no condition has this name")),
@@ -388,7 +406,7 @@ impl<'py> Fields<'py> {
             "+" => Some(Step::Add(operand)),
             "-" => Some(Step::Subtract(operand)),
             "*" => Some(Step::Multiply(operand)),
-            "//" => (operand != 0).then_some(Step::Divide(operand)),
+            "//" => (operand != 0).then(|| divide(operand)),
             "%" => (operand != 0).then_some(Step::Remainder(operand)),
             "<<" => bits.map(Step::Left),
             ">>" => bits.map(Step::Right),
@@ -417,6 +435,14 @@ impl<'py> Fields<'py> {
         if item.is_none() { Ok(None) } else { read(&item).map(Some) }
     }
 }
+
+fn divide(by: i128) -> Step {
+    let is_power = |digits: &u8| 10_i128.pow(u32::from(*digits)) == by;
+    (1..MOST_DROPPED).find(is_power).map_or(Step::Divide(by), Step::DropDigits)
+}
+
+/// Of a number of 64 bits no more can be.
+const MOST_DROPPED: u8 = 19;
 
 fn slot(number: i64, slots: usize) -> PyResult<usize> {
     let slot = usize::try_from(number).ok().filter(|&slot| slot < slots);

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::fill::Slots;
 use crate::ops::Template;
 use crate::scan::Scan;
-use crate::templates::{Kept, Record, Templates, Tried, holds, print, scan_rows};
+use crate::templates::{Kept, MOST_TRIED, Record, Templates, Tried, holds, print, scan_rows};
 
 /// How messages stand together in a record; `relay.templates.ops.Frames`.
 pub struct Frames {
@@ -138,14 +138,17 @@ impl Templates {
             return Fitted::Some(0);
         }
         let (before, room) = (messages.found.len(), messages.room);
-        let (order, mut shapes, mut most) = (numbers.clone(), Vec::new(), 0);
+        let (mut order, mut shapes, mut met, mut most) = ([0; MOST_TRIED], [0; MOST_TRIED], 0, 0);
+        let count = numbers.len().min(MOST_TRIED);
+        order[..count].copy_from_slice(&numbers[..count]);
         scan.is_of_one = false;
-        for number in order {
-            let Some(first) = &kept[number] else { continue };
-            if shapes.contains(&first.shape) {
+        for number in &order[..count] {
+            let Some(first) = &kept[*number] else { continue };
+            if shapes[..met].contains(&first.shape) {
                 continue;
             }
-            shapes.push(first.shape);
+            shapes[met] = first.shape;
+            met += 1;
             let Some(rows) = scan_rows(&first.template, record, scan) else { continue };
             let mut texts = Texts { key: &mut *key, value: &mut *value };
             let fitted = add_rows(rows, record, first.shape, kept, numbers, scan, messages, &mut texts);
@@ -160,7 +163,7 @@ impl Templates {
             messages.found.truncate(before);
             messages.room = room;
         }
-        credit.lose(shapes.len());
+        credit.lose(met);
         Fitted::Some(most)
     }
 }

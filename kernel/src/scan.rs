@@ -2,7 +2,7 @@
 
 use crate::json;
 use crate::ops::{Member, Repeated, Source, SourceOp, Unordered};
-use crate::token::{Kinds, Place, Places};
+use crate::token::{Kind, Kinds, Place, Places};
 
 /// What is found in a message, and room to work in; kept for the next message.
 #[derive(Default)]
@@ -59,6 +59,27 @@ impl Scan {
         }
         Some(())
     }
+}
+
+/// So many numbers at the end of a part are looked at before it is scanned.
+const NUMBERS_AT_END: usize = 4;
+
+/// Whether a part ends like a source: its last constant, and those before it as long as nothing but integers
+/// is between them. Cheaper than a scan, which finds out at the end.
+pub fn ends_like(source: &Source, part: &[u8]) -> bool {
+    let (mut rest, mut text) = (part, &source.end);
+    for step in source.steps.iter().rev().take(NUMBERS_AT_END) {
+        let Some(before) = rest.strip_suffix(&**text) else { return false };
+        let is_integer = matches!(step.op, SourceOp::Take(kinds) if kinds.are_among(&[Kind::Integer]));
+        if !is_integer || step.text.last().is_none_or(|byte| matches!(byte, b'-' | b'0'..=b'9')) {
+            return true;
+        }
+        let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        rest = &before[..before.len() - digits];
+        rest = rest.strip_suffix(b"-").unwrap_or(rest);
+        text = &step.text;
+    }
+    rest.ends_with(text)
 }
 
 struct Scanner<'a, 's> {

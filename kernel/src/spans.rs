@@ -1,19 +1,29 @@
 //! Tokens of a target that stand there as in the message: they are copied together with what is between them.
 
-use crate::ops::{Bytes, How, Source, SourceOp, Span, Target, TargetOp, TargetStep};
-use crate::token::Escapes;
+use crate::conversions::{Read, Write};
+use crate::ops::{Bytes, Calculation, How, Integer, Source, SourceOp, Span, Target, TargetOp, TargetStep};
+use crate::token::{Escapes, Kind, Kinds};
 
-/// What the source has between the token of each slot and that of the next one; None if that differs.
-pub fn between(source: &Source) -> Vec<Option<Bytes>> {
+/// A slot of the source: the kinds of its token, and what stands between that and the token of the next slot;
+/// None if that differs.
+pub struct Taken {
+    kinds: Kinds,
+    between: Option<Bytes>,
+}
+
+/// The slots of a source.
+pub fn taken(source: &Source) -> Vec<Taken> {
     let mut found = Vec::new();
     for (index, step) in source.steps.iter().enumerate() {
         match (&step.op, source.steps.get(index + 1)) {
-            (SourceOp::Take(_), Some(next)) if matches!(next.op, SourceOp::Take(_)) => {
-                found.push(Some(next.text.clone()));
+            (SourceOp::Take(kinds), Some(next)) if matches!(next.op, SourceOp::Take(_)) => {
+                found.push(Taken { kinds: *kinds, between: Some(next.text.clone()) });
             }
-            (SourceOp::Take(_), _) => found.push(None),
-            (SourceOp::Members(members), _) => found.extend(members.each.iter().map(|_| None)),
-            (SourceOp::Repeated(repeated), _) => found.extend(self::between(&repeated.ops)),
+            (SourceOp::Take(kinds), _) => found.push(Taken { kinds: *kinds, between: None }),
+            (SourceOp::Members(members), _) => {
+                found.extend(members.each.iter().map(|member| Taken { kinds: member.kinds, between: None }));
+            }
+            (SourceOp::Repeated(repeated), _) => found.extend(taken(&repeated.ops)),
             _ => {}
         }
     }
@@ -21,15 +31,15 @@ pub fn between(source: &Source) -> Vec<Option<Bytes>> {
 }
 
 /// The same target, with spans of what stands together in the source.
-pub fn with_spans(target: Target, between: &[Option<Bytes>]) -> Target {
+pub fn with_spans(target: Target, slots: &[Taken]) -> Target {
     let mut steps = Vec::with_capacity(target.steps.len());
     let mut rest = target.steps.into_iter();
     while let Some(step) = rest.next() {
-        let more = following(&step, rest.as_slice(), between);
+        let more = following(&step, rest.as_slice(), slots);
         if more == 0 {
             steps.push(step);
         } else {
-            steps.extend(span(step, rest.by_ref().take(more)));
+            steps.extend(span(step, rest.by_ref().take(more), slots));
         }
     }
     steps.shrink_to_fit();
@@ -37,34 +47,59 @@ pub fn with_spans(target: Target, between: &[Option<Bytes>]) -> Target {
 }
 
 /// How many steps can have a span with the one before them.
-fn following(first: &TargetStep, steps: &[TargetStep], between: &[Option<Bytes>]) -> usize {
-    let Some((start, escapes)) = unchanged(&first.op) else { return 0 };
+fn following(first: &TargetStep, steps: &[TargetStep], slots: &[Taken]) -> usize {
+    let Some((start, mut escapes)) = unchanged(&first.op, slots) else { return 0 };
     let stands_there = |(slot, step): &(usize, &TargetStep)| {
-        let is_there = between.get(*slot).is_some_and(|found| found.as_ref() == Some(&step.text));
-        is_there && unchanged(&step.op) == Some((slot + 1, escapes))
+        let is_there = slots.get(*slot).is_some_and(|taken| taken.between.as_ref() == Some(&step.text));
+        let Some((next, its)) = unchanged(&step.op, slots) else { return false };
+        let are_alike = escapes == Escapes::None || its == Escapes::None || escapes == its;
+        escapes = escapes.max(its);
+        is_there && next == slot + 1 && are_alike
     };
     (start..).zip(steps).take_while(stands_there).count()
 }
 
 /// A span of some steps, which stand together in the source.
-fn span(first: TargetStep, others: impl Iterator<Item = TargetStep>) -> Option<TargetStep> {
-    let (start, escapes) = unchanged(&first.op)?;
+fn span(first: TargetStep, others: impl Iterator<Item = TargetStep>, slots: &[Taken]) -> Option<TargetStep> {
+    let (start, _) = unchanged(&first.op, slots)?;
     let mut steps = vec![TargetStep { text: Bytes::default(), op: first.op }];
     steps.extend(others);
+    let escapes =
+        steps.iter().filter_map(|step| unchanged(&step.op, slots)).map(|(_, escapes)| escapes).max()?;
     let last = start + steps.len() - 1;
     let each = Target { steps, end: Bytes::default() };
     let span = Span { first: start, last, escapes, each };
     Some(TargetStep { text: first.text, op: TargetOp::Span(Box::new(span)) })
 }
 
-/// The slot of which an op prints the token as it is, and up to which escapes it does so.
-fn unchanged(op: &TargetOp) -> Option<(usize, Escapes)> {
-    let TargetOp::Put(put) = op else { return None };
-    let (&[slot], How { read: None, write: None, null: Some(null), long_escapes, null_adds: 0, .. }) =
+/// The slot of which an op prints the token as it is, and up to which escapes it does so; integers have none.
+fn unchanged(op: &TargetOp, slots: &[Taken]) -> Option<(usize, Escapes)> {
+    let has_kinds = |slot: usize, kinds: &[Kind]| slots.get(slot).is_some_and(|of| of.kinds.are_among(kinds));
+    let put = match op {
+        TargetOp::Put(put) => put,
+        TargetOp::Number(sum) => match sum[..] {
+            [Calculation { slot: Integer::Slot(slot), ref steps }] if steps.is_empty() => {
+                return has_kinds(slot, &[Kind::Integer]).then_some((slot, Escapes::None));
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let (&[slot], How { read, write, null: Some(null), long_escapes, null_adds: 0, .. }) =
         (put.slots.all(), &*put.how)
     else {
         return None;
     };
-    let escapes = if *long_escapes { Escapes::Canonical } else { Escapes::Short };
-    (**null == *b"null").then_some((slot, escapes))
+    let escapes = match (read, write) {
+        _ if **null != *b"null" => return None,
+        (None | Some(Read::Int64), None | Some(Write::Int64))
+            if has_kinds(slot, &[Kind::Integer, Kind::Null]) =>
+        {
+            Escapes::None
+        }
+        (None, None) if *long_escapes => Escapes::Canonical,
+        (None, None) => Escapes::Short,
+        _ => return None,
+    };
+    Some((slot, escapes))
 }

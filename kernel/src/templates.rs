@@ -8,10 +8,10 @@ use memchr::memmem::Finder;
 
 use crate::fill::Slots;
 use crate::ops::{Bytes, TargetMessage, Template};
-use crate::scan::Scan;
+use crate::scan::{Scan, ends_like};
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
-const MOST_TRIED: usize = 8;
+pub const MOST_TRIED: usize = 8;
 /// How many templates messages may be tried with in vain, and which of them are tried where nothing is left of
 /// that; see `relay.templates.engine`.
 const PAID_BY_ONE: usize = 8;
@@ -241,9 +241,13 @@ fn fit(
 /// Find the tokens of a message, and how many rows it has. None if it does not fit.
 pub fn scan_rows(template: &Template, record: &Record<'_>, scan: &mut Scan) -> Option<usize> {
     scan.clear();
-    for (source, part, in_value) in
-        [(&template.key, record.key, false), (&template.value, record.value, true)]
-    {
+    let parts = [(&template.key, record.key, false), (&template.value, record.value, true)];
+    for (source, part, _) in parts {
+        if let (Some(source), Some(part)) = (source, part) {
+            ends_like(source, part).then_some(())?;
+        }
+    }
+    for (source, part, in_value) in parts {
         match (source, part) {
             (Some(source), Some(part)) => scan.part(source, part, in_value)?,
             (None, None) => {}

@@ -36,6 +36,11 @@ impl Kinds {
     pub fn has(self, kind: Kind) -> bool {
         self.0 & kind as u8 != 0
     }
+
+    /// Whether there are no others than these.
+    pub fn are_among(self, kinds: &[Kind]) -> bool {
+        kinds.iter().fold(self.0, |left, kind| left & !(*kind as u8)) == 0
+    }
 }
 
 /// How the escapes of a string are written; a string is what the last of its escapes is in this order.

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from relay.catalog import Catalog
 from relay.cli import layout
 from relay.cli.exits import say_warning
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config, load_config
 from relay.config.advice import config_advice
+from relay.config.bootstrap import bootstrapped
 from relay.config.choices import Mode, PartitionBy
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.tables import Route, Target, TopicRule
@@ -24,6 +26,7 @@ from relay.service.check.findings import State
 from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait
 from relay.shown import printable, shown_option
+from relay.summaries import MOST_NAMES
 
 _INDENT: Final = " " * 8
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
@@ -43,6 +46,8 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
     _write(["configuration is valid", *about.split("\n")])
     for problem in config_advice(config):
         say_warning(str(problem))
+    for message in bootstrapped(config, Catalog()).problems[:MOST_NAMES]:
+        say_warning(f"schema.bootstrap: {message}")
     if clusters is None:
         return 0
     findings = asyncio.run(preflight(config, clusters)) + registry_findings(config)
@@ -73,6 +78,7 @@ def summary(config: Config) -> str:
         f"to      {writes}, {spread}",
         f"ddl     {_ddl(config)}",
         *_chosen(route),
+        *_bootstrap(config),
         *_processes(config),
     ]
     return "\n".join([*lines, "topics", *pairs])
@@ -114,6 +120,13 @@ def _chosen(route: Route) -> Iterator[str]:
         if included or excluded:
             without = f", without {', '.join(excluded)}" if excluded else ""
             yield f"{what:7} {', '.join(included) or 'all'}{without}"
+
+
+def _bootstrap(config: Config) -> Iterator[str]:
+    """Say which definitions relay begins with. Raises ConfigError if a dump cannot be read."""
+    if config.schema.bootstrap:
+        found = bootstrapped(config, Catalog())
+        yield f"tables  {found.tables} defined by {', '.join(config.schema.bootstrap)}"
 
 
 def _processes(config: Config) -> Iterator[str]:

@@ -13,12 +13,13 @@ import msgspec
 import typer
 
 from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, InputFormat, Settings
+from relay.cli.bootstrap_options import BootstrapAsOf, BootstrapDatabase, BootstrapFiles
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
 from relay.cli.topic_commands import (
     COMMANDS,
-    Bootstrap,
+    Brokers,
     Format,
     FromTopic,
     Inputs,
@@ -39,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit status: 0 done, 1 a bug in relay, 2 your input or options, "
-    "3 the environment (a broker, a disk), 130 interrupted.",
+    "3 the environment (a broker, a disk), 4 differences (relay diff), 130 interrupted.",
 )
 
 
@@ -230,10 +231,13 @@ def _translate(
     include_event: _IncludeEvent = None,
     exclude_event: _ExcludeEvent = None,
     input_format: Format = InputFormat.AUTO,
+    bootstrap: BootstrapFiles = None,
+    bootstrap_database: BootstrapDatabase = None,
+    bootstrap_as_of: BootstrapAsOf = "start",
     on_error: _OnError = Policy.STOP,
     dead_letters: _DeadLetters = None,
     from_topic: FromTopic = None,
-    bootstrap: Bootstrap = None,
+    brokers: Brokers = None,
     config: TopicConfig = None,
     last: Last = None,
     since: Since = None,
@@ -248,6 +252,7 @@ def _translate(
 
     A summary on stderr shows what was translated and what the target format could not carry.
     """
+    from relay.cli.bootstrap import Bootstrap
     from relay.cli.translate import TranslateRequest, translate
 
     request = TranslateRequest(
@@ -271,10 +276,11 @@ def _translate(
         quiet=quiet,
         source_registry=from_registry,
         target_registry=to_registry,
+        bootstrap=Bootstrap(tuple(bootstrap or ()), bootstrap_database, bootstrap_as_of),
     )
 
     def work() -> int:
-        topic_request = topic_of(from_topic, bootstrap, config, last, since)
+        topic_request = topic_of(from_topic, brokers, config, last, since)
         return translate(msgspec.structs.replace(request, topic_request=topic_request))
 
     raise finish(work, show_traceback=context.obj)
@@ -291,7 +297,7 @@ def _inspect(
     limit: _Limits = None,
     input_format: Format = InputFormat.AUTO,
     from_topic: FromTopic = None,
-    bootstrap: Bootstrap = None,
+    brokers: Brokers = None,
     config: TopicConfig = None,
     last: Last = None,
     since: Since = None,
@@ -318,7 +324,7 @@ def _inspect(
             input_format,
             from_registry,
             as_json=as_json,
-            topic=topic_of(from_topic, bootstrap, config, last, since),
+            topic=topic_of(from_topic, brokers, config, last, since),
         )
 
     raise finish(work, show_traceback=context.obj)
@@ -326,6 +332,105 @@ def _inspect(
 
 for _name, _command, _example in COMMANDS:
     app.command(_name, epilog=_example)(_command)
+
+
+@app.command("diff", epilog="Example: relay diff --a ticdc-canal-json --b canal-json in.jsonl out.jsonl")
+def _diff(
+    context: typer.Context,
+    *,
+    left: Annotated[str, typer.Argument(metavar="A", help="A file; - for stdin.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="A file; - for stdin.")],
+    a: Annotated[
+        str, typer.Option("--a", metavar="PROTOCOL", help="Protocol of A.", autocompletion=_sources)
+    ],
+    b: Annotated[
+        str | None,
+        typer.Option(
+            "--b",
+            metavar="PROTOCOL",
+            help="Protocol of B.",
+            autocompletion=_sources,
+            show_default="that of A, with its options",
+        ),
+    ] = None,
+    a_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of A's protocol; repeatable.")
+    ] = None,
+    b_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of B's protocol; repeatable.")
+    ] = None,
+    a_registry: Annotated[
+        str | None, typer.Option(metavar="URL|FILE", help="The schema registry of an Avro A, or its schemas.")
+    ] = None,
+    b_registry: Annotated[
+        str | None, typer.Option(metavar="URL|FILE", help="The same of B.", show_default="that of A")
+    ] = None,
+    bootstrap: BootstrapFiles = None,
+    bootstrap_database: BootstrapDatabase = None,
+    bootstrap_as_of: BootstrapAsOf = "start",
+    include_table: _IncludeTable = None,
+    exclude_table: _ExcludeTable = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DB.TABLE=COL,…", help="The key of a table, if neither side says it right."),
+    ] = None,
+    limit: _Limits = None,
+    input_format: Format = InputFormat.AUTO,
+    window: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=10_000_000,
+            metavar="N",
+            help="Changes that may wait for the other side; what comes later counts as missing.",
+        ),
+    ] = 50_000,
+    examples: Annotated[
+        int, typer.Option(min=0, max=10_000, metavar="N", help="How many differences are shown.")
+    ] = 10,
+    values: Annotated[bool, typer.Option("--values", help="Show keys and values of these.")] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Differences that the protocols themselves make count as others do."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    quiet: _Quiet = False,
+) -> None:
+    """Compare two files of change events, of possibly different protocols: what relay has written with what
+    another tool has written, or two runs.
+
+    Changes are compared as relay understands them: operation, key, old and new row, statements; not times and
+    positions. They meet by table and key, and the order of a key counts. What the protocols cannot carry is
+    counted apart. The exit status is 0 if nothing differs, 4 if something does.
+    """
+    from relay.cli.bootstrap import Bootstrap
+    from relay.cli.diff import DiffRequest, SideRequest, diff
+
+    sides = (
+        SideRequest(left, a, tuple(a_option or ()), a_registry),
+        SideRequest(
+            right,
+            b or a,
+            tuple((b_option or ()) if b or b_option else (a_option or ())),
+            b_registry or a_registry,
+        ),
+    )
+    request = DiffRequest(
+        sides=sides,
+        bootstrap=Bootstrap(tuple(bootstrap or ()), bootstrap_database, bootstrap_as_of),
+        include_tables=tuple(include_table or ()),
+        exclude_tables=tuple(exclude_table or ()),
+        keys=tuple(key or ()),
+        limits=tuple(limit or ()),
+        input_format=input_format,
+        window=window,
+        examples=examples,
+        values=values,
+        strict=strict,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    raise finish(lambda: diff(request), show_traceback=context.obj)
 
 
 @app.command("formats", epilog="Example: relay formats --from ticdc-canal-json --to canal-json")
@@ -398,15 +503,24 @@ def _run(
     log_level: _LogLevel = None,
     log_format: _LogFormat = None,
     settings: Settings = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Read and translate, and count; write, commit and create nothing, and join no group.",
+        ),
+    ] = False,
 ) -> None:
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
+
+    With --dry-run it begins where the group has committed, and disturbs no relay at work.
     """
     from relay.cli.run import run
     from relay.config import load_config
 
     flags = _flags(settings, delivery__processes=processes, log__level=log_level, log__format=log_format)
-    raise finish(lambda: run(load_config(config, flags)), show_traceback=context.obj)
+    raise finish(lambda: run(load_config(config, flags), dry_run=dry_run), show_traceback=context.obj)
 
 
 @app.command("check", epilog="Example: relay check --config relay.toml --connect")

@@ -1,6 +1,7 @@
 """What commands say on stderr, and how they end: one function decides the exit status, one words the error.
 
-0 done · 1 a bug in relay · 2 the user's input or options · 3 the environment · 130 interrupted (Ctrl-C).
+0 done · 1 a bug in relay · 2 the user's input or options · 3 the environment · 4 `relay diff` has found
+differences · 130 interrupted (Ctrl-C).
 A reader that closes the pipe early (`relay translate … | head`) has what it wanted: that is 0.
 """
 
@@ -20,6 +21,8 @@ from relay.errors import ConfigError, RelayError
 from relay.shown import LONGEST, printable
 
 BUG = 1
+#: Of `relay diff`: it has compared, and there are differences.
+DIFFERENT = 4
 INTERRUPTED = 130
 _PROGRESS_SECONDS = 2.0
 #: How many failed records are reported one by one; the rest is only counted.

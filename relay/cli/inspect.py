@@ -20,6 +20,7 @@ from relay.cli.progress import Silent, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.topic_request import TopicRequest
+from relay.definitions import is_definition
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
     Absent,
@@ -91,6 +92,9 @@ def _show(
         read += 1
         progress.at(reader.bytes_read)
         try:
+            if is_definition(record):  # an export of the schema history has them
+                translator.learn(record)
+                continue
             for event in resolver.inspect(translator, record):  # reads images, which may be malformed
                 if as_json:
                     _print_json(event, record)

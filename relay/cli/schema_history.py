@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,7 +20,9 @@ from relay.cli.inspect import definition_object, line_printer
 from relay.cli.progress import Silent, progress_of
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.config import Config, Mode
+from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
+from relay.definitions import is_definition, is_imported
 from relay.errors import CodecError, ConfigError, Problem, ServiceError
 from relay.kafka.reading import quiet_client
 from relay.model import Position, TableId, TableSchema
@@ -65,7 +67,7 @@ def _known_tables(catalog: Catalog) -> list[_Known]:
     return sorted(found)
 
 
-def _load_config(given: ConfigSource) -> Config:
+def load_history_config(given: ConfigSource) -> Config:
     """Load a configuration with a schema history. Raises ConfigError."""
     config = given.load()
     if not config.history_topic:
@@ -74,7 +76,7 @@ def _load_config(given: ConfigSource) -> Config:
     return config
 
 
-def _read_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
+def read_history_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
     """Return the history's own records that count. Raises ServiceError."""
     with quiet_client():
         return asyncio.run(read_kept(config, ProgressReport(f"reading {config.history_topic}", quiet=quiet)))
@@ -82,9 +84,9 @@ def _read_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
 
 def show(given: ConfigSource, table: str | None, *, as_json: bool, quiet: bool) -> None:
     """Print the tables that the history knows, or one. Raises ConfigError, ServiceError."""
-    config = _load_config(given)
-    records = source_records(_read_kept(config, quiet=quiet))
-    translator = config.translator()
+    config = load_history_config(given)
+    records = source_records(read_history_kept(config, quiet=quiet))
+    translator = bootstrapped_translator(config)
     failed = teach(translator, records, resolver_of(config))
     known = _known_tables(translator.catalog)
     chosen = known if table is None else _named(table, known)
@@ -139,7 +141,7 @@ def _table(known: list[_Known]) -> list[Line]:
         columns = each.state if each.schema is None else str(len(each.schema.columns))
         style = "" if each.schema is not None else "dim"
         texts = (printable(str(each.id)), str(each.versions), columns, printable(_place(each.newest)))
-        rows.append([(text, style) for text in (*texts, wall_time(each.newest.event_time_ns))])
+        rows.append([(text, style) for text in (*texts, _moment(each.newest))])
     return aligned(rows)
 
 
@@ -152,6 +154,8 @@ def _definition(known: _Known) -> list[Line]:
 
 
 def _when(at: Position) -> str:
+    if is_imported(at):
+        return f"{_place(at)} {_moment(at)}"
     commit_ts = "" if at.commit_ts is None else f"commit ts {at.commit_ts}, "
     return f"since {_place(at)} ({commit_ts}{wall_time(at.event_time_ns)})"
 
@@ -164,14 +168,23 @@ def _position(at: Position) -> dict[str, Any]:
     return found
 
 
+def _moment(at: Position) -> str:
+    """Say when a statement happened, or since when a definition from outside holds."""
+    if is_imported(at):
+        return "before everything" if not at.commit_ts else f"as of {wall_time(at.event_time_ns)}"
+    return wall_time(at.event_time_ns)
+
+
 def _place(at: Position) -> str:
+    if is_imported(at):
+        return "imported"
     return str(Place(at.topic, at.partition, at.offset))
 
 
 def export(given: ConfigSource, output_name: str, *, quiet: bool) -> None:
     """Write the source records that the history keeps. Raises ConfigError, ServiceError."""
-    config = _load_config(given)
-    records = source_records(_read_kept(config, quiet=quiet))
+    config = load_history_config(given)
+    records = source_records(read_history_kept(config, quiet=quiet))
     with open_output(output_name, "--output") as output:
         writer = RecordWriter(output, "stdout" if output_name == STANDARD else output_name)
         for record in records:
@@ -190,6 +203,13 @@ class _Found:
     entries: list[ProducerRecord] = field(default_factory=list)
 
 
+def only_with_definitions(given: Mapping[str, str | None]) -> None:
+    """Refuse options that mean nothing for records. Raises ConfigError."""
+    hint = "add --sql FILE or --from-database URL, or leave it out"
+    if wrong := [Problem(name, "is for definitions", hint) for name, value in given.items() if value]:
+        raise ConfigError(wrong)
+
+
 def import_records(given: ConfigSource, input_name: str, topic: str | None, *, quiet: bool) -> int:
     """Write those records of INPUT into the history that change the catalogue. Return 2 if some could not be
     read.
@@ -197,11 +217,11 @@ def import_records(given: ConfigSource, input_name: str, topic: str | None, *, q
     Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed,
     ServiceError.
     """
-    config = _load_config(given)
+    config = load_history_config(given)
     with open_input(input_name) as opened, quiet_client():
         if asyncio.run(ensure_topic(config)) and not quiet:
             say(f"topic {config.history_topic} was created")
-        known = _read_kept(config, quiet=quiet)
+        known = read_history_kept(config, quiet=quiet)
         reader = RecordReader(opened.stream, opened.name, InputFormat.RECORDS, placed=True)
         with progress_of(opened, quiet=quiet) as progress_bar:
             found = _changing(reader, config, topic, known, progress_bar)
@@ -226,12 +246,14 @@ def _changing(
 ) -> _Found:
     """Find the records that change the catalogue beyond what is known."""
     values = {each.key: each.value for each in known}
-    translator = config.translator()
+    translator = bootstrapped_translator(config)
     resolver = resolver_of(config)
     teach(translator, source_records(known), resolver)
     found = _Found()
     for given in reader:
-        record = given if topic is None else msgspec.structs.replace(given, topic=topic)
+        record = (
+            given if topic is None or is_definition(given) else msgspec.structs.replace(given, topic=topic)
+        )
         found.read += 1
         progress.at(reader.bytes_read)
         before = translator.catalog
@@ -244,9 +266,15 @@ def _changing(
         except Need:
             # A claim check: only rows are large enough for one, no producer sends DDL that way.
             continue
+        entry = history_record(record, config.history_topic)
+        if is_definition(record):
+            # One of the same table and moment takes the place of another.
+            if values.get(entry.key) != entry.value:
+                values[entry.key] = entry.value
+                found.entries.append(entry)
+            continue
         if translator.catalog is before:
             continue
-        entry = history_record(record, config.history_topic)
         if values.setdefault(entry.key, entry.value) != entry.value:
             raise _contradiction(reader, record)
         found.entries.append(entry)
@@ -265,8 +293,8 @@ def reset(given: ConfigSource, *, yes: bool, quiet: bool) -> int:
 
     Raises ConfigError, ServiceError.
     """
-    config = _load_config(given)
-    entries = _read_kept(config, quiet=quiet)
+    config = load_history_config(given)
+    entries = read_history_kept(config, quiet=quiet)
     topic, group = config.history_topic, config.source.group_id
     if not entries:
         say(f"schema history {topic} is empty")

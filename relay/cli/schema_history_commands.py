@@ -57,8 +57,8 @@ def _export(
     raise finish(lambda: export(given, output, quiet=quiet), show_traceback=context.obj)
 
 
-@app.command("import", epilog="Example: relay schema-history import ddl.jsonl --config relay.toml")
-def _import(
+@app.command("import", epilog="Example: relay schema-history import --sql dump.sql --config relay.toml")
+def _import(  # noqa: PLR0913 - a command has as many parameters as it has options
     context: typer.Context,
     config: ConfigFile,
     *,
@@ -73,19 +73,75 @@ def _import(
             help="Topic name that the records get, if theirs is of another topic with the same name.",
         ),
     ] = None,
+    sql: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|FOLDER",
+            help="Definitions in place of records: SHOW CREATE TABLE, or a dump, .sql or .sql.gz, of "
+            "mysqldump, mydumper, Dumpling. May be repeated.",
+        ),
+    ] = None,
+    from_database: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Definitions of a live server: mysql://USER@HOST:PORT/DATABASE. The password is in "
+            "--password-file or RELAY_DATABASE_PASSWORD.",
+        ),
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --sql: database of tables that the dump names without one."),
+    ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Since when the definitions hold: start (before everything, the default), a commit ts, a "
+            "time with its zone, or now (--from-database).",
+            show_default=False,
+        ),
+    ] = None,
+    password_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --from-database: a file with the password.")
+    ] = None,
+    ca_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="With --from-database: use TLS, and trust these certificates."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Put records that change table definitions into the history: an export, or records captured from the
-    source.
+    """Put table definitions into the history: records of an export or captured from the source, a dump, or
+    what a database says of its tables.
 
-    The other records of INPUT are passed over. Each record must name its topic, partition and offset. The
-    history's topic is created if it is missing. Running instances learn what is new at once. The exit status
-    is 2 if some records could not be read.
+    Of records, the others of INPUT are passed over; each must name its topic, partition and offset. Of dumps
+    and databases, the tables that the route chooses are taken. The history's topic is created if it is
+    missing. Running instances learn what is new at once. The exit status is 2 if something could not be read.
     """
-    from relay.cli.schema_history import import_records
-
     given = ConfigSource.from_options(config, settings)
-    raise finish(lambda: import_records(given, input_name, topic, quiet=quiet), show_traceback=context.obj)
+    if sql or from_database is not None:
+        from relay.cli.definitions import DefinitionRequest, import_definitions
+
+        request = DefinitionRequest(
+            sql=tuple(sql or ()),
+            url=from_database,
+            database=database,
+            as_of=as_of,
+            password_file=password_file,
+            ca_file=ca_file,
+            has_records=input_name != STANDARD or topic is not None,
+            quiet=quiet,
+        )
+        raise finish(lambda: import_definitions(given, request), show_traceback=context.obj)
+    from relay.cli.schema_history import import_records, only_with_definitions
+
+    def records() -> int:
+        only_with_definitions(
+            {"--database": database, "--as-of": as_of, "--password-file": password_file, "--ca-file": ca_file}
+        )
+        return import_records(given, input_name, topic, quiet=quiet)
+
+    raise finish(records, show_traceback=context.obj)
 
 
 @app.command("reset", epilog="Example: relay schema-history reset --config relay.toml --yes")

@@ -32,9 +32,9 @@ Format = Annotated[
         "prints (kcat). auto: the first line decides.",
     ),
 ]
-Bootstrap = Annotated[
+Brokers = Annotated[
     str | None,
-    typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="The brokers, if they need no login or TLS."),
+    typer.Option("--brokers", "-b", metavar="HOST:PORT", help="The brokers, if they need no login or TLS."),
 ]
 TopicConfig = Annotated[
     Path | None,
@@ -88,7 +88,7 @@ _Partitions = Annotated[
 
 
 def topic_of(
-    topic: str | None, bootstrap: str | None, config: Path | None, last: int | None, since: str | None
+    topic: str | None, brokers: str | None, config: Path | None, last: int | None, since: str | None
 ) -> TopicRequest | None:
     """Return what --from-topic and its companions ask for; None if INPUT is to be read.
 
@@ -96,9 +96,9 @@ def topic_of(
     """
     if topic is not None:
         return TopicRequest(
-            topic=topic, bootstrap=bootstrap, config=config, last=last, since=since, option="--from-topic"
+            topic=topic, bootstrap=brokers, config=config, last=last, since=since, option="--from-topic"
         )
-    given = {"--bootstrap": bootstrap, "--config": config, "--last": last, "--since": since}
+    given = {"--brokers": brokers, "--config": config, "--last": last, "--since": since}
     problems = [
         Problem(option, "is about a topic, and none is named", "add --from-topic TOPIC")
         for option, value in given.items()
@@ -114,7 +114,7 @@ def detect(
     *,
     inputs: Inputs = None,
     topic: _Topic = None,
-    bootstrap: Bootstrap = None,
+    brokers: Brokers = None,
     config: TopicConfig = None,
     last: Last = None,
     since: Since = None,
@@ -133,7 +133,7 @@ def detect(
         from relay.cli.detect import show_detected
         from relay.cli.inputs import open_inputs
 
-        if topic is None and bootstrap is None and config is None:
+        if topic is None and brokers is None and config is None:
             with open_inputs(inputs or (), input_format) as opened:
                 return show_detected(opened, input_format, registry, as_json=as_json)
         if inputs:
@@ -142,7 +142,7 @@ def detect(
 
         request = TopicRequest(
             topic=topic,
-            bootstrap=bootstrap,
+            bootstrap=brokers,
             config=config,
             settings=tuple(settings or ()),
             last=last,
@@ -158,7 +158,7 @@ def capture(
     context: typer.Context,
     *,
     topic: _Topic = None,
-    bootstrap: Bootstrap = None,
+    brokers: Brokers = None,
     config: TopicConfig = None,
     last: Last = None,
     since: Since = None,
@@ -184,7 +184,7 @@ def capture(
 
     request = TopicRequest(
         topic=topic,
-        bootstrap=bootstrap,
+        bootstrap=brokers,
         config=config,
         settings=tuple(settings or ()),
         last=last,
@@ -203,7 +203,7 @@ def produce(
     *,
     inputs: Inputs = None,
     topic: Annotated[str, typer.Option(metavar="TOPIC", help="The topic that is written; it must exist.")],
-    bootstrap: Bootstrap = None,
+    brokers: Brokers = None,
     config: TopicConfig = None,
     input_format: Format = InputFormat.AUTO,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether all would fit.")] = False,
@@ -217,7 +217,7 @@ def produce(
     """
     from relay.cli.capture import produce as work
 
-    request = TopicRequest(topic=topic, bootstrap=bootstrap, config=config, settings=tuple(settings or ()))
+    request = TopicRequest(topic=topic, bootstrap=brokers, config=config, settings=tuple(settings or ()))
     raise finish(
         lambda: work(request, inputs or (), input_format, quiet=quiet, dry_run=dry_run),
         show_traceback=context.obj,
@@ -226,11 +226,11 @@ def produce(
 
 #: The commands with their examples.
 COMMANDS = (
-    ("detect", detect, "Example: relay detect --bootstrap localhost:9092 --topic orders"),
+    ("detect", detect, "Example: relay detect --brokers localhost:9092 --topic orders"),
     (
         "capture",
         capture,
-        "Example: relay capture --bootstrap localhost:9092 --topic orders --since 2h -o in.jsonl",
+        "Example: relay capture --brokers localhost:9092 --topic orders --since 2h -o in.jsonl",
     ),
-    ("produce", produce, "Example: relay produce in.jsonl --bootstrap localhost:9092 --topic orders-copy"),
+    ("produce", produce, "Example: relay produce in.jsonl --brokers localhost:9092 --topic orders-copy"),
 )

@@ -1,4 +1,4 @@
-"""Topics as commands name them: with --bootstrap alone, or with a configuration, whose security they use."""
+"""Topics as commands name them: with --brokers alone, or with a configuration, whose security they use."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def locate(request: TopicRequest) -> Located:
     if request.config is not None:
         if request.bootstrap is not None:
             message = "cannot stand beside --config, which names the brokers"
-            raise ConfigError([Problem("--bootstrap", message, "leave one of them out")])
+            raise ConfigError([Problem("--brokers", message, "leave one of them out")])
         return _of_config(request, load_config(request.config, request.settings))
     if request.bootstrap is None:
-        hint = "--bootstrap host:9092, or --config relay.toml with its security"
-        raise ConfigError([Problem("--bootstrap", "is missing: where are the topic's brokers?", hint)])
+        hint = "--brokers host:9092, or --config relay.toml with its security"
+        raise ConfigError([Problem("--brokers", "is missing: where are the topic's brokers?", hint)])
     if request.topic is None:
         raise ConfigError([Problem(request.option, "is missing", "name the topic")])
     for server in split_servers(request.bootstrap):
@@ -61,8 +61,8 @@ def locate(request: TopicRequest) -> Located:
         except ValueError as error:
             shown = "an address" if "@" in server else quoted(server)
             message = f"{shown} {error}"
-            raise ConfigError([Problem("--bootstrap", message, "write host:9092")]) from error
-    cluster = ClusterSettings(request.bootstrap, Security(table="--bootstrap"))
+            raise ConfigError([Problem("--brokers", message, "write host:9092")]) from error
+    cluster = ClusterSettings(request.bootstrap, Security(table="--brokers"))
     producer = ProducerSettings(
         cluster=cluster,
         compression=Compression.ZSTD,

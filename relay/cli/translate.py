@@ -20,6 +20,7 @@ from relay.cli.arguments import (
     open_output,
     same_file,
 )
+from relay.cli.bootstrap import Bootstrap
 from relay.cli.detect import AUTO, chosen_source
 from relay.cli.exits import REPORTED, describe, say, say_error, say_warning
 from relay.cli.inputs import open_inputs
@@ -28,6 +29,7 @@ from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.cli.registries import resolver_with
 from relay.cli.topic_request import TopicRequest
+from relay.definitions import is_definition
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
 from relay.kernel import translator_class
@@ -64,6 +66,7 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool = False
     source_registry: str | None = None
     target_registry: str | None = None
+    bootstrap: Bootstrap = Bootstrap()
 
 
 def translate(request: TranslateRequest) -> int:
@@ -87,6 +90,7 @@ def translate(request: TranslateRequest) -> int:
 def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None) -> int:
     """Translate what is opened already, or else INPUT. Return the exit status."""
     translator = _translator(request)
+    request.bootstrap.teach(translator, quiet=request.quiet)
     resolver = resolver_with(
         {
             "source": (request.source, request.source_registry),
@@ -269,6 +273,9 @@ class _Run:
             self._writer.flush()
 
     def _one(self, record: ConsumerRecord) -> None:
+        if is_definition(record):  # an export of the schema history has them
+            self._translator.learn(record)
+            return
         try:
             translated = self._resolver.translate(self._translator, record)
         except Exception as error:

@@ -103,6 +103,25 @@ class TopicEncoder(Encoder, Protocol):
         ...
 
 
+@runtime_checkable
+class SealingEncoder(TopicEncoder, Protocol):
+    """An encoder that writes messages in a form of text first, and makes each of them what it is by itself.
+
+    `for_topic(topic)(events, record, lossy)` gives what `seal(topic, key, value)` makes of the payloads of
+    `encode_open(events, record, lossy)`, with the same headers, and loses nothing besides.
+    """
+
+    def encode_open(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterable[Payload]:
+        """Encode events as `encode` does, in the form of text."""
+        ...
+
+    def seal(self, topic: str, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+        """Return the key and the value of a message for a topic. Raises EncodeError and Need."""
+        ...
+
+
 class AfterDdl(NamedTuple):
     """Where the newest DDL of a table stands, of rows that no commit ts orders: those in its partition must
     have a higher offset. `is_alone`: others do not follow it surely.
@@ -112,11 +131,20 @@ class AfterDdl(NamedTuple):
     is_alone: bool
 
     def allows(self, record: ConsumerRecord) -> bool:
-        """Whether a row in this record follows the DDL, as far as its partition and offset tell."""
-        at = self.at
-        if record.partition == at.partition and record.topic == at.topic:
-            return record.offset > at.offset
-        return not self.is_alone
+        """Whether a row in this record follows the DDL, as far as its place tells."""
+        return self.check(record.topic)(record.partition, record.offset)
+
+    def check(self, topic: str) -> Callable[[int, int], bool]:
+        """Return what says whether a row of this topic, in a partition and with an offset, follows the DDL,
+        as far as these tell.
+        """
+        partition = self.at.partition if topic == self.at.topic else None
+        newest, follows_elsewhere = self.at.offset, not self.is_alone
+
+        def allows(its_partition: int, offset: int) -> bool:
+            return offset > newest if its_partition == partition else follows_elsewhere
+
+        return allows
 
 
 class TracedMessage(NamedTuple):
@@ -142,6 +170,23 @@ class TracingDecoder(Decoder, Protocol):
 
         Conditions under which other messages mean the same are noted in the trace. Raises Untraceable.
         """
+        ...
+
+
+@runtime_checkable
+class OpeningDecoder(Decoder, Protocol):
+    """A decoder that makes text of a message, and reads that.
+
+    `decode(record, …)` gives what `inner.decode(opened(record), …)` does; errors may have other words.
+    """
+
+    @property
+    def inner(self) -> Decoder:
+        """What reads the text."""
+        ...
+
+    def opened(self, record: ConsumerRecord) -> ConsumerRecord:
+        """Return a record with its key and value as text. Raises DecodeError and Need."""
         ...
 
 

@@ -33,6 +33,7 @@ from relay.config.choices import (
     Wait,
     Watermarks,
 )
+from relay.definitions import as_of
 from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.limits import DEFAULT_LIMITS
 from relay.log_text import LogFormat, LogLevel, LogSettings
@@ -92,6 +93,12 @@ def _texts(given: object) -> object:
 def _path(given: str) -> str:
     if "\0" in given:
         raise ValueError("holds a NUL character, which no path has")
+    return given
+
+
+def _as_of(given: str) -> str:
+    """Refuse what is no moment of a definition."""
+    as_of(given)
     return given
 
 
@@ -382,10 +389,18 @@ class Errors(_ConfigTable):
 
 
 class SchemaHistory(_ConfigTable):
-    """How table definitions are kept beyond a restart, and whether rows wait for them."""
+    """How table definitions are kept beyond a restart, whether rows wait for them, and dumps with definitions
+    that no statement of the stream has told. `bootstrap_database`: of names in them without one;
+    `bootstrap_as_of`: since when they hold.
+    """
 
     history_topic: str = "relay.schema-history.{group_id}"
     wait: Annotated[Wait, BeforeValidator(option_text)] = Wait.AUTO
+    bootstrap: Annotated[
+        tuple[Annotated[FilePath, Field(min_length=1)], ...], NoDecode, BeforeValidator(_split)
+    ] = ()
+    bootstrap_database: str = ""
+    bootstrap_as_of: Annotated[str, AfterValidator(_as_of), BeforeValidator(option_text)] = "start"
 
 
 class Limits(_ConfigTable):

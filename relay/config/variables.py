@@ -14,8 +14,9 @@ from relay.errors import Problem
 
 PREFIX: Final = "RELAY_"
 BETWEEN: Final = "__"
-#: Variables that are no configuration: of the command line, of `relay demo`, and of the kernel.
-OTHERS: Final = ("RELAY_TRACEBACK", "RELAY_CACHE_DIR", "RELAY_KERNEL")
+#: Variables that are no configuration: of the command line, of `relay demo`, of the kernel, and the password
+#: of `schema-history import --from-database`.
+OTHERS: Final = ("RELAY_TRACEBACK", "RELAY_CACHE_DIR", "RELAY_KERNEL", "RELAY_DATABASE_PASSWORD")
 #: Kubernetes gives pods such variables for each service of their namespace, and a service may be called relay
 #: or relay-something.
 _SERVICE_LINK: Final = re.compile(

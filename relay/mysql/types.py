@@ -271,6 +271,8 @@ def checked_type(column_type: ColumnType) -> ColumnType:
     therefore no value has a meaning.
     """
     base, length, scale = column_type.base, column_type.length, column_type.scale
+    if (length or 0) < 0 or (scale or 0) < 0:
+        raise ValueError("a length or a number of digits below 0")
     if base in FRACTIONAL and length is not None and length > _MAX_FRACTION:
         raise ValueError(f"more than {_MAX_FRACTION} digits of a second")
     if base == "bit" and length is not None and not 1 <= length <= _MAX_BITS:

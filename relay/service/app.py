@@ -9,12 +9,17 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from relay.config import Config, Mode, kafka
+from relay.config.bootstrap import bootstrapped
 from relay.config.registries import resolver_of
 from relay.errors import BrokerUnavailable, RelayError
 from relay.kafka.clients import Clusters
 from relay.kafka.fencing import ProducerIdentity
+from relay.kafka.ports import Partition
 from relay.kafka.process_tuning import tune
 from relay.kafka.progress import ProgressTopic
 from relay.kafka.sink import KafkaSink, TransactionalSink
@@ -22,6 +27,7 @@ from relay.kafka.source import KafkaSource, ShardSource
 from relay.logs import Log, client_logs, frames_of
 from relay.service.announcement import announce
 from relay.service.check.reasons import with_reasons
+from relay.service.dry_run import TOLD, DrySink, DrySource, dry_config, without_missing_history
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
@@ -32,8 +38,10 @@ from relay.service.loop.windows import Joins
 from relay.service.observe.http import serving
 from relay.service.observe.status import About, Status
 from relay.service.observe.watchdog import Watchdog
+from relay.summaries import MOST_NAMES
 from relay.topics.startup import Topics, check_topics
 from relay.topics.table_topics import TableTopics
+from relay.translator import Translator
 
 DEFECT = 1
 
@@ -41,14 +49,18 @@ DEFECT = 1
 Beside = Callable[[asyncio.Event, Status], AbstractAsyncContextManager[None]]
 
 
-def run_service(config: Config, log: Log | None = None, translator: Translates | None = None) -> int:
-    """Run the relay in this process until SIGTERM or SIGINT, and return the exit status.
+def run_service(
+    config: Config, log: Log | None = None, translator: Translates | None = None, *, dry_run: bool = False
+) -> int:
+    """Run the relay in this process until SIGTERM or SIGINT, and return the exit status. `dry_run`: as
+    `relay.service.dry_run` says.
 
     0 stopped on request, all delivered and committed, 1 a bug, 2 the user's input, 3 the environment.
     """
     tune(takes_windows=_takes_windows(config))
     log = log or Log(settings=config.log.settings)
-    return asyncio.run(_run_until_signal(config, log, partial(run_until, translator=translator)))
+    run = partial(run_until, translator=translator, dry_run=dry_run)
+    return asyncio.run(_run_until_signal(config, log, run))
 
 
 def run_member(config: Config, log: Log, beside: Beside) -> int:
@@ -91,20 +103,33 @@ async def run_until(
     log: Log,
     translator: Translates | None = None,
     status: Status | None = None,
+    *,
+    dry_run: bool = False,
 ) -> int:
     """Run the relay until `stop` is set, log what happens, and return the exit status."""
     announce(config, log)
-    return await relay_until(stop, config, log, translator, status or Status(About.of(config)))
+    status = status or Status(About.of(config))
+    return await relay_until(stop, config, log, translator, status, dry_run=dry_run)
 
 
 async def relay_until(
-    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, status: Status
+    stop: asyncio.Event,
+    config: Config,
+    log: Log,
+    translator: Translates | None,
+    status: Status,
+    *,
+    dry_run: bool = False,
 ) -> int:
     """As `run_until`, of a relay that was announced."""
+    if dry_run:
+        config = dry_config(config)
+        status.is_dry_run, status.about = True, msgspec.structs.replace(status.about, mode="dry run")
+        log.info("relay.dry-run", message=TOLD)
     try:
         with client_logs(log):
             async with serving(config.http, status, log):
-                counts = await serve(stop, config, log, translator, status)
+                counts = await serve(stop, config, log, translator, status, dry_run=dry_run)
     except RecordRefused as refused:
         return _record_refused(refused, config, log, status)
     except RelayError as error:
@@ -113,24 +138,48 @@ async def relay_until(
         _log_defect(error, log)
         return DEFECT
     guessed = {"guessed_tables": status.guessed_tables} if status.guessed_tables else {}
-    log.info("relay.stopped", records_read=counts.read, records_written=counts.written, **guessed)
+    if dry_run:
+        log.info(
+            "relay.stopped", records_read=counts.read, records_written=0, **_dry(counts, status), **guessed
+        )
+    else:
+        log.info("relay.stopped", records_read=counts.read, records_written=counts.written, **guessed)
     return 0
 
 
+def _dry(counts: Counts, status: Status) -> dict[str, Any]:
+    """Return what a dry run has found."""
+    translated = status.translator
+    return {
+        "dry_run": True,
+        "records_translated": counts.written,
+        "events": {} if translated is None else dict(translated.events),
+        "lost": {} if translated is None else {str(each): count for each, count in translated.lossy.items()},
+        "message": TOLD,
+    }
+
+
 async def serve(
-    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, status: Status
+    stop: asyncio.Event,
+    config: Config,
+    log: Log,
+    translator: Translates | None,
+    status: Status,
+    *,
+    dry_run: bool = False,
 ) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
     clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
     status.set_check("configuration", ok=True)
-    translator = translator or config.translator()
+    translator = translator or _translator(config, log)
     try:
-        topics = await Stop(stop).unless_asked(check_topics(config, clusters))
+        topics = await Stop(stop).unless_asked(check_topics(config, clusters, creates=not dry_run))
         if topics is None:
             return Counts()
         topics.tell(log)
-        async with _assembled(config, clusters, topics, log, status, translator) as relay:
+        assemble = _assembled_dry if dry_run else _assembled
+        async with assemble(config, clusters, topics, log, status, translator) as relay:
             stopping = asyncio.create_task(_pass_on(stop, relay, log))
             try:
                 await relay.run()
@@ -139,6 +188,20 @@ async def serve(
             return relay.counts
     except BrokerUnavailable as error:
         raise await with_reasons(error, clusters) from error
+
+
+def _translator(config: Config, log: Log) -> Translator:
+    """Make the route's translator, with the definitions of `bootstrap`, and say what these are. Raises
+    ConfigError.
+    """
+    translator = config.translator()
+    found = bootstrapped(config, translator.catalog)
+    translator.catalog = found.catalog
+    if found.files:
+        log.info("schemas.bootstrapped", tables=found.tables, files=found.files)
+    for problem in found.problems[:MOST_NAMES]:
+        log.warning("schemas.not-understood", message=problem)
+    return translator
 
 
 async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
@@ -195,6 +258,51 @@ async def _assembled(
             status,
             schemas,
             check_topics=partial(_check_again, config, clusters, targets),
+            timing=_timing(config),
+        )
+    finally:
+        if progress:
+            await progress.stop()
+
+
+@contextlib.asynccontextmanager
+async def _assembled_dry(
+    config: Config,
+    clusters: Clusters,
+    topics: Topics,
+    log: Log,
+    status: Status,
+    translator: Translates,
+) -> AsyncIterator[Relay]:
+    """Put the loop of a dry run together."""
+    config = without_missing_history(config, topics)
+    status.translator = translator
+    schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
+    joining = config.translator().route.joining
+    intake = Intake(
+        translator,
+        AsyncResolver(log, resolver_of(config, retries=0), writes=False),
+        log,
+        status,
+        errors=config.error_policy(topics.target_partitions.get(config.errors.dead_letter_topic, 1)),
+        history_topic="",
+        ahead=schemas.ahead,
+        joins=None if joining is None else Joins(joining, topics.limits),
+    )
+    progress, reached = None, dict[Partition, int]()
+    if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
+        progress = ProgressTopic(clusters.target, config.delivery.progress_topic, config.source.group_id)
+    settings = kafka.consumer_settings(config)
+    read = progress.read if progress and config.delivery.progress_topic in topics.target_partitions else None
+    try:
+        yield Relay(
+            lambda: DrySource(reached, settings, read, log, clusters.source),
+            lambda: DrySink(topics.limits),
+            intake,
+            log,
+            status,
+            schemas,
+            check_topics=partial(check_topics, config, clusters, creates=False),
             timing=_timing(config),
         )
     finally:

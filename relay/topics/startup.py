@@ -52,9 +52,14 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def check_topics(
-    config: Config, clusters: Clusters | None = None, sources: Mapping[str, TopicInfo] | None = None
+    config: Config,
+    clusters: Clusters | None = None,
+    sources: Mapping[str, TopicInfo] | None = None,
+    *,
+    creates: bool = True,
 ) -> Topics:
-    """Check all topics of the route. If nothing is wrong, create those that are missing and may be created.
+    """Check all topics of the route. If nothing is wrong, create those that are missing and may be created;
+    unless it `creates`, warn of all that are missing.
 
     `clusters`: those of the configuration, if their files were read before. `sources`: stand-ins for source
     topics where records do not come from topics. Raises TopicUnusable with everything that is wrong,
@@ -67,6 +72,8 @@ async def check_topics(
     target_admin = TopicAdmin(clusters.target)
     wanted = required_topics(config, source.found)
     target = await target_admin.look(each.name for each in wanted)
+    absent = [] if creates else [each for each in wanted if _is_absent(each, target)]
+    wanted = [each for each in wanted if each not in absent]
     wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_admin.servers)]
     if source.brokers & target.brokers:
         # The configured addresses alone do not tell.
@@ -81,10 +88,26 @@ async def check_topics(
         target_partitions={name: found.partitions for name, found in target.found.items()},
         by_table=by_table,
         created=created,
-        warnings=tuple(
-            text for each in wanted for text in warnings(each, target.found[each.name], source.found, config)
+        warnings=(
+            *(_would_be_missing(each, target_admin.servers) for each in absent),
+            *(
+                text
+                for each in wanted
+                for text in warnings(each, target.found[each.name], source.found, config)
+            ),
         ),
     )
+
+
+def _is_absent(wanted: RequiredTopic, target: ClusterTopics) -> bool:
+    return wanted.name not in target.found and wanted.name not in target.unusable
+
+
+def _would_be_missing(wanted: RequiredTopic, servers: str) -> str:
+    """Say of a topic that is missing what a run would do."""
+    if wanted.may_create:
+        return f"{wanted.role} {wanted.name} does not exist at {servers}: a run creates it"
+    return missing(wanted, servers)
 
 
 async def usable_topics(

@@ -103,7 +103,7 @@ def test_a_release_has_dashboards_of_its_own() -> None:
     for text in data.values():
         model = json.loads(text)
         (job,) = (each for each in model["templating"]["list"] if each["name"] == "job")
-        assert job["current"]["value"] == NAME
+        assert job["current"] == {"text": NAME, "value": NAME}
         ids.add(model["uid"])
         assert len(model["uid"]) <= 40
     other = Rendered({"dashboards": {"enabled": True}, "fullnameOverride": "other"})

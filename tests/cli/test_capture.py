@@ -56,7 +56,7 @@ async def test_a_topic_becomes_a_file_and_the_file_the_same_topic(
 ) -> None:
     source, copy, records = await kafka.topic(3), await kafka.topic(3), made(60, 3)
     await kafka.produce(source, records)
-    path, where = tmp_path / "in.jsonl", ("--bootstrap", kafka.bootstrap_servers)
+    path, where = tmp_path / "in.jsonl", ("--brokers", kafka.bootstrap_servers)
     result = await call(relay, "capture", *where, "--topic", source, "--all", "-o", path)
     assert result.exit_code == 0, result.stderr
     assert f"60 records of {source} captured in {path}" in result.stderr
@@ -75,7 +75,7 @@ async def test_parts_of_a_topic(kafka: Any, relay: Relay) -> None:
     await kafka.produce(topic, made(60, 3))
 
     async def offsets(*arguments: str) -> list[int]:
-        where = ("--bootstrap", kafka.bootstrap_servers, "--topic", topic)
+        where = ("--brokers", kafka.bootstrap_servers, "--topic", topic)
         result = await call(relay, "capture", *where, *arguments)
         assert result.exit_code == 0, result.stderr
         return [(each.timestamp_ms - TIME) // 1_000 for each in records_of(result.stdout)]
@@ -90,7 +90,7 @@ async def test_parts_of_a_topic(kafka: Any, relay: Relay) -> None:
     assert await offsets("--partition", "1", "--offsets", "3..5") == [10, 13]
     assert sorted(await offsets("--offsets", "19..")) == [57, 58, 59]
     assert await offsets("--since", "2036-01-01") == []
-    where = ("--bootstrap", kafka.bootstrap_servers, "--topic", topic)
+    where = ("--brokers", kafka.bootstrap_servers, "--topic", topic)
     result = await call(relay, "capture", *where, "--partition", "3")
     assert (result.exit_code, "has no partition 3; it has the partitions 0 to 2" in result.stderr) == (
         2,
@@ -137,7 +137,7 @@ async def test_produce_refuses_what_does_not_fit_and_writes_nothing(
         {"partition": 0, "value": "x" * 2_000},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    where = ("--bootstrap", kafka.bootstrap_servers)
+    where = ("--brokers", kafka.bootstrap_servers)
     result = await call(relay, "produce", path, *where, "--topic", topic)
     assert result.exit_code == 2
     assert f"record 2 (stdin/4/0): is of a partition that {topic} does not have: it has 1" in result.stderr
@@ -154,7 +154,7 @@ async def test_produce_refuses_what_does_not_fit_and_writes_nothing(
 async def test_a_topic_in_place_of_a_file(kafka: Any, relay: Relay, tmp_path: Path) -> None:
     route = await Route.made(kafka, relay, tmp_path)
     await kafka.produce(route.source, captured(DML))
-    where = ("--from-topic", route.source, "--bootstrap", kafka.bootstrap_servers)
+    where = ("--from-topic", route.source, "--brokers", kafka.bootstrap_servers)
     result = await call(relay, "translate", "--from", "auto", "--to", "maxwell-json", *where)
     assert result.exit_code == 0, result.stderr
     assert "--from ticdc-canal-json: TiCDC Canal-JSON (member _tidb)" in result.stderr

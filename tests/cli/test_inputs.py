@@ -187,9 +187,9 @@ def test_detect_exits_with_2_for_what_relay_does_not_read(relay: Relay) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("detect", "--topic", "t"), "--bootstrap: is missing"),
-        (("capture", "--bootstrap", "h:9092"), "--topic: is missing"),
-        (("capture", "--bootstrap", "h:x", "--topic", "t"), "--bootstrap: 'h:x' has no port"),
+        (("detect", "--topic", "t"), "--brokers: is missing"),
+        (("capture", "--brokers", "h:9092"), "--topic: is missing"),
+        (("capture", "--brokers", "h:x", "--topic", "t"), "--brokers: 'h:x' has no port"),
         (("capture", "-b", "h", "--topic", "t", "--last", "5", "--since", "2h"), "--last: cannot stand beside --since"),
         (("capture", "-b", "h", "--topic", "t", "--since", "soon"), "--since: 'soon' is neither a time nor a duration"),
         (("capture", "-b", "h", "--topic", "t", "--offsets", "5-9"), "--offsets: '5-9' is no range of offsets"),

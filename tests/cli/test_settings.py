@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from typer.testing import Result
 
 from relay.cli.arguments import ConfigSource
 from relay.cli.commands import app
+from relay.cli.exits import ProgressReport
 from relay.cli.explain import Asked
 from relay.errors import ConfigError
 from relay.records import Place
@@ -102,3 +105,23 @@ def test_a_configuration_knows_its_file(one: ConfigSource) -> None:
     config = one.load()
     assert config.file == str(one.file)
     assert config.of_process(0).file == config.file
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "quiet", "told"), [(True, False, 1), (True, True, 0), (False, False, 0)]
+)
+def test_progress_is_told_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_terminal: bool,
+    quiet: bool,
+    told: int,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    progress = ProgressReport("replaying", quiet=quiet)
+    progress(1, 3)
+    moment = time.monotonic() + 3
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    progress(2, 3)
+    progress(3, 3)
+    assert capsys.readouterr().err.splitlines() == ["replaying: 2 of 3"] * told

@@ -12,8 +12,9 @@ import pytest
 
 from relay import ConsumerRecord, Translator
 from relay.codecs.canal import ckafka_rows, reading
+from relay.codecs.canal.parts import parts
 from relay.codecs.wire.rows import Tables
-from relay.errors import CodecError
+from relay.errors import CodecError, Malformed
 
 _FIRST_MS = 1_795_254_680_000
 
@@ -234,3 +235,20 @@ def test_only_what_is_made_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
         translator.translate(each)
     assert charged
     assert reading._CHECKER_BYTES + 1000 * reading._CHECKED_MEMBER_BYTES not in charged
+
+
+@pytest.mark.parametrize("member", ["data", "old"])
+def test_lists_without_end_are_no_rows(member: str) -> None:
+    """Nor of what is asked before a message is read: whether each of its rows could be a message."""
+    row, deep = b'[{"a":"1"},{"a":"2"}]', b"[" * 5_000 + b"]" * 5_000
+    lists = {"data": row, "old": row, member: b"[%b,%b]" % (deep, deep)}
+    if member == "old":  # it begins with an object, as rows do
+        lists["old"] = b'[{"a":%b},{}]' % deep
+    value = (
+        b'{"data":%b,"database":"d","es":1,"id":1,"isDdl":false,"mysqlType":{"a":"int"},"old":%b,'
+        b'"pkNames":null,"sql":"","sqlType":{"a":4},"table":"t","ts":1,"type":"UPDATE"}'
+    ) % (lists["data"], lists["old"])
+    deeply_nested = ConsumerRecord("topic", 0, 0, _FIRST_MS, None, value)
+    assert parts(deeply_nested) == ()
+    with pytest.raises(Malformed):
+        Translator("canal-json", "canal-json").translate(deeply_nested)

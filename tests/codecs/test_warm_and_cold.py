@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -361,3 +362,28 @@ def test_a_key_that_is_no_number_is_no_bug(text: str, partitions: int | None) ->
             translator.translate(statement(create))
         with contextlib.suppress(RelayError):
             translator.translate(debezium_record({"id": text, "v": '"x"'}))
+
+
+@pytest.mark.parametrize("target", [NATIVE, "debezium-avro", "maxwell-json", "ticdc-simple-json"])
+def test_what_is_wrong_with_a_table_is_said_before_what_is_wrong_with_a_value(
+    target: str, compile_at: Callable[[int], None]
+) -> None:
+    """However often rows of the table were refused."""
+    compile_at(3)
+    options = {
+        NATIVE: {"field.name.adjustment.mode": "avro"},
+        "maxwell-json": {"output_naming_strategy": "underscore_to_camelcase"},
+    }
+    names = ["a_b", "a__b"] if target == "maxwell-json" else ["\xe4", "\xe5"]
+    if target == "ticdc-simple-json":
+        names = ["a", "A"]
+    good, bad = (
+        record(row_message(dict.fromkeys(names, "int"), dict.fromkeys(names, text))) for text in ("1", "x")
+    )
+    warm, cold = (Translator(CANAL, target, None, options.get(target)) for _ in range(2))
+    for _ in range(WARM):
+        outcome(warm, good)
+    found = outcome(cold, bad)
+    assert outcome(warm, bad) == found
+    assert found == outcome(cold, good)
+    assert str(found[0]).startswith("NotRepresentable")

@@ -7,10 +7,11 @@
     cd tests && ../.venv/bin/python -m fuzz --only ticdc-debezium      # routes from or into this protocol
 
 Good records are those of tests/data, and what relay makes of them for protocols that nobody has captured.
-Routes have any options that go together, readers' profiles, topics by table, rows spread by key or table.
-Records are changed by structure (`fuzz.mutations`): JSON members and types, extreme numbers, dates and texts,
-types, DDL by its grammar, frames, compression, keys, headers, order. A protocol is known by its wire, so one
-that is added is covered without a change here. What is checked (`fuzz.trial`, `fuzz.events`):
+Routes have any options that go together, readers' profiles, topics by table or by rule, rows spread by key or
+table, chosen tables. Records are changed by structure (`fuzz.mutations`, `fuzz.binary`): members and types of
+JSON, Avro and packets, extreme numbers, dates and texts, types, DDL by its grammar, frames, compression, keys,
+headers, order. A protocol is known by its wire, so one that is added is covered without a change here. What is
+checked (`fuzz.trial`, `fuzz.events`):
 
 * errors are relay's own, with protocol and path, of bounded length, and without row values
 * all or nothing: a refused record changes neither state nor counters, and after all that was taken back good
@@ -31,18 +32,13 @@ import random
 import sys
 from pathlib import Path
 
+from toy_protocol.registry import remember
+
 from fuzz.campaign import Plan, Summary, default_jobs, run
 from fuzz.findings import read
 from fuzz.lane import reproduce, sample_routes, watch
 
 ROOT = Path(__file__).parents[2]
-#: Protocols with findings that are open: their routes are tried with `--all`, or with `--only`.
-UNSETTLED = frozenset(
-    {
-        *("canal-protobuf", "debezium-avro", "maxwell-json", "ticdc-avro", "ticdc-debezium-avro"),
-        *("ticdc-simple-avro", "ticdc-simple-json"),
-    }
-)
 
 
 def main() -> int:
@@ -51,18 +47,14 @@ def main() -> int:
     if given.record:
         return _again(Path(given.record))
     seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
-
-    def is_wanted(source: str, target: str) -> bool:
-        if given.only:
-            return given.only in {source, target}
-        return given.all or UNSETTLED.isdisjoint({source, target})
-
-    routes = tuple(sample_routes(is_wanted))
+    # In another order with each seed, so that short runs do not try the same routes every time.
+    routes = sample_routes(lambda source, target: not given.only or given.only in {source, target})
+    random.Random(seed).shuffle(routes)
     if not routes:
         sys.stderr.write(f"fuzz: there is no protocol {given.only!r}\n")
         return 2
     _say(f"seed {seed}, {len(routes)} routes, {given.jobs} processes, {given.seconds:g} s")
-    plan = Plan(given.seconds, seed, given.jobs, routes, given.output, given.lane)
+    plan = Plan(given.seconds, seed, given.jobs, tuple(routes), given.output, given.lane)
     try:
         return _close(run(plan, _say), plan)
     except KeyboardInterrupt:
@@ -79,7 +71,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=default_jobs(), help="processes (default: one a core)")
     parser.add_argument("--lane", type=int, help="this lane of the seed alone")
     parser.add_argument("--only", default="", help="routes from or into this protocol alone")
-    parser.add_argument("--all", action="store_true", help="also protocols with findings that are open")
     parser.add_argument("--record", default="", help="a folder that was kept of a finding: that one again")
     parser.add_argument("--output", type=Path, default=ROOT / "artifacts" / "fuzz", help="where findings go")
     return parser
@@ -88,6 +79,8 @@ def _parser() -> argparse.ArgumentParser:
 def _again(folder: Path) -> int:
     watch()
     finding = read(folder)
+    for id, schema in finding.setting.schemas.items():
+        remember(id, schema)
     if finding.check == "door" or finding.kind == "worse than linear":
         _say(f"this one is made again by its lane alone: --seed … --lane …\n{finding.text()}")
         return 2

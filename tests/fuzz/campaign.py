@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import multiprocessing
 import multiprocessing.sharedctypes
 import os
@@ -17,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
+from fuzz.corpus import schemas_of
 from fuzz.doors import tried
 from fuzz.findings import Finding, Setting, write
 from fuzz.lane import Lane, OvertimeError, Run, patience, reduced, watch
@@ -227,9 +229,18 @@ class _Worker:
         is_new = finding.identity not in self._known
         self._known.add(finding.identity)
         self._results.put(
-            self._reduced(finding) if is_new else finding._replace(cases=(), good=(), detail="")
+            _with_schemas(self._reduced(finding))
+            if is_new
+            else finding._replace(cases=(), good=(), detail="")
         )
         return is_new
+
+
+def _with_schemas(finding: Finding) -> Finding:
+    """The finding with the schemas of its records, which only this process knows."""
+    cases = itertools.chain.from_iterable(finding.cases)
+    schemas = schemas_of([*finding.setting.prefix, *cases, *finding.good])
+    return finding._replace(setting=finding.setting._replace(schemas=schemas))
 
 
 def drifted(resident: Sequence[int]) -> str | None:

@@ -7,16 +7,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from option_choices import Given, option_sets
 from support import CAPTURED, DATA, captured, protocol_of
+from toy_protocol.registry import schema_by_id
 
 from relay import ConfigError, ConsumerRecord, Need, ProducerRecord, Resolver, Translator
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
-from relay.needs import ClaimCheck
+from relay.codecs.wire.avro import named_schemas
+from relay.errors import ServiceError
+from relay.needs import ClaimCheck, RegisteredSchema, SchemaById
 
 #: Stands for the producer's storage; what lies there is in `Sample.objects`.
 STORAGE: Final = "/claim-checks"
@@ -114,6 +117,15 @@ def chosen_sample(protocol: str, chance: random.Random) -> Sample:
         found = made_sample(chance.choice(_MADE_FROM), protocol, chance.randrange(40))
         if found.records:
             return found
+
+
+def schemas_of(records: Iterable[ConsumerRecord]) -> dict[int, RegisteredSchema]:
+    """Return the schemas that records name and the registry has, by id."""
+    found = {}
+    for id in {id for record in records for id in named_schemas(record)}:
+        with contextlib.suppress(ServiceError, ValueError):  # a GUID is no number
+            found[int(id)] = schema_by_id(SchemaById("source", id))
+    return found
 
 
 def answer(need: Need[object], objects: Mapping[str, bytes]) -> object:

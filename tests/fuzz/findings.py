@@ -9,11 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import orjson
 
 import relay
-from relay import ConsumerRecord
+from relay import ConsumerRecord, Translator
+from relay.needs import RegisteredSchema
+from relay.partitioning import Partitioning
 from relay.record_lines import format_record, parse_record
+from relay.routing import TopicRule
+from relay.selection import Selection, chosen_tables
+from relay.templates.engine import Engine
 
 _RELAY: Final = str(Path(relay.__file__).parent)
 _RECORDS, _SETTING = "records.jsonl", "setting.json"
@@ -21,7 +27,8 @@ _RECORDS, _SETTING = "records.jsonl", "setting.json"
 
 class Setting(NamedTuple):
     """A route, the good records before those that matter, and what lies in the source's storage; the target
-    topic's template, and how rows are spread over the partitions.
+    topic's template, and how rows are spread over the partitions; tables with topics of their own, and globs
+    of the tables that are chosen, and that are not. `schemas`: those that a registry has, by id.
     """
 
     source: str
@@ -33,6 +40,10 @@ class Setting(NamedTuple):
     objects: Mapping[str, bytes]
     topic: str = "{topic}"
     spread_by: str | None = None
+    rules: tuple[TopicRule, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    schemas: Mapping[int, RegisteredSchema] = {}
 
     @property
     def route(self) -> str:
@@ -41,7 +52,45 @@ class Setting(NamedTuple):
         spread = "" if self.partitions is None else f" partitions={self.partitions}"
         spread += "" if self.spread_by is None else f" partition_by={self.spread_by}"
         spread += "" if self.topic == "{topic}" else f" topic={self.topic}"
+        spread += "".join(f" topics={_of_rule(rule)}" for rule in self.rules)
+        spread += "".join(f" include={glob}" for glob in self.include)
+        spread += "".join(f" exclude={glob}" for glob in self.exclude)
         return f"{self.source} -> {self.target}{spread} {options}".rstrip()
+
+    def chosen(self) -> Selection | None:
+        """What is chosen, None for everything."""
+        tables = chosen_tables(self.include, self.exclude)
+        return None if tables is None else Selection(tables=tables)
+
+    def translator(
+        self, made: type[Translator], target_options: Mapping[str, str], engine: type[Engine] | None = None
+    ) -> Translator:
+        """Return a translator of this route. Raises ConfigError."""
+        return made(
+            self.source,
+            self.target,
+            self.source_options,
+            target_options,
+            topic=self.topic,
+            partitions=self.partitions,
+            partition_by=None if self.spread_by is None else Partitioning(self.spread_by),
+            rules=self.rules,
+            selection=self.chosen(),
+            engine=engine,
+        )
+
+
+def _of_rule(rule: TopicRule) -> dict[str, Any]:
+    """What a rule says, as JSON."""
+    by = None if rule.partition_by is None else str(rule.partition_by)
+    found = {**rule._asdict(), "partition_by": by, "key": list(rule.key)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _rule(told: Mapping[str, Any]) -> TopicRule:
+    by = told.get("partition_by")
+    more = {"partition_by": None if by is None else Partitioning(by), "key": tuple(told.get("key", ()))}
+    return TopicRule(**{**told, **more})
 
 
 class BrokenError(Exception):
@@ -132,6 +181,10 @@ def write(finding: Finding, folder: Path) -> Path:
         "partitions": setting.partitions,
         "topic": setting.topic,
         "partition_by": setting.spread_by,
+        "topics": [_of_rule(rule) for rule in setting.rules],
+        "include": setting.include,
+        "exclude": setting.exclude,
+        "schemas": {str(id): msgspec.to_builtins(schema) for id, schema in setting.schemas.items()},
         "objects": {name: data.hex() for name, data in setting.objects.items()},
     }
     (target / _SETTING).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -163,6 +216,13 @@ def read(folder: Path) -> Finding:
         objects,
         about.get("topic", "{topic}"),
         about.get("partition_by"),
+        tuple(map(_rule, about.get("topics", ()))),
+        tuple(about.get("include", ())),
+        tuple(about.get("exclude", ())),
+        {
+            int(id): msgspec.convert(schema, RegisteredSchema)
+            for id, schema in about.get("schemas", {}).items()
+        },
     )
     names = dict.fromkeys(part for part, _ in parts if part.startswith("case"))
     cases = tuple(tuple(record for part, record in parts if part == name) for name in names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import random
+import re
 import signal
 import time
 import uuid
@@ -25,11 +26,13 @@ from fuzz.findings import BrokenError, Finding, Setting, smaller
 from fuzz.mutations import changed_bytes, document, mutated
 from fuzz.outline import spliced
 from fuzz.trial import Bench, Outcome, resident_bytes, same
-from relay import ConsumerRecord
+from relay import ConfigError, ConsumerRecord, Translator
 from relay.codecs import BUILT_IN, PROTOCOLS
 from relay.codecs.codec import keys_of, parse_options
 from relay.codecs.losses import Keys
+from relay.partitioning import Partitioning
 from relay.records import size_of
+from relay.routing import TopicRule
 
 Case = tuple[ConsumerRecord, ...]
 
@@ -89,7 +92,7 @@ class Lane:
         place = chance.choice((0, chance.randrange(len(records)), chance.randrange(len(records))))
         partitions, options = target_options(target, chance)
         topic, spread_by = spread(target, partitions, options, chance)
-        self.setting = Setting(
+        plain = Setting(
             source,
             target,
             self.sample.options,
@@ -100,6 +103,7 @@ class Lane:
             topic,
             spread_by,
         )
+        self.setting = with_tables(plain, chance)
         self._near = records[place : place + 8] or records
         self.statements = [each for each in records if _has_statement(each)]
         self.good = records[place : place + _GOOD]
@@ -125,7 +129,11 @@ class Lane:
 def _has_statement(record: ConsumerRecord) -> bool:
     value = record.value or b""
     found = document(value if value[:1] == b"{" else value[8:])
-    return found is not None and bool(found.statements)
+    return _STATEMENT(value) is not None if found is None else bool(found.statements)
+
+
+#: In values that are no JSON; looking closely takes long.
+_STATEMENT: Final = re.compile(rb"(?i)\b(?:CREATE|ALTER|DROP|RENAME|TRUNCATE)\s+[A-Z]").search
 
 
 def _with_other_objects(
@@ -186,6 +194,34 @@ def spread(
     has_keys = keys_of(codec, parse_options(codec, options, "to")) is Keys.ROW
     spread_by = chance.choice((None, "table", "index-value", *(["key"] if has_keys else [])))
     return topic, None if partitions is None else spread_by
+
+
+#: Globs for tables: of every one, of many, of one, of none.
+_GLOBS: Final = ("*.*", "*.*s", "*.*e*", "*_db.*", "*.t*", "*.users", "[a-n]*.*", "d.t", "*.?", "none.none")
+
+
+def with_tables(setting: Setting, chance: random.Random) -> Setting:
+    """The setting, some of them with topics for some tables, or with tables that are left out."""
+    if chance.random() < 0.2:
+        found = setting._replace(rules=tuple(_rule(chance) for _ in range(chance.choice((1, 1, 2)))))
+        try:
+            found.translator(Translator, found.target_options)
+        except ConfigError:
+            found = setting
+        setting = found
+    if chance.random() < 0.1:
+        setting = setting._replace(include=tuple(chance.sample(_GLOBS, chance.choice((1, 2)))))
+    if chance.random() < 0.1:
+        setting = setting._replace(exclude=(chance.choice(_GLOBS[1:]),))
+    return setting
+
+
+def _rule(chance: random.Random) -> TopicRule:
+    topic = chance.choice(("", "own", "{topic}.own", "{database}.{table}", "{topic}_{table}"))
+    by = chance.choice((None, None, *Partitioning))
+    partitions = None if by in {None, Partitioning.SOURCE} else chance.choice((1, 3))
+    key = chance.choice(((), (), (), ("id",), ("name", "id")))
+    return TopicRule(chance.choice(_GLOBS), topic, partitions, by, key)
 
 
 _SETS: dict[str, list[Given]] = {}

@@ -1,8 +1,8 @@
 """Mutations of a record: its JSON documents, their frames and compression, plain bytes, and what Kafka adds.
 
 A wire is known by its bytes, not by its protocol: whatever is JSON, with Open Protocol's frames or an LZ4 or
-snappy block around it, is changed by its structure, and everything else as bytes. So a new protocol needs
-nothing here.
+snappy block around it, is changed by its structure, so are packets and Avro (`fuzz.binary`), and everything
+else as bytes. So a new protocol needs nothing here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import cramjam
 import msgspec
 
+from fuzz import binary
 from fuzz.outline import Edit, Node, NoOutlineError, content, outline, spliced
 from fuzz.statements import is_statement, mutated_statement
 from fuzz.words import DATES, NUMBERS, TEXTS, canary, json_string, odd_text, type_word
@@ -27,6 +28,8 @@ _ROW_MEMBERS: Final = frozenset({"data", "old", "before", "after", "NEW_VALUES",
 #: In these a value is a member of its own, among codes and flags.
 _TAGGED_ROWS: Final = frozenset({"u", "p", "d"})
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+#: What stands before the JSON of statements and watermarks of TiCDC's Avro.
+_MARKS: Final = frozenset({1, 2})
 _VERSION: Final = (1).to_bytes(8, "big")
 _DATE: Final = re.compile(r"-?\d{1,4}[-:]\d\d[-:]\d\d").match
 _TYPE: Final = re.compile(r"(?i)[a-z]+(\s*\(.*\))?( unsigned| zerofill)*", re.DOTALL).fullmatch
@@ -105,6 +108,8 @@ def mutated(
     key, value = record.key or b"", record.value or b""
     if key.startswith(_VERSION):
         return _framed(record, donors, chance)
+    if (whole := binary.changed(record, chance)) is not None:
+        return whole
     if (not value or chance.random() < 0.08) and key:
         return msgspec.structs.replace(record, key=_key(key, donors, chance))
     inner, packed = _unpacked(value)
@@ -279,6 +284,8 @@ def _unpacked(data: bytes) -> tuple[bytes, Callable[[bytes], bytes]]:
     try:
         if data.startswith(_LZ4_MAGIC):
             return bytes(cramjam.lz4.decompress(data)), lambda inner: bytes(cramjam.lz4.compress(inner))
+        if data[1:2] == b"{" and data[0] in _MARKS:
+            return data[1:], lambda inner: data[:1] + inner
         if data[:1] not in {b"{", b"[", b""} and data[:40].count(b'"') > 2:
             inner = bytes(cramjam.snappy.decompress_raw(data))
             return inner, lambda inner: bytes(cramjam.snappy.compress_raw(inner))

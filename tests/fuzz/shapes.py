@@ -324,7 +324,7 @@ class _Run:
         if self._chance.random() < _STRICT:
             setting = setting._replace(target_options={**setting.target_options, "strict": "true"})
         if self._chance.random() < _ONE_PLACE:
-            setting = setting._replace(partitions=None, spread_by=None)
+            setting = setting._replace(partitions=None, spread_by=None, rules=())
         self._setting = setting._replace(prefix=())
         self._origin = f"seed {seed} lane {number}, {lane.sample.name}"
         self._tally = _Tally()

@@ -43,6 +43,9 @@ from relay import (
 )
 from relay.codecs import BUILT_IN, PROTOCOLS
 from relay.model import Column, ColumnType, DdlKind, Source, TableId, TableSchema
+from relay.needs import RegisteredSchema
+from relay.partitioning import Partitioning
+from relay.routing import TopicRule
 
 SOURCE, TARGET = "ticdc-canal-json", "ticdc-open-protocol"
 SAMPLE = captured_sample("ticdc/canal-json.tidb-extension/09_dml")
@@ -154,6 +157,29 @@ def test_output_that_cannot_be_read_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
     plant(monkeypatch, fault)
     assert broken(made) == ("read back", "refused: … bytes where a length of … bytes should stand")
+
+
+@pytest.mark.parametrize(("ddl", "is_found"), [("keep", True), ("drop", False)])
+def test_a_definition_that_was_told_and_is_not_found_is_found(
+    monkeypatch: pytest.MonkeyPatch, ddl: str, is_found: bool
+) -> None:
+    target = "ticdc-simple-json"
+    made = Bench(setting(target=target)._replace(target_options={"ddl": ddl}), is_thorough=True)
+    made.prime(made.setting.prefix)
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        made = TRANSLATE(translator, record)
+        version = b'"schemaVersion":1'
+        return [
+            msgspec.structs.replace(out, value=(out.value or b"").replace(b'"schemaVersion":', version))
+            for out in made
+        ]
+
+    if is_found:
+        plant(monkeypatch, fault)
+        assert broken(made)[1].startswith("refused: no BOOTSTRAP or DDL message")
+    else:
+        assert isinstance(made.step(ROW), list)
 
 
 @pytest.mark.parametrize(
@@ -623,6 +649,39 @@ def test_lanes_differ_in_topics_and_in_how_rows_are_spread() -> None:
         assert Bench(made).used
     assert {made.spread_by for made in settings} == {None, "table", "key", "index-value"}
     assert len({made.topic for made in settings}) == 3
+
+
+def test_some_lanes_have_topics_by_rule_and_chosen_tables() -> None:
+    routes = ((SOURCE, "debezium-json"), (SOURCE, "ckafka-json"))
+    settings = [Lane(2, number, routes).setting for number in range(80)]
+    ruled = [made for made in settings if made.rules]
+    chosen = [made for made in settings if made.include or made.exclude]
+    assert len(ruled) > 5
+    assert len(chosen) > 5
+    for made in [*ruled[:5], *chosen[:5]]:
+        assert Bench(made).used
+
+
+def test_what_is_not_chosen_is_missed_by_nobody() -> None:
+    for exclude, rows in (("*.*", 0), ("none.*", 1)):
+        made = Bench(setting()._replace(exclude=(exclude,)), is_thorough=True)
+        made.prime(made.setting.prefix)
+        found = made.step(ROW)
+        assert isinstance(found, list)
+        assert len(found) == rows
+
+
+def test_a_finding_keeps_its_rules_tables_and_schemas(tmp_path: Path) -> None:
+    rules = (
+        TopicRule("*.*", "own", 3, Partitioning.KEY),
+        TopicRule("a.b", "{topic}.own", key=("id",)),
+    )
+    schemas = {7: RegisteredSchema('"long"', "AVRO", (("a", '"int"'),))}
+    made = setting()._replace(rules=rules, include=("a.*",), exclude=("*.b",), schemas=schemas)
+    kept = Finding("check", "kind", "place", "detail", made, ((ROW,),), (NEXT,), "origin")
+    assert read(write(kept, tmp_path)) == kept
+    assert "topics={'match': '*.*'" in made.route
+    assert "include=a.* exclude=*.b" in made.route
 
 
 def test_a_row_in_the_second_of_a_statement_is_no_finding() -> None:

@@ -94,7 +94,7 @@ class Image:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=1800,
             check=False,
         )
         assert done.returncode == 0, (command, (done.stdout + done.stderr)[-3000:])

@@ -262,9 +262,46 @@ def _temporal_writes() -> Iterator[Pair]:
         yield Pair(None, (name,), _TIME)
 
 
+def _near_the_greatest(chosen: Random) -> str:
+    """A number beside the greatest of DECIMAL(20, 4), as a producer writes it that has it as a double."""
+    if chosen.random() < 0.3:
+        return _number(chosen)
+    number = chosen.choice((10**16, 10**16 - 1, 10**16 + 1, 10**16 + 2, 9.999999999999998e15, 1e17))
+    return f"{chosen.choice(('', '-'))}{number}{chosen.choice(('', '', '.0'))}"
+
+
+def _pairs_without_change() -> Iterator[Pair]:
+    """What is mostly printed as it came."""
+    yield Pair(("decimal-number", 20, 4), ("decimal",), _near_the_greatest)
+    yield Pair(("unsigned64",), ("signed64",), _whole)
+    yield Pair(("latin1",), ("latin1",), _either(_BYTES, _string(made.text), _string(_latin1)))
+    for length in (0, 4, 20):
+        yield Pair(("base64", length), ("padded", 20 - length), _BYTES)
+    days = _either(_whole, lambda chosen: str(chosen.randint(-720_000, 2_933_000)))
+    yield Pair(("date-days",), ("own-date-days",), days)
+    for digits in _DIGITS:
+        for micros in (1, 1_000):
+            for down in (1, 1_000):
+                yield Pair(("datetime-count", micros, digits), ("datetime-units", 1, down), _moment)
+        yield Pair(("clock", digits), ("time-micros",), _moment)
+        for written in _DIGITS:
+            yield Pair(("zoned", digits), ("timestamp-iso", written, 0), _either(_ISO, _early))
+
+
+def _latin1(chosen: Random) -> str:
+    return "".join(chr(chosen.randrange(0x102)) for _ in range(chosen.randrange(12)))
+
+
+def _early(chosen: Random) -> str:
+    """A moment near the first that a TIMESTAMP may be."""
+    seconds, fraction = chosen.randrange(3), chosen.choice(("", ".0", ".000", ".5", ".000000", ".000001"))
+    return f'"{chosen.choice(("1970-01-01", "1969-12-31"))}T00:00:0{seconds}{fraction}Z"'
+
+
 #: All pairs that are compared.
 PAIRS: Final = (
     *_number_pairs(), *_integer_pairs(), *_binary_pairs(), *_text_pairs(), *_temporal_reads(), *_temporal_writes(),
+    *_pairs_without_change(),
 )  # fmt: skip
 
 

@@ -66,6 +66,27 @@ fn decoded(text: &[u8], places: &[u8; 256], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// How many bytes a text of base64 stands for that is the only one for them.
+pub fn size_of_base64(text: &[u8]) -> Option<usize> {
+    let padding = text.iter().rev().take(2).take_while(|&&byte| byte == b'=').count();
+    let digits = &text[..text.len() - padding];
+    if text.len() % 4 != 0 || digits.iter().any(|&digit| STANDARD_PLACES[usize::from(digit)] == NONE) {
+        return None;
+    }
+    let lost = (1 << (2 * padding)) - 1;
+    let last = STANDARD_PLACES[usize::from(*digits.last().unwrap_or(&b'A'))];
+    (last & lost == 0).then_some(text.len() / 4 * 3 - padding)
+}
+
+/// Whether a text of base64 is a number of at most 128 bits in its least bytes, the highest first.
+pub fn is_least_number(text: &[u8]) -> bool {
+    let Some(size @ 1..=16) = size_of_base64(text) else { return false };
+    let digit = |at: usize| u32::from(STANDARD_PLACES[usize::from(text[at])]);
+    // The first byte and the first bit of the second one.
+    let first = digit(0) << 3 | digit(1) >> 3;
+    size == 1 || !matches!(first, 0 | 0x1ff)
+}
+
 pub fn of_base64(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     decoded(text, &STANDARD_PLACES, &mut bytes)?;
@@ -142,6 +163,11 @@ pub fn of_guessed(text: &[u8], length: Option<usize>) -> Option<Vec<u8>> {
     } else {
         of_any_base64(text)
     }
+}
+
+/// Whether each character of a text, which is UTF-8, is one byte (ISO 8859-1).
+pub fn is_latin1(text: &[u8]) -> bool {
+    text.iter().fold(0, |most, &byte| most.max(byte)) <= 0xc3
 }
 
 /// Bytes of text in which each character is one (ISO 8859-1).

@@ -168,6 +168,28 @@ pub fn is_below_one(decimal: &[u8]) -> bool {
     split_digits(unsigned).0 == b"0"
 }
 
+/// The greatest decimal of a column, or the least, if a greater number is the same as a float.
+pub fn greatest<'a>(decimal: &[u8], length: usize, scale: usize) -> Option<Text<'a>> {
+    let whole = length.checked_sub(scale)?;
+    if whole_digits(decimal) <= whole.max(1) && (whole > 0 || is_below_one(decimal)) {
+        return None;
+    }
+    let mut text = Short::new();
+    if decimal.starts_with(b"-") {
+        text.push(b"-")?;
+    }
+    match whole {
+        0 => text.push(b"0")?,
+        _ => text.fill(b'9', whole)?,
+    }
+    if scale > 0 {
+        text.push(b".")?;
+        text.fill(b'9', scale)?;
+    }
+    let value = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
+    (value(decimal)? == value(&text)?).then_some(Text::from(text))
+}
+
 /// The float of a decimal, and whether it has the same digits.
 fn nearest_float(decimal: &[u8]) -> Option<(f64, bool)> {
     let value: f64 = std::str::from_utf8(decimal).ok()?.parse().ok()?;

@@ -50,6 +50,7 @@ impl<const N: usize> Form<N> {
 
 static DATE_FORM: Form<DATE> = Form::new(b"0000-00-00");
 static WHOLE_FORM: Form<WHOLE> = Form::new(b"0000-00-00 00:00:00");
+static ISO_FORM: Form<WHOLE> = Form::new(b"0000-00-00T00:00:00");
 static CLOCK_FORM: Form<6> = Form::new(b":50:50");
 
 /// How many digits a fraction has, which may not be there.
@@ -137,14 +138,28 @@ pub fn days(date: &[u8]) -> Option<i128> {
     Some(i128::from(whole + (153 * month + 2) / 5 + day) - 719_469)
 }
 
+/// Whether it is the number of a day of the years 1 to 9999.
+pub fn is_day(days: i128) -> bool {
+    (-719_162..=2_932_896).contains(&days)
+}
+
+/// Whether so many microseconds after 1970 is in the years 1 to 9999.
+pub fn is_moment(micros: i128) -> bool {
+    is_day(micros.div_euclid(DAY_MICROS))
+}
+
+/// Whether it is as many microseconds as a TIME may be, and not a little below the smallest one.
+pub fn is_count_of_time(micros: i128) -> bool {
+    (LEAST_TIME..=LONGEST_TIME).contains(&micros)
+}
+
 fn year_of(date: &[u8]) -> u32 {
     number(&date[..4])
 }
 
 /// Append the date so many days after 1970-01-01. None beyond the years 1 to 9999.
 fn push_date(days: i128, text: &mut Short) -> Option<()> {
-    // From 0001-01-01 to 9999-12-31.
-    if !(-719_162..=2_932_896).contains(&days) {
+    if !is_day(days) {
         return None;
     }
     let days = (days + 719_468) as u32;
@@ -324,6 +339,19 @@ pub fn of_iso_timestamp(iso: &[u8], digits: Option<usize>) -> Option<Text<'_>> {
         push_fraction(fraction_micros(fraction), Some(digits.unwrap_or(given)), &mut moved)?;
     }
     Some(Text::from(moved))
+}
+
+/// How many digits a TIMESTAMP of ISO text in UTC has behind its point. None if it is none, or before its
+/// first second.
+pub fn digits_of_iso_timestamp(iso: &[u8]) -> Option<usize> {
+    let text = iso.strip_suffix(b"Z")?;
+    let (whole, fraction) = text.split_at_checked(WHOLE)?;
+    if !ISO_FORM.fits(whole) || whole <= MIDNIGHT_1970 {
+        return None;
+    }
+    days(whole)?;
+    clock(&whole[DATE + 1..])?;
+    fraction_digits(fraction)
 }
 
 fn zero_timestamp<'a>(digits: Option<usize>) -> Option<Text<'a>> {

@@ -549,9 +549,12 @@ _BINARY_TWINS: Final = {
 
 
 def _with_named_key(known: TableSchema, pk_names: list[str] | None) -> TableSchema:
+    """The definition with the key that a message names; if that is another one, it is guessed: no statement
+    has told it.
+    """
     if pk_names is None or (known.primary_key is not None and set(pk_names) == set(known.primary_key)):
         return known
-    return msgspec.structs.replace(known, primary_key=tuple(pk_names))
+    return msgspec.structs.replace(known, primary_key=tuple(pk_names), complete=False)
 
 
 def _agrees(column: Column, declared: ColumnType | None) -> bool:

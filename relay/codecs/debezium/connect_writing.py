@@ -1,18 +1,19 @@
 """JSON of Kafka Connect (`{"schema", "payload"}`), written as the Avro that Connect's converters make of it.
 
-Contract: a `ConnectWriter` is made for the schema of messages; `value` gives what `AvroSchema.write` takes
-for a payload. Members and their order are those of AvroData with `connect.meta.data=true`. A schema that Avro
-has no form for, and a payload that is not of its schema, is a ValueError. Source: confluentinc
-schema-registry AvroData.fromConnectSchema (8.x); records of Debezium 3.6.1 with Apicurio's converter.
+Contract: a `ConnectWriter` is made for the schema of messages; `write` gives the Avro of a payload. Members
+and their order are those of AvroData with `connect.meta.data=true`. A schema that Avro has no form for, and a
+payload that is not of its schema, is a ValueError. Source: confluentinc schema-registry
+AvroData.fromConnectSchema (8.x); records of Debezium 3.6.1 with Apicurio's converter.
 """
 
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from relay.codecs.wire.avro import AvroSchema, compact, is_full_name, is_name
+from relay.codecs.wire.avro_writing import WRITES, Maker, Write, array, long_bytes, record
 
 Json = dict[str, Any]
 #: Makes of a JSON value what Avro has for it. Raises ValueError.
@@ -50,52 +51,58 @@ class ConnectWriter:
 
     def __init__(self, schema: Json) -> None:
         self.record_name = schema.get("name") or _NAMELESS
-        document, self.value = _Writing().type(schema, "")
+        document, self._write = _Writing().type(schema, "")
         self.schema = AvroSchema(compact(document))
+
+    def write(self, payload: Any) -> bytes:  # noqa: ANN401 - any JSON
+        """Return the Avro of a payload. Raises ValueError and TypeError."""
+        parts: list[bytes] = []
+        self._write(payload, parts.append)
+        return b"".join(parts)
 
 
 class _Writing:
     """One schema being made: the records that it has so far."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Convert] = {}
+        self._records: dict[str, Maker] = {}
 
-    def type(self, node: Json, namespace: str) -> tuple[Any, Convert]:
-        """Return the Avro of a schema, and how its values become Avro."""
-        document, convert, branch = self._present(node, namespace)
+    def type(self, node: Json, namespace: str) -> tuple[Any, Write]:
+        """Return the Avro of a schema, and what writes its values."""
+        document, make = self._present(node, namespace)
         if not node.get("optional"):
-            return document, convert
+            return document, make(b"", None)
         # A default must be of the first type.
-        has_default = node.get("default") is not None
-        union = [document, "null"] if has_default else ["null", document]
-        return union, _optional(branch, convert)
+        if node.get("default") is not None:
+            return [document, "null"], make(_FIRST, _SECOND)
+        return ["null", document], make(_SECOND, _FIRST)
 
-    def _present(self, node: Json, namespace: str) -> tuple[Any, Convert, str]:
-        """As `type`, of what is not optional; and the name of its branch in a union."""
+    def _present(self, node: Json, namespace: str) -> tuple[Any, Maker]:
+        """As `type`, of what is not optional, and what makes its writer."""
         kind = node["type"]
         if kind == "struct":
             return self._record(node, namespace)
         if kind == "array":
-            items, convert = self.type(node["items"], namespace)
+            items, write = self.type(node["items"], namespace)
             document = {"type": "array", "items": items}
-            return _described(document, node), _list(convert), "array"
+            return _described(document, node), array(write)
         if kind not in _TYPES:
             raise ValueError(f"has the type {kind}")
         avro = _TYPES[kind]
         described = _described({"type": avro}, node)
-        return avro if len(described) == 1 else described, CONVERTS[avro], avro
+        return avro if len(described) == 1 else described, WRITES[avro]
 
-    def _record(self, node: Json, namespace: str) -> tuple[Any, Convert, str]:
+    def _record(self, node: Json, namespace: str) -> tuple[Any, Maker]:
         full = node.get("name") or _NAMELESS
         if not is_full_name(full):
             raise ValueError("has a name that Avro does not take (see schema.name.adjustment.mode)")
         around, _, name = full.rpartition(".")
         if full in self._records:
-            return name if around == namespace else full, self._records[full], full
+            return name if around == namespace else full, self._records[full]
         self._records[full] = _unknown
-        fields, converts = [], []
+        fields, writes = [], []
         for member in node["fields"]:
-            document, convert = self.type(member, around)
+            document, write = self.type(member, around)
             field: Json = {"name": member["field"], "type": document}
             if not is_name(field["name"]):
                 raise ValueError("has a column name that Avro does not take (see field.name.adjustment.mode)")
@@ -104,17 +111,21 @@ class _Writing:
             elif member.get("optional"):
                 field["default"] = None
             fields.append(field)
-            converts.append((field["name"], convert))
+            writes.append((field["name"], write))
         document = {"type": "record", "name": name}
         if around != namespace:
             document["namespace"] = around
         document["fields"] = fields
-        found = self._records[full] = _row(converts)
-        return _described(document, node), found, full
+        found = self._records[full] = record(writes)
+        return _described(document, node), found
 
 
-def _unknown(_: Any) -> Any:  # noqa: ANN401 - any value
-    raise ValueError("a record within itself")
+#: The numbers of a union's branches.
+_FIRST, _SECOND = long_bytes(0), long_bytes(1)
+
+
+def _unknown(_head: bytes, _null: bytes | None) -> Write:
+    raise ValueError("has a record within itself")
 
 
 def _described(document: Json, node: Json) -> Json:
@@ -148,30 +159,6 @@ def _default(node: Json) -> Any:  # noqa: ANN401 - any JSON
 
 
 # ---------------------------------------------------------------- values
-
-
-def _optional(branch: str, convert: Convert) -> Convert:
-    def of(value: Any) -> Any:  # noqa: ANN401 - any value
-        return _NULL if value is None else (branch, convert(value))
-
-    return of
-
-
-_NULL: Final = ("null", None)
-
-
-def _list(convert: Convert) -> Convert:
-    return lambda values: [convert(value) for value in values]
-
-
-def _row(converts: Sequence[tuple[str, Convert]]) -> Convert:
-    def convert(row: Json) -> Json:
-        if type(row) is not dict:
-            raise ValueError("no object")
-        find = row.get
-        return {name: of_field(find(name)) for name, of_field in converts}
-
-    return convert
 
 
 def _bytes(text: str) -> bytes:

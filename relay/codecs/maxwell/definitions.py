@@ -88,11 +88,11 @@ def defined(told: Definition, table: TableId, known: TableSchema | None) -> Tabl
     of_name = {} if known is None else {column.name: column for column in known.columns}
     found = tuple([_column(each, of_name.get(each.name)) for each in columns])
     names = [column.name for column in found]
-    if len(set(names)) < len(names):
-        raise Malformed(NAME, "def.columns", "a column that stands twice")
+    if len({name.lower() for name in names}) < len(names) or "" in names:
+        raise Malformed(NAME, "def.columns", "a column without a name, or that stands twice")
     before = known or TableSchema(table, (), charset=told.charset)
     key = before.primary_key if told.primary_key is None else tuple(told.primary_key)
-    if not set(key or ()) <= set(names):
+    if key is not None and not (set(key) <= set(names) and len(set(key)) == len(key)):
         key = None
     if known is not None and found == known.columns and key == known.primary_key:
         return known

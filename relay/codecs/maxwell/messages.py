@@ -130,16 +130,17 @@ def _parsed(value: bytes) -> Message:
     foreign = lookalikes.refusal(NAME, value)
     if "type" not in known or foreign is not None:
         raise foreign or _malformed(found) from found
-    fields = {}
-    for name, raw in known.items():
-        field = _FIELDS[name]
-        try:
-            fields[field.name] = msgspec.json.decode(raw, type=field.type)
-        except REFUSED as error:
-            raise Malformed(NAME, name, _reason(error)) from error
+    fields = {_FIELDS[name].name: _decoded(name, raw, _FIELDS[name].type) for name, raw in known.items()}
     others = {name: members[name] for under, name in names.items() if under not in known}
-    unknown = {name: msgspec.json.decode(raw) for name, raw in others.items()}
+    unknown = {name: _decoded(name, raw, Any) for name, raw in others.items()}
     return _ForeignMessage(**fields, unknown=unknown or None)
+
+
+def _decoded(name: str, raw: msgspec.Raw, kind: Any) -> Any:  # noqa: ANN401 - a type, and a value of it
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except REFUSED as error:
+        raise Malformed(NAME, name, _reason(error)) from error
 
 
 def _malformed(error: Exception) -> Malformed:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -99,8 +99,21 @@ def fits(column_type: ColumnType, value: msgspec.Raw) -> bool:
         return True
     base = column_type.base
     if base in INTEGERS or base in {"bit", "year"}:
-        return kind is NUMBER and bytes(value).lstrip(b"-").isdigit()
+        text = bytes(value)
+        return kind is NUMBER and text.lstrip(b"-").isdigit() and _has_64_bits(column_type, text)
     return kind in _KINDS_OF.get(base, _STRINGS)
+
+
+def _has_64_bits(column_type: ColumnType, digits: bytes) -> bool:
+    """Whether a number is within the 64 bits of its column."""
+    if len(digits) > _LONGEST:  # int() does not take any number of them
+        return False
+    end = 1 << 63 if wire_type(column_type) is _Int64 else 1 << 64
+    return -(1 << 63) <= int(digits) < end
+
+
+#: Characters of the longest number of 64 bits.
+_LONGEST: Final = 20
 
 
 def guessed_type(value: msgspec.Raw) -> ColumnType | None:
@@ -135,7 +148,11 @@ def _number_type(text: str) -> ColumnType:
     mantissa, _, exponent = text.upper().partition("E")
     if exponent and "." in mantissa and int(exponent[:6]) >= _LEAST_PLAIN:
         return _DOUBLE
-    return _DECIMAL if abs(Decimal(text).adjusted()) <= _MOST_DIGITS else _DOUBLE
+    try:
+        size = Decimal(text).adjusted()
+    except InvalidOperation:  # an exponent that no Decimal has
+        return _DOUBLE
+    return _DECIMAL if abs(size) <= _MOST_DIGITS else _DOUBLE
 
 
 _MOST_DIGITS: Final = 65
@@ -309,6 +326,10 @@ class ValueWriter:
         column that cannot be NULL becomes NULL.
         """
         base = column.type.base
+        if base in INTEGERS:
+            return _within_64_bits
+        if base == "bit":
+            return _unsigned
         if base in {"enum", "set"}:
             return functools.partial(self._enum if base == "enum" else self._set, column.type)
         if base in GEOMETRIES:
@@ -364,6 +385,20 @@ class ValueWriter:
 _ENUM_INDEX: Final = Lossy.ENUM_INDEX
 _ZERO_DATE: Final = Lossy.ZERO_DATE
 _JSON_NULL: Final = Lossy.JSON_NULL
+
+
+def _within_64_bits(value: int) -> int:
+    """A number that readers can hold. Raises ValueError."""
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError("a number beyond 64 bits")
+    return value
+
+
+def _unsigned(value: int) -> int:
+    """As `_within_64_bits`, without a sign: readers take it for the highest of 32 bits."""
+    if value < 0:
+        raise ValueError("bits below 0")
+    return _within_64_bits(value)
 
 
 def _decimal(value: Decimal) -> msgspec.Raw:

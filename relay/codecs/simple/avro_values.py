@@ -18,6 +18,7 @@ from relay.codecs.simple.avro_bytes import AvroReader, avro_bytes, avro_long, av
 from relay.codecs.simple.values import (
     ZonedText,
     checked_number,
+    member_number,
     most_number,
     read_text,
     timestamp_reader,
@@ -119,6 +120,10 @@ def _read_member(most: int, value: Any) -> int:  # noqa: ANN401 - any branch
 def _read_double(value: Any) -> float:  # noqa: ANN401 - any branch
     if type(value) is not float:
         raise TypeError("not a number with a fraction")
+    return _finite(value)
+
+
+def _finite(value: float) -> float:
     if not math.isfinite(value):
         raise ValueError("not a finite number")
     return value
@@ -151,8 +156,10 @@ def write_of(column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Cal
         return functools.partial(_write_zoned, timestamp_writer(zone, zone_name, unmoved))
     if base == "bigint" and column_type.unsigned:
         return _write_unsigned
-    if base in INTEGERS or base in {"year", "enum", "set"}:
+    if base in INTEGERS or base == "year":
         return _write_number
+    if base in {"enum", "set"}:
+        return functools.partial(_write_member, most_number(column_type))
     if base == "float":
         return _write_single
     if base == "double":
@@ -166,28 +173,32 @@ def write_of(column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Cal
 NULL: Final = _NULL
 
 
-def _integer(value: Any) -> int:  # noqa: ANN401 - a label where an ENUM's members are unknown
-    if not isinstance(value, int):
-        raise TypeError("a label whose members are unknown has no number")
-    if not -_HALF <= value < _END:
-        raise ValueError("a number beyond 64 bits")
+def _write_number(value: int) -> bytes:
+    """Write a number that is below 0 if its highest bit is set. Raises OverflowError beyond 64 bits."""
+    return _LONG + avro_long(value)
+
+
+def _write_unsigned(value: int) -> bytes:
+    if not 0 <= value < _END:
+        raise ValueError("not an unsigned number of 64 bits")
+    return _UNSIGNED + avro_long(_signed(value))
+
+
+def _write_member(most: int, value: int | str) -> bytes:
+    """Write the number of ENUM or SET; the 64th member of a SET is the sign."""
+    return _LONG + avro_long(_signed(member_number(most, value)))
+
+
+def _signed(value: int) -> int:
     return value - _END if value >= _HALF else value
 
 
-def _write_number(value: Any) -> bytes:  # noqa: ANN401 - as above
-    return _LONG + avro_long(_integer(value))
-
-
-def _write_unsigned(value: Any) -> bytes:  # noqa: ANN401 - as above
-    return _UNSIGNED + avro_long(_integer(value))
-
-
 def _write_single(value: float) -> bytes:
-    return _FLOAT + _SINGLE.pack(value)
+    return _FLOAT + _SINGLE.pack(_finite(value))
 
 
 def _write_precise(value: float) -> bytes:
-    return _DOUBLE + _PRECISE.pack(value)
+    return _DOUBLE + _PRECISE.pack(_finite(value))
 
 
 def _write_bytes(value: bytes) -> bytes:

@@ -230,7 +230,10 @@ def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
     also stands, as if it was the primary key, a unique key that takes its place.
     """
     not_null = {column.name for column in schema.columns if column.nullable is False}
-    primary = schema.primary_key or ()
+    handle = schema.handle_key()
+    if not _is_key(handle, [column.name for column in schema.columns]):
+        handle = ()  # of a table that was guessed from a row without all columns of its key
+    primary = handle if schema.primary_key else ()
 
     def entry(name: str, columns: Sequence[str], *, unique: bool, is_primary: bool = False) -> IndexEntry:
         nullable = not (is_primary or not_null.issuperset(columns))
@@ -241,7 +244,6 @@ def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
         yield entry("PRIMARY", primary, unique=True, is_primary=True)
     for key, is_unique in schema.ordered_keys():
         yield entry(key.name, key.columns, unique=is_unique)
-    handle = schema.handle_key()
     if is_handle or (handle and not primary):
         yield entry(_HANDLE, handle, unique=True, is_primary=True)
 
@@ -265,8 +267,14 @@ def definition(
         raise Malformed(protocol, "tableSchema", "a definition without the name of its table")
     check_columns(protocol, "tableSchema.columns", len(entry.columns), limits)
     names = [column.name for column in entry.columns]
-    if len(set(names)) < len(names):
-        raise Malformed(protocol, "tableSchema.columns", "two columns of one name")
+    if not are_names(names):
+        raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
+    if not all(column.dataType.mysqlType for column in entry.columns):
+        raise Malformed(protocol, "tableSchema.columns", "a column without a type")
+    for index in entry.indexes or ():
+        # Others may have hidden columns, of expressions.
+        if index.primary and not _is_key(index.columns, names):
+            raise Malformed(protocol, "tableSchema.indexes", "a primary key of columns that the table lacks")
     id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
     origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
     columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
@@ -286,6 +294,19 @@ def definition(
     if not is_tso(entry.version) and entry.version == _content_version(shown_table(found)):
         return msgspec.structs.replace(found, version=None)
     return found
+
+
+def are_names(names: Sequence[str]) -> bool:
+    """Whether columns of one table have these names. MySQL takes `A` and `a` for one."""
+    return len(_lower(names)) == len(names) and "" not in names
+
+
+def _is_key(key: Sequence[str], columns: Sequence[str]) -> bool:
+    return len(_lower(key)) == len(key) and _lower(columns).issuperset(_lower(key))
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    return {name.lower() for name in names}
 
 
 def _by_name(schema: TableSchema) -> dict[str, Column]:
@@ -418,6 +439,7 @@ __all__ = [
     "DataType",
     "IndexEntry",
     "TableEntry",
+    "are_names",
     "definition",
     "entry_text",
     "is_tso",

@@ -16,7 +16,7 @@ from relay.codecs.codec import Payload
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
 from relay.codecs.simple.ddl_types import ddl_type
 from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
-from relay.codecs.simple.definitions import TableEntry, read_entry, shown_table
+from relay.codecs.simple.definitions import TableEntry, are_names, read_entry, shown_table
 from relay.codecs.simple.message import BOOTSTRAP, VERSION, WATERMARK, WORDS, Checksum, Image, Message, Wire
 from relay.codecs.simple.options import SimpleOptions, carries
 from relay.codecs.simple.values import location_of
@@ -72,12 +72,16 @@ class _Target(RowTarget[_Plan]):
         self.lost: list[Lossy] = []
 
     def plan(self, schema: TableSchema) -> _Plan:
-        """Return the plan of a definition. Raises NotRepresentable for a table without a name."""
+        """Return the plan of a definition. Raises NotRepresentable for a table or a column without a name,
+        and for two columns of one.
+        """
         if not schema.id.database or not schema.id.table:
             what = "table" if schema.id.database else "database"
             raise NotRepresentable(
                 self._wire.name, "", f"a row without the name of its {what}, which readers must know"
             )
+        if not are_names([column.name for column in schema.columns]):
+            raise NotRepresentable(self._wire.name, "", "a column without a name, or two of one")
         identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
         return _Plan(shown_table(schema, is_numbered=True), identity)
 

@@ -20,6 +20,7 @@ from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Mes
 from relay.codecs.simple.values import (
     ZonedText,
     checked_number,
+    member_number,
     most_number,
     read_text,
     timestamp_reader,
@@ -161,7 +162,7 @@ class JsonWire:
         if base == "timestamp":
             return timestamp_writer(zone, zone_name, unmoved)
         if base in {"enum", "set"}:
-            return _write_number
+            return functools.partial(_write_number, most_number(column_type))
         return values.writer(column_type, _STYLE)
 
 
@@ -216,7 +217,5 @@ def _read_number(most: int, text: str) -> int:
     return checked_number(most, numbers.read_int(text))
 
 
-def _write_number(value: Any) -> str:  # noqa: ANN401 - a label where an ENUM's members are unknown
-    if not isinstance(value, int):
-        raise TypeError("a label whose members are unknown has no number")
-    return str(value)
+def _write_number(most: int, value: int | str) -> str:
+    return str(member_number(most, value))

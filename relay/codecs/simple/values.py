@@ -27,7 +27,13 @@ class ZonedText(msgspec.Struct, gc=False):
 @functools.lru_cache(maxsize=1024)
 def named_zone(location: str) -> tzinfo | None:
     """Return the zone of a value's `location`; None for `Local`, which tells none. Raises ValueError."""
-    return None if location == LOCAL else zone_of(location)
+    if location == LOCAL:
+        return None
+    try:
+        return zone_of(location)
+    except ValueError:
+        # The name is a row's: it is not shown.
+        raise ValueError("a location that is no time zone") from None
 
 
 def location_of(zone_name: str) -> tuple[tzinfo, str]:
@@ -54,6 +60,15 @@ def checked_number(most: int, number: int) -> int:
     if not 0 <= number <= most:
         raise ValueError("a number that stands for no member of the type")
     return number
+
+
+def member_number(most: int, value: int | str) -> int:
+    """Return the number to write for a value of ENUM or SET. Raises TypeError for a label, ValueError for
+    a number that readers refuse (`checked_number`).
+    """
+    if not isinstance(value, int):
+        raise TypeError("a label whose members are unknown has no number")
+    return checked_number(most, value)
 
 
 def read_text(value: Any) -> str:  # noqa: ANN401 - any wire value

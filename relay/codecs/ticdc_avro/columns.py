@@ -317,6 +317,7 @@ def _read_float(number: float) -> float:
 
 
 def _read_vector(text: str) -> str:
+    """A vector without the blanks behind its commas."""
     if _VECTOR(text) is None:
         raise ValueError("not a vector")
     return text.replace(" ", "")
@@ -368,6 +369,8 @@ def _write_of(
         return label_writer(column_type, unlabelled)
     if base == "bit":
         return functools.partial(_bit_bytes, column_type.length or 1)
+    if base == "vector":
+        return _read_vector
     if base == "timestamp" and zone is not UTC:
         return functools.partial(temporal.timestamp_text, zone, unmoved=unmoved)
     if base == "bigint" and column_type.unsigned:

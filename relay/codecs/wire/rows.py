@@ -665,6 +665,7 @@ class TypedWriters(Generic[Plan]):
     def _writer_for(self, reader: TypedReader, *, is_compiled: bool = True) -> _WriteTyped[Plan]:
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
+        plan = target.plan_of(reader, self.plan(schema))
         shown = target.columns_of(schema)
         columns = [shown[at] for at in reader.places]
         if not self._hidden_places(schema).isdisjoint(reader.places):
@@ -677,7 +678,7 @@ class TypedWriters(Generic[Plan]):
             as_struct=is_compiled and self._is_struct(schema, reader.places),
             is_compiled=is_compiled,
         )
-        plan, has_before = target.plan_of(reader, self.plan(schema)), target.has_before
+        has_before = target.has_before
         losses = target.losses(plan, reader.type_info)
 
         def write(change: RowChange, images: TypedRows) -> Written[Plan]:
@@ -701,11 +702,12 @@ class TypedWriters(Generic[Plan]):
 
     def _write_canonical(self, change: RowChange) -> Written[Plan]:
         images, is_delete = change.images, change.op is _DELETE
+        # What is wrong with the table is said before any value is read, as in `_writer_for`.
+        plan = self.plan(change.schema)
         before = images.before if is_delete or self._has_before else None
         after = images.after
         if (before if is_delete else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
-        plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
         whole = images.images if isinstance(images, HalfRows) else images
         reader: Any = getattr(whole, "reader", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from relay.config import Config
+from relay.config.bootstrap import bootstrapped_translator
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.registries import resolver_of
 from relay.errors import TopicUnusable
@@ -36,7 +37,7 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
         records = [
             record for record in records if record.place[:2] != upto[:2] or record.offset < upto.offset
         ]
-    translator = config.translator()
+    translator = bootstrapped_translator(config)
     if translator.needs_all_partitions or translator.copies_ddl:
         # Watermarks of a few records alone would be promises about partitions that were not read, and DDL is
         # written to all of them.

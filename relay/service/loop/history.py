@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
+from relay.definitions import is_definition, undefined
 from relay.errors import CodecError, TopicUnusable
 from relay.kafka.clients import Brokers, Clusters
 from relay.kafka.ports import Partition, RecordSource, StartPosition
@@ -23,6 +24,7 @@ from relay.needs import Need
 from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord, size_of
 from relay.resolver import Resolver
+from relay.selection import chosen_tables
 from relay.service.loop.async_resolver import Translates, learn
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
@@ -84,6 +86,11 @@ def teach(translator: Translates, records: Iterable[ConsumerRecord], resolver: R
     return failed
 
 
+_UNKNOWN = (
+    "include_tables names tables of which no definition is known yet: until their DDL comes, their rows are "
+    "read with the types that their messages tell; `bootstrap` in [schema] or `relay schema-history import` "
+    "gives definitions"
+)
 #: Longest stretch of learning before heartbeats get their turn.
 _YIELD_SECONDS = 0.010
 
@@ -123,7 +130,8 @@ class Schemas:
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._most_bytes = config.limits.cache_bytes
         self._bytes_kept = 0
-        self._is_loaded = False
+        self._is_loaded = self._is_told = False
+        self._chosen = chosen_tables(config.route.include_tables, ())
         # Topics of the history that are not read here, and that were logged.
         self._foreign: set[str] = set()
 
@@ -133,10 +141,18 @@ class Schemas:
         return self._follower.ahead if self._follower else frozenset()
 
     async def load(self) -> None:
-        """Learn everything that the history holds by now. Raises BrokerUnavailable, TopicUnusable."""
-        if self._topic is None:
-            return
-        await self._topic.to_end(self._unlearnt.extend, self._status.heartbeat)
+        """Learn everything that the history holds by now, and say which tables that are chosen by name are
+        still unknown. Raises BrokerUnavailable, TopicUnusable.
+        """
+        if self._topic is not None:
+            await self._load(self._topic)
+        if not self._is_told:
+            self._is_told = True
+            if unknown := undefined(self._translator.catalog, self._chosen):
+                self._log.warning("schemas.unknown", tables=unknown, message=_UNKNOWN)
+
+    async def _load(self, topic: WholeTopic) -> None:
+        await topic.to_end(self._unlearnt.extend, self._status.heartbeat)
         learnt = source_records(self._unlearnt)
         failed = await self._learn(learnt)
         self._unlearnt.clear()
@@ -230,7 +246,11 @@ class Schemas:
 
     def _log_foreign(self, records: Sequence[ConsumerRecord]) -> None:
         """Log topics that are not read here, each once: another route may use the same history."""
-        foreign = [record.topic for record in records if record.topic not in self._source_topics]
+        foreign = [
+            record.topic
+            for record in records
+            if record.topic not in self._source_topics and not is_definition(record)
+        ]
         if new := set(foreign) - self._foreign:
             self._foreign |= new
             self._log.warning(

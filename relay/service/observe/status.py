@@ -257,6 +257,8 @@ class Status:
     ) -> None:
         self.about, self.now, self.steady = about, now, steady
         self.translator: HasCounts | None = None
+        #: Nothing is written or committed, so nothing of that is counted.
+        self.is_dry_run = False
         self.phase, self.started = STARTING, now()
         self.phase_since = self.started
         self.partitions: dict[Partition, Progress] = {}
@@ -346,6 +348,8 @@ class Status:
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """Note the offsets of a commit that has succeeded, and its time."""
+        if self.is_dry_run:
+            return
         for partition, offset in offsets.items():
             if partition in self.partitions:
                 self.partitions[partition].committed = offset
@@ -360,6 +364,8 @@ class Status:
         """Count what a topic has acknowledged; `size` is in bytes of keys and values. Topics of tables are
         counted together: there may be thousands.
         """
+        if self.is_dry_run:
+            return
         if self.about.by_table and topic not in self.production:
             topic = self.about.by_table
         _count(self.production, topic, self.totals.produced, records, size)

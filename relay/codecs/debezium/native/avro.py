@@ -23,6 +23,7 @@ from relay.codecs.debezium.connect_reading import ConnectReader
 from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import writing as json_writing
+from relay.codecs.debezium.native.envelope import MARKER
 from relay.codecs.debezium.native.options import AVRO_NAME, DebeziumAvroOptions
 from relay.codecs.debezium.native.profiles import AVRO_PROFILES, AVRO_REASONS
 from relay.codecs.debezium.native.topics import ddl_topics
@@ -63,7 +64,7 @@ class Decoder:
     """Reads Avro of Debezium's connectors for MySQL and MariaDB."""
 
     def __init__(self, options: DebeziumAvroOptions, answers: Answers) -> None:
-        self._json = json_decoder.Decoder(options.as_json(), answers, NAME)
+        self.inner = json_decoder.Decoder(options.as_json(), answers, NAME)
         self._schemas = RegisteredSchemas(NAME, answers)
         self._readers: ByteCache[AvroSchema, ConnectReader] = CachePool(answers.limits.cache_bytes).cache()
 
@@ -71,6 +72,14 @@ class Decoder:
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        opened = self.opened(record)
+        try:
+            return self.inner.decode(opened, catalog, lossy)
+        except DecodeError as error:
+            raise error_of(NAME, error) from error
+
+    def opened(self, record: ConsumerRecord) -> ConsumerRecord:
+        """Return the record that JsonConverter would have written; see `OpeningDecoder`."""
         key, value = self._key(record), None
         found = frame_of(NAME, record, "value")
         if found is not None:
@@ -78,10 +87,9 @@ class Decoder:
             if not reader.is_struct:
                 raise UnsupportedMessage(NAME, "value", "no record, so this is no message of this protocol")
             value = reader.json(content)
-        try:
-            return self._json.decode(msgspec.structs.replace(record, key=key, value=value), catalog, lossy)
-        except DecodeError as error:
-            raise error_of(NAME, error) from error
+        return ConsumerRecord(
+            record.topic, record.partition, record.offset, record.timestamp_ms, key, value, record.headers
+        )
 
     def _key(self, record: ConsumerRecord) -> bytes | None:
         """The key as JSON. One that another converter has written says nothing of columns."""
@@ -116,10 +124,11 @@ class Encoder(ByTopic):
         self, options: DebeziumAvroOptions, answers: Answers, chosen: ChosenKey | None = None
     ) -> None:
         super().__init__()
-        self._json = json_writing.Encoder(options.as_json(), answers, chosen)
-        self.prepare = self._json.prepare
+        of_json = json_writing.Encoder(options.as_json(), answers, chosen)
+        self.prepare, self.encode_open = of_json.prepare, of_json.encode
         pool = CachePool(answers.limits.cache_bytes)
         self._writers: ByteCache[bytes, ConnectWriter] = pool.cache()
+        self._last: dict[Part, tuple[bytes, ConnectWriter]] = {}
         self._ids = SchemaIds(answers, pool)
         self._strategies = {
             "key": options.key_subject_name_strategy,
@@ -130,25 +139,42 @@ class Encoder(ByTopic):
         self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
     ) -> Iterator[Payload]:
         try:
-            for payload in self._json.encode(events, caused_by, lossy):
-                key = None if payload.key is None else self._avro(topic, "key", payload.key)
-                value = None if payload.value is None else self._avro(topic, "value", payload.value)
-                yield Payload(key, value, headers=payload.headers)
+            for payload in self.encode_open(events, caused_by, lossy):
+                yield Payload(*self.seal(topic, payload.key, payload.value), headers=payload.headers)
         except EncodeError as error:
             raise error_of(NAME, error) from error
 
+    def seal(self, topic: str, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+        """Return the Avro of a message's JSON; see `SealingEncoder`."""
+        return (
+            None if key is None else self._avro(topic, "key", key),
+            None if value is None else self._avro(topic, "value", value),
+        )
+
     def _avro(self, topic: str, part: Part, json: bytes) -> bytes:
         """A message in Avro, of its JSON."""
+        writer, payload = self._writer(part, json)
+        try:
+            body = writer.write(msgspec.json.decode(payload))
+        except (ValueError, TypeError) as error:
+            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
+        subject = subject_of(self._strategies[part], topic, part, writer.record_name)
+        return self._ids.framed(subject, writer.schema.text, body)
+
+    def _writer(self, part: Part, json: bytes) -> tuple[ConnectWriter, bytes]:
+        """What writes a message, by its schema block, and its payload. Mostly the block is that of the
+        message before.
+        """
+        head, writer = self._last.get(part, (b"", None))
+        if writer is not None and json.startswith(head):
+            return writer, json[len(head) : -1]
         wrapped = unwrapped(json)
         block = bytes(wrapped.schema)
         writer = self._writers.get(block) or self._new_writer(block, part)
-        try:
-            value = writer.value(msgspec.json.decode(wrapped.payload))
-        except (ValueError, TypeError, KeyError) as error:
-            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
-        body = writer.schema.write(NAME, part, value)
-        subject = subject_of(self._strategies[part], topic, part, writer.record_name)
-        return self._ids.framed(subject, writer.schema.text, body)
+        head = b'{"schema":%b,"payload":' % block
+        if json.startswith(head) and json.endswith(b"}"):
+            self._last[part] = head, writer
+        return writer, bytes(wrapped.payload)
 
     def _new_writer(self, block: bytes, part: Part) -> ConnectWriter:
         try:
@@ -169,6 +195,7 @@ CODEC: Final = Codec(
     decoder=Decoder,
     encoder=Encoder,
     keyed_encoder=Encoder,
+    marker=MARKER,
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
     uses_registry=True,

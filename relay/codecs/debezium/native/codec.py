@@ -20,12 +20,12 @@ from typing import Final
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.debezium import signs
 from relay.codecs.debezium.native.decoder import Decoder
+from relay.codecs.debezium.native.envelope import MARKER
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.profiles import JSON_PROFILES, JSON_REASONS
 from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY, Encoder, carries
 from relay.codecs.losses import Keys
-from relay.templates.ops import Marker
 
 CODEC: Final = Codec(
     name=NAME,
@@ -41,7 +41,7 @@ CODEC: Final = Codec(
     row_signature=RowSignature(
         ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
     ),
-    marker=Marker("value", b'"table":', b',"server_id":'),
+    marker=MARKER,
     own_headers=frozenset({NEW_KEY, OLD_KEY}),
     profiles=JSON_PROFILES,
     profile_reasons=JSON_REASONS,

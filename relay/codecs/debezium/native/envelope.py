@@ -18,7 +18,10 @@ from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import DecodeError, UnsupportedMessage
 from relay.model import Position, Snapshot, Source, Transaction
 from relay.records import TIME_END_MS, ConsumerRecord
+from relay.templates.ops import Marker
 
+#: By which templates of rows are found.
+MARKER: Final = Marker("value", b'"table":', b',"server_id":')
 CONNECTORS: Final = frozenset({"mysql", "mariadb"})
 _NULL: Final = msgspec.Raw(b"null")
 

@@ -1,0 +1,188 @@
+"""Definitions of dumps and of databases: into the schema history, and for commands that read files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.cli.arguments import ConfigSource
+from relay.cli.exits import ProgressReport, say, say_error, say_warning
+from relay.cli.schema_history import FAILED, load_history_config, read_history_kept
+from relay.config import Config
+from relay.config.bootstrap import bootstrapped_translator
+from relay.config.registries import resolver_of
+from relay.definition_files import read_dumps
+from relay.definitions import (
+    BEFORE_ALL,
+    Definition,
+    as_of,
+    definition_record,
+    teach_definition,
+    undefined,
+)
+from relay.errors import ConfigError, Problem
+from relay.files import read_small
+from relay.kafka.reading import quiet_client
+from relay.live_definitions import read_definitions, server_at
+from relay.model import TableId
+from relay.records import Place, ProducerRecord
+from relay.selection import Selection, chosen_tables
+from relay.service.commands.history_admin import ensure_topic, write
+from relay.service.loop.history import history_record, source_records, teach
+from relay.summaries import MOST_NAMES
+
+_PASSWORD: Final = "RELAY_DATABASE_PASSWORD"  # noqa: S105 - the name of a variable
+_NOW: Final = "now"
+
+
+class DefinitionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for, as the command's options. `has_records`: records are named, too."""
+
+    sql: tuple[str, ...] = ()
+    url: str | None = None
+    database: str | None = None
+    as_of: str | None = None
+    password_file: str | None = None
+    ca_file: str | None = None
+    has_records: bool = False
+    quiet: bool = False
+
+
+class _Found(NamedTuple):
+    """The definitions of tables that the route chooses; how many it does not; what was not understood."""
+
+    definitions: list[Definition]
+    left_out: int
+    problems: list[str]
+
+
+def import_definitions(given: ConfigSource, request: DefinitionRequest) -> int:
+    """Write the definitions of dumps or of a database into the history. Return 2 if some were not understood.
+
+    Nothing is written if a dump cannot be read or a server does not answer. Raises ConfigError,
+    ServiceError.
+    """
+    moment = _moment(request)
+    config = load_history_config(given)
+    found = _found(config, request, moment)
+    for problem in found.problems[:MOST_NAMES]:
+        say_error(problem)
+    if len(found.problems) > MOST_NAMES:
+        say_error(f"and {len(found.problems) - MOST_NAMES} more were not understood")
+    with quiet_client():
+        if asyncio.run(ensure_topic(config)) and not request.quiet:
+            say(f"topic {config.history_topic} was created")
+    known = read_history_kept(config, quiet=request.quiet)
+    kept = {each.key: each.value for each in known}
+    entries = [history_record(definition_record(each), config.history_topic) for each in found.definitions]
+    new = [each for each in entries if kept.get(each.key) != each.value]
+    if new:
+        with quiet_client():
+            progress = ProgressReport(f"writing {config.history_topic}", quiet=request.quiet)
+            asyncio.run(write(config, new, progress))
+    translator = bootstrapped_translator(config)
+    replaced = {each.key for each in new}
+    teach(translator, source_records(each for each in known if each.key not in replaced), resolver_of(config))
+    catalog = translator.catalog
+    for each in found.definitions:
+        catalog = teach_definition(catalog, each)
+    _warn(config, catalog, found.definitions)
+    if not request.quiet:
+        say(_summary(found, new, sum(each.key in kept for each in new)))
+    return FAILED if found.problems else 0
+
+
+def _moment(request: DefinitionRequest) -> int | None:
+    """Return since when the definitions hold, None for now. Raises ConfigError for options that do not go
+    together.
+    """
+    problems = []
+    if request.has_records:
+        problems.append(Problem("INPUT", "records are imported without --sql and --from-database"))
+    if request.sql and request.url is not None:
+        problems.append(Problem("--from-database", "--sql is given, too", "import one after the other"))
+    for name, value in (("--password-file", request.password_file), ("--ca-file", request.ca_file)):
+        if value is not None and request.url is None:
+            problems.append(Problem(name, "is for --from-database"))
+    if request.database is not None and request.url is not None:
+        problems.append(Problem("--database", "is for --sql", "name the database in the URL"))
+    moment: int | None = BEFORE_ALL
+    if request.as_of == _NOW and request.url is not None:
+        moment = None
+    elif request.as_of is not None:
+        moment = moment_of(request.as_of, "--as-of", problems)
+    if problems:
+        raise ConfigError(problems)
+    return moment
+
+
+def moment_of(text: str, option: str, problems: list[Problem]) -> int:
+    """Read since when definitions hold; what is wrong is appended to `problems`."""
+    try:
+        return as_of(text)
+    except ValueError as error:
+        problems.append(Problem(option, str(error)))
+        return BEFORE_ALL
+
+
+def _found(config: Config, request: DefinitionRequest, moment: int | None) -> _Found:
+    limits = config.limits.of_a_record()
+    chosen = Selection(tables=chosen_tables(config.route.include_tables, config.route.exclude_tables))
+    if request.url is None:
+        dumped = read_dumps(
+            request.sql, moment or BEFORE_ALL, request.database, option="--sql", limits=limits
+        )
+        kept = [each for each in dumped.definitions if chosen.has_table(each.table)]
+        return _Found(kept, len(dumped.definitions) - len(kept), dumped.problems)
+    left_out: list[TableId] = []
+
+    def is_chosen(table: TableId) -> bool:
+        if not chosen.has_table(table):
+            left_out.append(table)
+            return False
+        return True
+
+    server = server_at(request.url, _password(request), request.ca_file or "", "--from-database")
+    live = read_definitions(server, moment, is_chosen, limits=limits)
+    return _Found(live.definitions, len(left_out), live.problems)
+
+
+def _password(request: DefinitionRequest) -> str:
+    """Return the password of the database. Raises ConfigError if its file cannot be read."""
+    if request.password_file is None:
+        return os.environ.get(_PASSWORD, "")
+    try:
+        return read_small(Path(request.password_file)).decode().rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "is not text"
+        problem = f"cannot read {request.password_file}: {reason}"
+        raise ConfigError([Problem("--password-file", problem)]) from error
+
+
+def _warn(config: Config, catalog: Catalog, definitions: list[Definition]) -> None:
+    """Warn of definitions on which later statements do not fit, and of chosen tables without one."""
+    for each in definitions:
+        at, schema = catalog.newest(each.table)
+        if schema is None and at is not None and at.topic:
+            say_warning(
+                f"{each.table}: a statement of the stream does not fit this definition "
+                f"({Place(at.topic, at.partition, at.offset)}), so from there on the table is unknown: the "
+                "definition may be younger than the statement, see --as-of"
+            )
+    route = config.route
+    if unknown := undefined(catalog, chosen_tables(route.include_tables, ())):
+        say_warning(f"no definition is known of any table of include_tables {', '.join(unknown)}")
+
+
+def _summary(found: _Found, new: list[ProducerRecord], changed: int) -> str:
+    defined = len(found.definitions)
+    return (
+        f"tables defined: {defined}, imported: {len(new)}, {changed} of them changed, "
+        f"known already: {defined - len(new)}, not chosen by the route: {found.left_out}, "
+        f"not understood: {len(found.problems)}"
+    )

@@ -1,0 +1,359 @@
+"""`relay diff`: two files of change events, compared as relay understands them."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Final
+
+import msgspec
+import typer
+
+from relay.cli.arguments import STANDARD, Input, InputFormat, key_values, limits_of, open_input
+from relay.cli.bootstrap import Bootstrap
+from relay.cli.diff_explained import Explainer
+from relay.cli.event_text import Line, aligned, cell_text
+from relay.cli.exits import DIFFERENT, ProgressReport, describe, say, say_error, say_warning
+from relay.cli.inspect import exact, line_printer
+from relay.cli.record_files import RecordReader
+from relay.cli.registries import resolver_with
+from relay.codecs.losses import Lossy
+from relay.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
+from relay.definitions import is_definition
+from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
+from relay.limits import Limits
+from relay.model import ABSENT, Event, RowChange, SchemaChange, TableId
+from relay.records import ConsumerRecord
+from relay.resolver import Resolver
+from relay.selection import Selection, chosen_tables
+from relay.shown import printable, to_json
+from relay.storage import storage_problems
+from relay.summaries import listed
+from relay.translator import Translator
+
+_NAMES: Final = ("A", "B")
+#: Unreadable records that are reported one by one.
+_REPORTED: Final = 20
+#: Statements that are remembered, to know copies in other partitions.
+_STATEMENTS: Final = 10_000
+
+
+class SideRequest(msgspec.Struct, frozen=True):
+    """A side: a file, its protocol with options, and its registry."""
+
+    input: str
+    protocol: str
+    options: tuple[str, ...] = ()
+    registry: str | None = None
+
+
+class DiffRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for; the fields are the command's options."""
+
+    sides: tuple[SideRequest, SideRequest]
+    bootstrap: Bootstrap = Bootstrap()
+    include_tables: tuple[str, ...] = ()
+    exclude_tables: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    input_format: InputFormat = InputFormat.AUTO
+    window: int = 50_000
+    examples: int = 10
+    values: bool = False
+    strict: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+
+def diff(request: DiffRequest) -> int:
+    """Compare A and B, and print what differs. Return 0, 4 if something does, 2 if records were not readable.
+
+    Raises ConfigError with every problem of the request.
+    """
+    problems: list[Problem] = []
+    options = [_options(side, number, problems) for number, side in enumerate(request.sides)]
+    limits, keys = limits_of(request.limits, problems), _keys(request.keys, problems)
+    if request.sides[0].input == request.sides[1].input == STANDARD:
+        problems.append(Problem("B", "is stdin, as A is", "name a file"))
+    chosen = Selection(tables=chosen_tables(request.include_tables, request.exclude_tables))
+    translators = list[Translator]()
+    for side, given in zip(request.sides, options, strict=True):
+        translators += _translators(side, given, limits, problems)
+    if problems:
+        raise ConfigError(problems)
+    resolvers = [_resolver(side) for side in request.sides]
+    explain: Explain = lambda _, __, ___: None  # noqa: E731
+    if not request.strict:
+        named = [(side.protocol, given) for side, given in zip(request.sides, options, strict=True)]
+        explainer = Explainer(named, resolvers, limits)
+        explain = explainer
+        if explainer.problem and not request.quiet:
+            say_warning(f"what the protocols lose cannot be told from other differences: {explainer.problem}")
+    comparison = Comparison(explain, request.window, request.examples, keys)
+    with ExitStack() as stack:
+        sides = []
+        for number, side in enumerate(request.sides):
+            translator = translators[number]
+            request.bootstrap.teach(translator, quiet=request.quiet or number > 0)
+            opened = stack.enter_context(open_input(side.input))
+            reader = RecordReader(opened.stream, opened.name, request.input_format)
+            sides.append(_Side(_NAMES[number], opened, reader, translator, resolvers[number], chosen))
+        _compare(sides, comparison, quiet=request.quiet)
+    _show(request, sides, comparison)
+    if any(side.unreadable for side in sides):
+        return CodecError.exit_status
+    return 0 if comparison.is_equal else DIFFERENT
+
+
+def _options(side: SideRequest, number: int, problems: list[Problem]) -> dict[str, str]:
+    return key_values(side.options, f"--{_NAMES[number].lower()}-option", problems)
+
+
+def _keys(texts: Sequence[str], problems: list[Problem]) -> dict[TableId, tuple[str, ...]]:
+    """Read `database.table=column,column`."""
+    found = {}
+    for name, columns in key_values(texts, "--key", problems, "shop.orders=id").items():
+        database, dot, table = name.partition(".")
+        names = tuple(each.strip() for each in columns.split(",") if each.strip())
+        if not (database and dot and table and names):
+            problems.append(Problem("--key", f"{printable(name)} is not of the form DB.TABLE=COLUMN,COLUMN"))
+        found[TableId(database, table)] = names
+    return found
+
+
+def _translators(
+    side: SideRequest, options: Mapping[str, str], limits: Limits, problems: list[Problem]
+) -> list[Translator]:
+    """Make a translator that only reads; none if something is wrong, which is appended to `problems`."""
+    try:
+        translator = Translator(side.protocol, side.protocol, options, limits=limits)
+    except ConfigError as error:
+        # Of an unknown protocol it is said for both sides.
+        problems += [problem for problem in error.problems if problem.path.partition(".")[0] == "from"]
+        return []
+    problems += storage_problems(translator.route.storages)
+    return [translator]
+
+
+def _resolver(side: SideRequest) -> Resolver:
+    return resolver_with({"source": (side.protocol, side.registry)})
+
+
+class _Side:
+    """A side that is read, record by record."""
+
+    def __init__(
+        self,
+        name: str,
+        opened: Input,
+        reader: RecordReader,
+        translator: Translator,
+        resolver: Resolver,
+        chosen: Selection,
+    ) -> None:
+        self.name, self.opened, self.reader = name, opened, reader
+        self._translator, self._resolver, self._chosen = translator, resolver, chosen
+        self._records: Iterator[ConsumerRecord] = iter(reader)
+        self._statements: dict[tuple[int, TableId, str], int] = {}
+        self.records = self.rows = self.statements = self.others = self.copies = self.unreadable = 0
+        self.is_ended = False
+
+    @property
+    def changes(self) -> int:
+        """How many changes were read."""
+        return self.rows + self.statements
+
+    def next(self) -> list[Change]:
+        """Return the changes of the next record; none at the end, or if it cannot be read."""
+        record = next(self._records, None)
+        if record is None:
+            self.is_ended = True
+            return []
+        self.records += 1
+        catalog = self._translator.catalog
+        try:
+            if is_definition(record):  # an export of the schema history has them
+                self._translator.learn(record)
+                return []
+            events = self._resolver.inspect(self._translator, record)
+            return [
+                change
+                for event in events
+                if self._counts(event, record)
+                for change in changes_of(event, record, catalog)
+                if self._chosen.has_table(change.table)
+            ]
+        except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
+            self._report(error, record)
+            return []
+
+    def _report(self, error: Exception, record: ConsumerRecord) -> None:
+        self.unreadable += 1
+        error.add_note(f"{self.name}: {self.reader.where(record)}")
+        if self.unreadable <= _REPORTED:
+            say_error(describe(error))
+        elif self.unreadable == _REPORTED + 1:
+            say(f"Further errors of {self.name} are only counted.")
+
+    def _counts(self, event: Event, record: ConsumerRecord) -> bool:
+        """Count an event, and return whether it is compared: copies of a statement are not."""
+        if isinstance(event, RowChange):
+            self.rows += 1
+            return True
+        if not isinstance(event, SchemaChange):
+            self.others += 1
+            return False
+        identity = event.source.tso, event.table, event.ddl
+        if self._statements.setdefault(identity, record.partition) != record.partition:
+            self.copies += 1
+            return False
+        if len(self._statements) > _STATEMENTS:
+            del self._statements[next(iter(self._statements))]
+        self.statements += 1
+        return True
+
+
+def _compare(sides: Sequence[_Side], comparison: Comparison, *, quiet: bool) -> None:
+    """Read both sides in step: that of which fewer changes were read goes on."""
+    sizes = [side.opened.size for side in sides]
+    progress = ProgressReport("bytes read", quiet=quiet or None in sizes)
+    total = sum(size or 0 for size in sizes)
+    while alive := [number for number, side in enumerate(sides) if not side.is_ended]:
+        number = min(alive, key=lambda each: sides[each].changes)
+        for change in sides[number].next():
+            comparison.add(change, number)
+        progress(sum(side.reader.bytes_read for side in sides), total)
+    comparison.finish()
+
+
+def _show(request: DiffRequest, sides: Sequence[_Side], comparison: Comparison) -> None:
+    if request.as_json:
+        typer.echo(to_json(_object(request, sides, comparison), exact))
+        return
+    table: list[Line] = [
+        [(text, "") for text in (side.name, printable(side.opened.name), given.protocol, _read(side))]
+        for side, given in zip(sides, request.sides, strict=True)
+    ]
+    counts: list[Line] = [
+        [("equal", "green"), (str(comparison.equal), ""), ("", "")],
+        [("explained", ""), (str(comparison.explained), ""), (_lost(comparison.losses), "dim")],
+        _count("different", comparison.different),
+        *(_count(f"only in {name}", only) for name, only in zip(_NAMES, comparison.only, strict=True)),
+    ]
+    print_lines = line_printer()
+    print_lines([*aligned(table), *aligned(counts)])
+    for example in comparison.examples:
+        print_lines(_example(example, values=request.values))
+    sys.stdout.flush()
+
+
+def _count(what: str, tables: Counter[TableId]) -> Line:
+    shown = listed({_name(table): count for table, count in tables.most_common(10)})
+    return [(what, "red"), (str(tables.total()), ""), (shown, "dim")]
+
+
+def _name(table: TableId) -> str:
+    return printable(str(table) if table.table else table.database)
+
+
+def _read(side: _Side) -> str:
+    told = f"records {side.records}, rows {side.rows}, statements {side.statements}"
+    copies, others = ("copies of these", side.copies), ("others", side.others)
+    for what, count in (copies, others, ("unreadable", side.unreadable)):
+        told += f", {what} {count}" if count else ""
+    return told
+
+
+def _lost(losses: Counter[Lossy]) -> str:
+    return (
+        f"by what the protocols cannot say: {listed({str(word): count for word, count in losses.items()})}"
+        if losses
+        else ""
+    )
+
+
+def _example(example: Difference, *, values: bool) -> list[Line]:
+    one, other = example.changes
+    shown = one or other
+    if shown is None:
+        return []
+    what = "different" if one and other else f"only in {_NAMES[one is None]}"
+    places = "  ".join(
+        f"{name} {each.record.place}" for name, each in zip(_NAMES, example.changes, strict=True) if each
+    )
+    kinds = " / ".join(dict.fromkeys(each.kind for each in example.changes if each))
+    heading: Line = [(what, "bold"), (f"  {kinds}  {_name(shown.table)}  {printable(places)}", "")]
+    if example.what:
+        heading.append((f"  {printable(', '.join(example.what))}", "yellow"))
+    return [heading, *(_values(example, shown) if values else ())]
+
+
+def _values(example: Difference, shown: Change) -> Iterator[Line]:
+    """Show what differs, or all of a change that stands alone."""
+    one, other = example.changes
+    if shown.kind == "schema-change":
+        for name, each in zip(_NAMES, example.changes, strict=True):
+            if each is not None:
+                yield [(f"    {name}  {printable(each.ddl)}", "")]
+        return
+    key = ", ".join(f"{name} {cell_text(shown.row[name])}" for name in shown.key_columns if name in shown.row)
+    yield [(f"    key  {printable(key or 'none', longest=None)}", "")]
+    rows: list[Line] = []
+    for image in ("before", "after"):
+        cells = [None if each is None else getattr(each, image) for each in (one, other)]
+        names = dict.fromkeys(name for each in cells if each is not None for name in each)
+        rows += [
+            [(text, "") for text in (image, printable(name), *(_cell(each, name) for each in cells))]
+            for name in names
+            if not (one and other) or _cell(cells[0], name) != _cell(cells[1], name)
+        ]
+    if rows:
+        yield from aligned([[(text, "dim") for text in ("", "column", *_NAMES)], *rows])
+
+
+def _cell(cells: Cells | None, name: str) -> str:
+    """Return a cell as text; "" where there is no such row."""
+    return "" if cells is None else cell_text(cells.get(name, ABSENT))
+
+
+def _object(request: DiffRequest, sides: Sequence[_Side], comparison: Comparison) -> dict[str, Any]:
+    return {
+        "sides": [
+            {
+                "input": side.opened.name,
+                "protocol": given.protocol,
+                "records": side.records,
+                "rows": side.rows,
+                "statements": side.statements,
+                "copies": side.copies,
+                "others": side.others,
+                "unreadable": side.unreadable,
+            }
+            for side, given in zip(sides, request.sides, strict=True)
+        ],
+        "equal": comparison.equal,
+        "explained": comparison.explained,
+        "losses": {str(word): count for word, count in comparison.losses.items()},
+        "different": {str(table): count for table, count in comparison.different.items()},
+        "only_in_a": {str(table): count for table, count in comparison.only[0].items()},
+        "only_in_b": {str(table): count for table, count in comparison.only[1].items()},
+        "examples": [_example_object(each, values=request.values) for each in comparison.examples],
+    }
+
+
+def _example_object(example: Difference, *, values: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"what": list(example.what)}
+    for name, change in zip("ab", example.changes, strict=True):
+        if change is None:
+            found[name] = None
+            continue
+        found[name] = {
+            "kind": change.kind,
+            "table": str(change.table),
+            "place": change.record.place._asdict(),
+        }
+        if values:
+            found[name] |= {"before": change.before, "after": change.after, "ddl": change.ddl or None}
+    return found

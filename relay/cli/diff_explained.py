@@ -1,0 +1,184 @@
+"""Whether two protocols are the reason for a difference: a change is written in the other protocol, by
+relay's own encoder, and read again.
+
+So nothing has to be known here of what protocols lose: a difference that a translation would have made is
+explained, and the counters of that translation say what is lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from relay.codecs.losses import INFORMATIONAL, SOURCE_LOSSES, TRANSACTION_LOSSES, Lossy
+from relay.comparison import Change, changes_of, differing
+from relay.errors import CodecError, ConfigError, ServiceError
+from relay.limits import Limits
+from relay.needs import Need, RegisteredSchema, SchemaById
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.resolver import Resolver
+from relay.translator import Translator
+
+_REFUSED: Final = (CodecError, ServiceError, Need)
+#: Ids of schemas that no registry has come to.
+_FIRST_ID: Final = 2_000_000_000
+#: What is not compared, so that its loss explains nothing.
+_NOT_COMPARED: Final = INFORMATIONAL.union(
+    [each for each in (*SOURCE_LOSSES.values(), *TRANSACTION_LOSSES.values()) if each is not None]
+) - {Lossy.SNAPSHOT}
+#: A row that was read is written as one that was inserted where a protocol has no word for it.
+_READ: Final = {"read": "insert"}
+
+
+class _Written(NamedTuple):
+    """What a change becomes in the other protocol, read again, and what is lost on the way."""
+
+    changes: list[Change]
+    losses: Counter[Lossy]
+
+
+class _Schemas:
+    """A schema registry in memory, over that of a side: what a change is written with for a comparison alone
+    is registered nowhere else.
+    """
+
+    def __init__(self, side: Resolver) -> None:
+        self._side = side
+        self._ids: dict[RegisteredSchema, int] = {}
+        self._schemas: dict[int | str, RegisteredSchema] = {}
+
+    def schema(self, id: int | str, /) -> RegisteredSchema:
+        """Return the schema of an id."""
+        found = self._schemas.get(id)
+        return self._side.fetch(SchemaById("source", id)) if found is None else found
+
+    def id_of(self, subject: str, schema: RegisteredSchema, /) -> int:  # noqa: ARG002 - as a registry's
+        """Return the id of a schema."""
+        id = self._ids.setdefault(schema, _FIRST_ID + len(self._ids))
+        self._schemas[id] = schema
+        return id
+
+
+class Explainer:
+    """Explains differences between changes of two protocols.
+
+    `sides`: protocol and options of both. `problem`: why changes of one cannot be written in the other, ""
+    if they can.
+    """
+
+    def __init__(
+        self, sides: Sequence[tuple[str, Mapping[str, str]]], resolvers: Sequence[Resolver], limits: Limits
+    ) -> None:
+        schemas = [_Schemas(resolver) for resolver in resolvers]
+        self._reading = [Resolver(registries={"source": each}) for each in schemas]
+        self._writing = [
+            Resolver(registries={"source": schemas[side], "target": schemas[1 - side]}) for side in (0, 1)
+        ]
+        self._readers = [Translator(name, name, options, limits=limits) for name, options in sides]
+        self._writers: list[Translator | None] = [None, None]
+        self.problem = ""
+        for side in (0, 1):
+            try:
+                self._writers[side] = _writer(sides[side], sides[1 - side], limits)
+            except ConfigError as error:
+                self.problem = str(error.problems[0])
+        self._last: list[tuple[ConsumerRecord, _Written] | None] = [None, None]
+
+    def __call__(self, one: Change, other: Change | None, side: int) -> Counter[Lossy] | None:
+        """Return what is lost if the protocols explain a difference, None if they do not; see `Explain`."""
+        there = self._written(one, side)
+        if there is None:
+            return None
+        if other is None:
+            kinds = {_kind(each) for each in there.changes if each.table == one.table}
+            return there.losses if _kind(one) not in kinds else None
+        here = self._written(other, 1 - side)
+        if _has(there.changes, other):
+            return there.losses
+        if here is not None and _has(here.changes, one):
+            return here.losses
+        if self._are_guesses(one, other, there, side) or (
+            here is not None and self._are_guesses(other, one, here, 1 - side)
+        ):
+            return Counter({Lossy.SCHEMA_GUESSED: 1})
+        for each in there.changes if here is not None else ():
+            back = self._written(each, 1 - side, is_kept=False)
+            if here is not None and back is not None and any(_has(here.changes, its) for its in back.changes):
+                return there.losses + here.losses
+        return None
+
+    def _are_guesses(self, one: Change, other: Change, there: _Written, side: int) -> bool:
+        """Whether a change of the other side is this one once it is read with what this side knows."""
+        if not other.is_guessed or one.is_guessed:
+            return False
+        again = self._read(_in_place(other.record, one.record), one, 1 - side)
+        return any(_has(again, each) for each in (one, *there.changes))
+
+    def _written(self, change: Change, side: int, *, is_kept: bool = True) -> _Written | None:
+        """Write the record of a change of this side in the other protocol, and read it again. None if that
+        cannot be done.
+        """
+        last = self._last[side]
+        if is_kept and last is not None and last[0] is change.record:
+            return last[1]
+        writer = self._writers[side]
+        if writer is None:
+            return None
+        writer.catalog = change.catalog
+        before = Counter(writer.lossy)
+        try:
+            written = self._writing[side].translate(writer, change.record)
+        except _REFUSED:
+            return None
+        lost = writer.lossy - before
+        losses = Counter({word: count for word, count in lost.items() if word not in _NOT_COMPARED})
+        found = [
+            each for out in written for each in self._read(_in_place(out, change.record), change, 1 - side)
+        ]
+        result = _Written(found, losses)
+        if is_kept:
+            self._last[side] = change.record, result
+        return result
+
+    def _read(self, record: ConsumerRecord, change: Change, side: int) -> list[Change]:
+        """Read a record in the protocol of a side, with what was known where a change stands."""
+        reader = self._readers[side]
+        reader.catalog = change.catalog
+        try:
+            events = self._reading[side].inspect(reader, record)
+            return [each for event in events for each in changes_of(event, record, change.catalog)]
+        except _REFUSED:
+            return []
+
+
+def _has(changes: Iterable[Change], change: Change) -> bool:
+    return any(not differing(each, change) for each in changes)
+
+
+def _kind(change: Change) -> str:
+    return _READ.get(change.kind, change.kind)
+
+
+def _in_place(record: ProducerRecord | ConsumerRecord, original: ConsumerRecord) -> ConsumerRecord:
+    """Return a record as if it stood in the place of another: its rows see the same definitions."""
+    topic, partition, offset = original.place
+    return ConsumerRecord(
+        topic, partition, offset, record.timestamp_ms, record.key, record.value, record.headers
+    )
+
+
+def _writer(
+    source: tuple[str, Mapping[str, str]], target: tuple[str, Mapping[str, str]], limits: Limits
+) -> Translator:
+    """Make a translator, without options of the target that are for reading alone. Raises ConfigError."""
+    name, options = target
+    try:
+        return Translator(source[0], name, source[1], options, limits=limits)
+    except ConfigError as error:
+        start = "to.option."
+        wrong = {each.path.removeprefix(start) for each in error.problems if each.path.startswith(start)}
+        if not wrong:
+            raise
+        kept = {key: value for key, value in options.items() if key not in wrong}
+        return Translator(source[0], name, source[1], kept, limits=limits)

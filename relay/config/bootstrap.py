@@ -1,0 +1,46 @@
+"""Definitions that a configuration takes from dumps, for streams that begin without DDL."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from relay.catalog import Catalog
+from relay.config.config import Config
+from relay.definition_files import read_dumps
+from relay.definitions import as_of, teach_definition
+from relay.translator import Translator
+
+
+class Bootstrapped(NamedTuple):
+    """A catalogue that knows the definitions of dumps; how many tables, of how many files; and what in them
+    was not understood.
+    """
+
+    catalog: Catalog
+    tables: int
+    files: int
+    problems: list[str]
+
+
+def bootstrapped(config: Config, catalog: Catalog) -> Bootstrapped:
+    """Teach a catalogue what the dumps of `bootstrap` define. Raises ConfigError if one cannot be read."""
+    schema = config.schema
+    if not schema.bootstrap:
+        return Bootstrapped(catalog, 0, 0, [])
+    dumped = read_dumps(
+        schema.bootstrap,
+        as_of(schema.bootstrap_as_of),
+        schema.bootstrap_database or None,
+        option="schema.bootstrap",
+        limits=catalog.limits,
+    )
+    for definition in dumped.definitions:
+        catalog = teach_definition(catalog, definition)
+    return Bootstrapped(catalog, len(dumped.definitions), dumped.files, dumped.problems)
+
+
+def bootstrapped_translator(config: Config) -> Translator:
+    """Make the route's translator, whose catalogue has the definitions of `bootstrap`. Raises ConfigError."""
+    translator = config.translator()
+    translator.catalog = bootstrapped(config, translator.catalog).catalog
+    return translator

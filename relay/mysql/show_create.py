@@ -1,0 +1,87 @@
+"""Finds the statements in what clients print of SHOW CREATE TABLE.
+
+Contract: `shown_statements` gives the statements of a text that MySQL's client has printed: in lines with
+tabs (`mysql --batch`, with and without `--raw`), in a box (`+---+`), or vertically (`\\G`). None if the text
+is no such output, and then it is SQL. `separate` takes statements apart that stand behind each other without
+`;`, as they do when several outputs of SHOW CREATE TABLE are put together.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from relay.errors import DdlNotUnderstood
+from relay.mysql.ddl.tokens import Token, tokenize
+from relay.mysql.dumps import DumpStatement
+
+_CREATE: Final = r"CREATE (?:[A-Z]+=\S+ |SQL SECURITY [A-Z]+ |OR REPLACE )*(?:TABLE|VIEW) "
+#: With tabs: the name, the statement, and more columns for a view; with `--raw` over several lines.
+_BATCH: Final = re.compile(
+    rf"^[^\t\n]+\t({_CREATE}.*?)(?:\t\w+\t\w+)?(?=\n[^\t\n]+\t(?:CREATE|Create) |\s*\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_BOX: Final = re.compile(
+    rf"^\| [^|\n]+ \| ({_CREATE}.*?) +\|(?: \w+ +\| \w+ +\|)?$", re.MULTILINE | re.DOTALL
+)
+_VERTICAL: Final = re.compile(
+    rf"^ *Create (?:Table|View): ({_CREATE}.*?)"
+    r"(?=^\*{10,} |^ *character_set_client: |^\d+ rows? in set|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_IS_BATCH: Final = re.compile(rf"(?:(?:Table|View)\tCreate (?:Table|View)|[^\t\n]+\t{_CREATE})")
+_IS_BOX: Final = re.compile(r"\+-+\+-+\+|\| (?:Table|View) +\| Create ")
+_IS_VERTICAL: Final = re.compile(r"\*{10,} 1\. row \*{10,}|(?:Table|View): ")
+#: What `mysql --batch` writes for characters inside of a value.
+_ESCAPED: Final = re.compile(r"\\([ntr0\\])")
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+
+
+def shown_statements(text: str) -> list[DumpStatement] | None:
+    """Return the statements that a client has printed, with their lines; None if it has printed none."""
+    start = text.lstrip()
+    for is_such, pattern in ((_IS_BATCH, _BATCH), (_IS_BOX, _BOX), (_IS_VERTICAL, _VERTICAL)):
+        if is_such.match(start):
+            return [
+                DumpStatement(_unescaped(found[1], is_such), text.count("\n", 0, found.start()) + 1)
+                for found in pattern.finditer(text)
+            ]
+    return None
+
+
+def _unescaped(statement: str, form: re.Pattern[str]) -> str:
+    """Return a statement as the server has sent it. With `--raw` nothing is escaped, and it has lines."""
+    if form is not _IS_BATCH or "\n" in statement:
+        return statement.strip()
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], statement)
+
+
+def separate(statement: DumpStatement) -> list[DumpStatement]:
+    """Take a text apart before each CREATE TABLE or CREATE VIEW that begins a line."""
+    text = statement.text
+    if text.upper().count("CREATE") < 2:
+        return [statement]
+    try:
+        tokens = tokenize(text, backslash_escapes=True)
+    except DdlNotUnderstood:
+        return [statement]
+    starts = [0, *_starts(text, tokens), len(text)]
+    return [
+        DumpStatement(text[start:end].strip(), statement.line + text.count("\n", 0, start))
+        for start, end in pairwise(starts)
+    ]
+
+
+def _starts(text: str, tokens: list[Token]) -> list[int]:
+    """Return where statements begin behind the first one: at a word that no option of a table is."""
+    found, depth = [], 0
+    for at, token in enumerate(tokens):
+        if token.kind == "mark" and token.text in "()":
+            depth += 1 if token.text == "(" else -1
+        is_create = token.kind == "word" and token.text.upper() == "CREATE" and not depth and at
+        following = tokens[at + 1].text.upper() if at + 1 < len(tokens) else ""
+        line = text[text.rfind("\n", 0, token.start) + 1 : token.start]
+        if is_create and following in {"TABLE", "VIEW", "ALGORITHM", "DEFINER"} and not line.strip():
+            found.append(token.start)
+    return found

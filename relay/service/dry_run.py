@@ -1,0 +1,142 @@
+"""A dry run: everything is read and translated as a run would, and nothing is written or committed.
+
+The source is a member of no group, so a relay at work is not disturbed; it begins where the group has
+committed, or where `start` says. The sink takes batches and forgets them. No topic is created, no schema is
+registered, no object is stored, and the schema history is read alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from aiokafka import TopicPartition
+
+from relay.config import Config
+from relay.config.choices import Wait
+from relay.kafka.clients import Brokers
+from relay.kafka.ports import Partition
+from relay.kafka.settings import ConsumerSettings
+from relay.kafka.sizes import Oversize, TopicLimits
+from relay.kafka.source import Progress, ShardSource
+from relay.logs import Log
+from relay.records import ProducerRecord
+from relay.topics.startup import Topics
+
+#: Bytes of a batch, after which it is handed over.
+_BATCH_BYTES: Final = 1 << 20
+TOLD: Final = "a dry run: nothing is written, committed, created or registered"
+
+
+def dry_config(config: Config) -> Config:
+    """Return the configuration of a dry run: one process, which registers no schemas."""
+    registry = config.target.schema_registry.model_copy(update={"register_schemas": False})
+    return config.model_copy(
+        update={
+            "delivery": config.delivery.model_copy(update={"processes": 1}),
+            "target": config.target.model_copy(update={"schema_registry": registry}),
+        }
+    )
+
+
+def without_missing_history(config: Config, topics: Topics) -> Config:
+    """Return the configuration without a history where its topic does not exist yet."""
+    if not config.history_topic or config.history_topic in topics.target_partitions:
+        return config
+    wait = Wait.TRUE if config.waits_for_ddl else Wait.FALSE
+    schema = config.schema.model_copy(update={"history_topic": "", "wait": wait})
+    return config.model_copy(update={"schema": schema})
+
+
+class DrySource(ShardSource):
+    """Reads what the shard, or the whole group, has to read; commits are remembered here alone, in `reached`,
+    for the source that replaces this one.
+    """
+
+    def __init__(
+        self,
+        reached: dict[Partition, int],
+        settings: ConsumerSettings,
+        progress: Progress | None,
+        log: Log,
+        brokers: Brokers,
+    ) -> None:
+        super().__init__(settings, progress, log, brokers)
+        self._reached = reached
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Remember how far records were read."""
+        self._reached.update(offsets)
+
+    async def _committed(
+        self, pairs: Mapping[Partition, TopicPartition], at_least: Mapping[Partition, int]
+    ) -> dict[Partition, int]:
+        found = await super()._committed(pairs, at_least)
+        return found | {
+            partition: self._reached[partition] for partition in pairs if partition in self._reached
+        }
+
+
+class DryBatch:
+    """Counts records."""
+
+    def __init__(self) -> None:
+        self._count, self.size = 0, 0
+
+    def append(self, record: ProducerRecord) -> bool:
+        """Count a record; False if the batch is full."""
+        if self.size >= _BATCH_BYTES:
+            return False
+        self._count += 1
+        self.size += len(record.key or b"") + len(record.value or b"")
+        return True
+
+    def __len__(self) -> int:
+        return self._count
+
+
+class DrySink:
+    """Takes batches, acknowledges them at once, and forgets them. `limits`: what topics take, as far as they
+    exist: a record that is too large is found.
+    """
+
+    is_transactional = False
+    has_aborted_hanging_transaction = False
+    needs_rotation = False
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self._limits = TopicLimits(limits)
+
+    async def start(self) -> None:
+        """Connect to nothing."""
+
+    def batch(self) -> DryBatch:
+        """Make an empty batch."""
+        return DryBatch()
+
+    async def send(self, partition: Partition, batch: object) -> Future[object]:  # noqa: ARG002 - as a sink's
+        """Take a batch, and acknowledge it."""
+        done: Future[object] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def expect(self, topics: Collection[str]) -> None:
+        """Look for no topics."""
+
+    async def delivered(self, pending: Sequence[Future[object]]) -> None:
+        """Wait for nothing."""
+
+    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
+        """Find a record that its topic does not take."""
+        return self._limits.too_large(records)
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit nothing."""
+
+    async def stop(self) -> None:
+        """Nothing is open."""
+
+    async def abandon(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,116 @@
+"""Rows that no MySQL has, as Maxwell's messages and for them: numbers beyond their column, names and bytes
+that are none. Each is read and written as something, or refused with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from support import CANAL, record, row_message
+
+from relay import DecodeError, NotRepresentable, RowChange, SchemaChange, Translator
+from relay.errors import DefinitionMissing, Malformed
+from relay.model import ColumnType
+
+MAXWELL = "maxwell-json"
+
+
+def row(data: str, **more: Any) -> bytes:
+    """A row of `d.t`, with its columns as JSON text."""
+    head = json.dumps({"database": "d", "table": "t", "type": "insert", "ts": 1_700_000_001, **more})[:-1]
+    return f'{head},"data":{data}}}'.encode()
+
+
+def statement(sql: str, **more: Any) -> bytes:
+    told = {
+        "type": "table-create",
+        "database": "d",
+        "table": "t",
+        "ts": 1_700_000_000_000,
+        "sql": sql,
+        **more,
+    }
+    return json.dumps(told).encode()
+
+
+def read(*messages: bytes, options: dict[str, str] | None = None) -> list[Any]:
+    translator = Translator(MAXWELL, MAXWELL, options, {"output_ddl": "true"})
+    return [event for at, each in enumerate(messages) for event in translator.inspect(record(each, at))]
+
+
+def only_cell(change: RowChange) -> tuple[ColumnType, Any]:
+    assert change.after is not None
+    ((column, cell),) = zip(change.schema.columns, change.after, strict=True)
+    return column.type, cell
+
+
+@pytest.mark.parametrize(
+    ("column_type", "number", "guess"),
+    [
+        ("INT", str(1 << 63), ColumnType("bigint", unsigned=True)),
+        ("BIGINT", str(1 << 63), ColumnType("bigint", unsigned=True)),
+        ("BIGINT UNSIGNED", str(1 << 64), ColumnType("decimal")),
+        ("BIT(8)", str(1 << 64), ColumnType("decimal")),
+        ("INT", "-9223372036854775809", ColumnType("decimal")),
+    ],
+)
+def test_a_number_beyond_its_column_is_guessed(column_type: str, number: str, guess: ColumnType) -> None:
+    _, change = read(statement(f"CREATE TABLE t (c {column_type})"), row(f'{{"c":{number}}}'))
+    assert only_cell(change) == (guess, Decimal(number))
+
+
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "-1.5e99999999999999999999", "1" + "0" * 400])
+def test_a_number_that_nothing_can_hold_is_refused(number: str) -> None:
+    with pytest.raises(DecodeError, match=r"number|range"):
+        _ = read(row(f'{{"c":{number}}}'))[0].after
+
+
+@pytest.mark.parametrize(
+    ("mysql_type", "number"),
+    [("int", str(1 << 64)), ("bigint", "-9223372036854775809"), ("bit(8)", str(1 << 64)), ("bit(8)", "-1")],
+)
+def test_a_number_that_no_reader_takes_is_not_written(mysql_type: str, number: str) -> None:
+    translator = Translator(CANAL, MAXWELL)
+    with pytest.raises(NotRepresentable, match="maxwell-json: c: "):
+        translator.translate(record(row_message({"c": mysql_type}, {"c": number})))
+
+
+@pytest.mark.parametrize(("mysql_type", "number"), [("int", 1 << 63), ("bit(8)", (1 << 64) - 1)])
+def test_a_number_beyond_its_column_is_written_where_readers_take_it(mysql_type: str, number: int) -> None:
+    (out,) = Translator(CANAL, MAXWELL).translate(record(row_message({"c": mysql_type}, {"c": str(number)})))
+    assert json.loads(out.value or b"")["data"] == {"c": number}
+
+
+def test_bytes_that_are_no_text_in_an_unknown_member_are_refused() -> None:
+    with pytest.raises(Malformed, match="other: not UTF-8"):
+        read(row('{"c":1}')[:-1] + b',"other":"\xff"}')
+
+
+def test_a_row_of_nulls_of_an_unknown_table_waits_for_its_definition() -> None:
+    options = {"output_nulls": "false"}
+    with pytest.raises(DefinitionMissing, match="a row of NULLs"):
+        read(row("{}"), options=options)
+    _, change = read(statement("CREATE TABLE t (c INT)"), row("{}"), options=options)
+    assert only_cell(change) == (ColumnType("int"), None)
+    with pytest.raises(Malformed, match="a row without columns"):
+        read(row("{}"))
+
+
+@pytest.mark.parametrize("other", ["A", ""])
+def test_a_definition_whose_columns_have_no_names_of_their_own_is_refused(other: str) -> None:
+    columns = [{"name": name, "type": "int", "signed": True} for name in ("a", other)]
+    told = {"database": "d", "table": "t", "columns": columns, "primary-key": []}
+    with pytest.raises(Malformed, match="a column without a name, or that stands twice"):
+        read(statement("CREATE TABLE t (?)", **{"def": told}))
+
+
+def test_a_key_with_a_column_twice_is_not_known() -> None:
+    columns = [{"name": "a", "type": "int", "signed": True}]
+    told = {"database": "d", "table": "t", "columns": columns, "primary-key": ["a", "a"]}
+    (change,) = read(statement("CREATE TABLE t (?)", **{"def": told}))
+    assert isinstance(change, SchemaChange)
+    assert change.after is not None
+    assert change.after.primary_key is None

@@ -1,0 +1,174 @@
+"""Messages of Simple that no TiCDC writes, and rows and statements that Simple has no message for."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC
+from typing import Any
+
+import pytest
+from simple_support import AVRO, SIMPLE, bootstrap, column, read, row, table, value_of, written
+from support import CANAL, TICDC, record, row_message
+
+from relay import NotRepresentable, RowChange, Translator
+from relay.codecs.simple.avro_bytes import AvroReader
+from relay.codecs.simple.avro_values import read_of, read_value, write_of
+from relay.errors import Malformed
+from relay.model import ColumnType
+
+BOTH = pytest.mark.parametrize("target", [SIMPLE, AVRO])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("mysql_type", "number"),
+    [
+        ("enum('a','b')", "3"),
+        ("enum('a','b')", "-1"),
+        ("set('a','b')", "4"),
+        ("set('a','b')", "-62135596800001"),
+    ],
+)
+def test_a_number_that_stands_for_no_label_is_not_written(target: str, mysql_type: str, number: str) -> None:
+    translator = Translator(CANAL, target)
+    with pytest.raises(NotRepresentable, match=f"{target}: c: "):
+        translator.translate(record(row_message({"c": mysql_type}, {"c": number})))
+
+
+@pytest.mark.parametrize(
+    ("column_type", "number"),
+    [
+        (ColumnType("int"), 1 << 63),
+        (ColumnType("bigint"), 1 << 63),
+        (ColumnType("year"), 1 << 63),
+        (ColumnType("bigint", unsigned=True), -1),
+        (ColumnType("bigint", unsigned=True), 1 << 64),
+    ],
+)
+def test_avro_has_no_bits_for_numbers_beyond_their_type(column_type: ColumnType, number: int) -> None:
+    write = write_of(column_type, UTC, "UTC", lambda: None)
+    with pytest.raises((ValueError, ArithmeticError), match="64 bits"):
+        write(number)
+
+
+@pytest.mark.parametrize(
+    ("column_type", "number"),
+    [
+        (ColumnType("int", unsigned=True), (1 << 32) - 1),
+        (ColumnType("bigint"), -(1 << 63)),
+        (ColumnType("bigint", unsigned=True), (1 << 64) - 1),
+        (ColumnType("set", members=tuple(f"m{at}" for at in range(64))), (1 << 64) - 1),
+        (ColumnType("enum", members=("a",)), 0),
+    ],
+)
+def test_avro_has_the_extremes_of_every_type(column_type: ColumnType, number: int) -> None:
+    data = write_of(column_type, UTC, "UTC", lambda: None)(number)
+    assert read_of(column_type, UTC)(read_value(AvroReader(data))) == number
+
+
+@pytest.mark.parametrize("base", ["float", "double"])
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_avro_has_no_numbers_that_are_none(base: str, number: float) -> None:
+    with pytest.raises(ValueError, match="not a finite number"):
+        write_of(ColumnType(base), UTC, "UTC", lambda: None)(number)
+
+
+def test_a_location_that_is_no_zone_is_not_shown() -> None:
+    with pytest.raises(Malformed, match=r"data\.at: a location that is no time zone$"):
+        value_of(column("at", "timestamp"), {"location": "Secret/Place", "value": "2026-01-15 02:20:30"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "reason"),
+    [
+        (["a"], ["b"], "a primary key of columns that the table lacks"),
+        (["a"], ["a", "A"], "a primary key of columns that the table lacks"),
+        (["a", "A"], ["a"], "a column without a name, or two of one"),
+        (["a", ""], ["a"], "a column without a name, or two of one"),
+    ],
+)
+def test_a_definition_that_contradicts_itself_is_refused(
+    columns: list[str], key: list[str], reason: str
+) -> None:
+    index = {"name": "primary", "unique": True, "primary": True, "nullable": False, "columns": key}
+    schema = table(indexes=[index]) | {"columns": [column(name) for name in columns]}
+    with pytest.raises(Malformed, match=reason):
+        read(bootstrap(schema))
+
+
+def test_a_column_without_a_type_is_refused() -> None:
+    with pytest.raises(Malformed, match="a column without a type"):
+        read(bootstrap(table(column("a", ""))))
+
+
+@pytest.mark.parametrize(("base", "more"), [("decimal", {"decimal": -2}), ("varchar", {"length": -20})])
+def test_parameters_below_zero_are_unknown(base: str, more: dict[str, Any]) -> None:
+    change = read(bootstrap(table(column("a", base, **more))), row({"a": "1"}))[0][-1]
+    assert isinstance(change, RowChange)
+    found = change.schema.columns[1].type
+    assert (found.base, found.length, found.scale) == (base, None, None)
+
+
+def test_an_index_may_have_the_hidden_column_of_an_expression() -> None:
+    index = {"name": "k", "unique": False, "primary": False, "nullable": True, "columns": ["_V$_k_0"]}
+    schema = table(column("a"))
+    schema["indexes"].append(index)
+    change = read(bootstrap(schema), row({"a": "1"}))[0][-1]
+    assert isinstance(change, RowChange)
+    assert change.after == (1, 1)
+
+
+@BOTH
+@pytest.mark.parametrize("other", ["A", ""])
+def test_a_row_whose_columns_have_no_names_of_their_own_is_not_written(target: str, other: str) -> None:
+    with pytest.raises(NotRepresentable, match="a column without a name, or two of one"):
+        Translator(CANAL, target).translate(record(row_message({}, {"a": "1", other: "2"})))
+
+
+@BOTH
+@pytest.mark.parametrize("key", [["b"], ["a", "b"], ["a", "a"]])
+def test_a_key_that_a_row_lacks_is_not_in_the_definition_that_it_lets_guess(
+    target: str, key: list[str]
+) -> None:
+    outs = Translator(CANAL, target).translate(record(row_message({}, {"a": "1"}, pkNames=key)))
+    reader = Translator(target, target)
+    *_, change = [event for out in outs for event in reader.inspect(record(out.value or b""))]
+    assert isinstance(change, RowChange)
+    assert change.schema.handle_key() == ()
+
+
+@BOTH
+@pytest.mark.parametrize("source", [CANAL, TICDC])
+def test_a_row_with_another_key_than_its_definition_brings_one(source: str, target: str) -> None:
+    """DDL that changes a key travels in another partition, and may be seen before or after the row."""
+    create = row_message({}, op="CREATE") | {"isDdl": True, "data": None, "sql": KEYED}
+    insert = row_message({"a": "int", "b": "int"}, {"a": "1", "b": "2"}, pkNames=["b"])
+    translator, reader = Translator(source, target), Translator(target, target)
+    outs = [out for at, each in enumerate((create, insert)) for out in translator.translate(record(each, at))]
+    *_, change = [event for out in outs for event in reader.inspect(record(out.value or b""))]
+    assert isinstance(change, RowChange)
+    assert change.after == (1, 2)
+    assert change.schema.handle_key() == ("b",)
+
+
+KEYED = "CREATE TABLE t (a INT NOT NULL PRIMARY KEY, b INT NOT NULL)"
+
+
+def statement(sql: str) -> dict[str, Any]:
+    return row_message({}, op="CREATE") | {"isDdl": True, "data": None, "sql": sql, "database": ""}
+
+
+@BOTH
+@pytest.mark.parametrize("sql", ["CREATE TABLE t (a INT)", "DROP TABLE t", "RENAME TABLE t TO u"])
+def test_a_table_without_a_database_has_no_definition_that_readers_could_find(target: str, sql: str) -> None:
+    translator = Translator(CANAL, target)
+    create, outs = record(statement("CREATE TABLE t (a INT)")), []
+    for each in (create, record(statement(sql), 1)):
+        outs += translator.translate(each)
+    reader = Translator(target, target)
+    again = [event for out in outs for event in reader.inspect(record(out.value or b""))]
+    assert len(again) == len(outs)
+    if target == SIMPLE:
+        assert all("tableSchema" not in message for message in written(outs))
+        assert json.dumps(written(outs)).count("null") == 0
