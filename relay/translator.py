@@ -39,13 +39,16 @@ from relay.codecs.codec import (
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.counts import CountsByTable, EventCounts
 from relay.definitions import definition_in, is_definition, teach_definition
+from relay.detection import named_error
 from relay.errors import (
     ConfigError,
     DecodeError,
     EncodeError,
+    Malformed,
     NotRepresentable,
     OutOfMemory,
     Problem,
+    UnsupportedMessage,
 )
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded, uncounted_bytes
 from relay.model import (
@@ -747,12 +750,18 @@ class Translator:
         self._answers.provide(need, answer)
 
     def _note(self, error: Need[Any] | DecodeError | MemoryError, record: ConsumerRecord) -> None:
-        """Note what a failed record needed. Raises OutOfMemory, which has a policy, for MemoryError."""
+        """Note what a failed record needed. Raises what says more than the error: OutOfMemory, which has a
+        policy, for MemoryError, and the name of the format that the record has.
+        """
         if isinstance(error, Need):
             self._answers.want(error, record.place)
             return
         self._answers.distrust(record.place)
         check_types(record)
+        if isinstance(error, Malformed | UnsupportedMessage):
+            named = named_error(error, record)
+            if named is not None:
+                raise named from error
         if isinstance(error, MemoryError):
             reason = "no memory is left to translate it; lower limits would refuse such a record before"
             raise OutOfMemory(self.route.source.name, "", reason) from None

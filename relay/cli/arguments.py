@@ -69,6 +69,7 @@ class InputFormat(enum.StrEnum):
     AUTO = "auto"
     RECORDS = "records"
     VALUES = "values"
+    KCAT = "kcat"
 
 
 class Input(NamedTuple):

@@ -22,8 +22,9 @@ from relay.config.kafka import source_cluster, target_cluster
 from relay.config.tables import Route, Target, TopicRule
 from relay.errors import ServiceError
 from relay.kafka.clients import Clusters
+from relay.service.check.findings import State
 from relay.service.check.registries import registry_findings
-from relay.service.check.route import State, preflight, rows_do_not_wait
+from relay.service.check.route import preflight, rows_do_not_wait
 from relay.shown import printable, shown_option
 from relay.summaries import MOST_NAMES
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import Annotated
 
+import msgspec
 import typer
 
 from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, InputFormat, Settings
@@ -16,6 +17,17 @@ from relay.cli.bootstrap_options import BootstrapAsOf, BootstrapDatabase, Bootst
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
+from relay.cli.topic_commands import (
+    COMMANDS,
+    Brokers,
+    Format,
+    FromTopic,
+    Inputs,
+    Last,
+    Since,
+    TopicConfig,
+    topic_of,
+)
 from relay.partitioning import Partitioning
 from relay.policies import Policy
 
@@ -51,7 +63,7 @@ _From = Annotated[
     typer.Option(
         "--from",
         metavar="PROTOCOL",
-        help="Protocol of the input; `relay formats` lists them.",
+        help="Protocol of the input; `relay formats` lists them. auto: the one that its first records have.",
         autocompletion=_sources,
     ),
 ]
@@ -92,16 +104,6 @@ _Limits = Annotated[
         "--limit",
         metavar="NAME=VALUE",
         help="A limit of a record, as in \\[limits] of the configuration: rows=20000; may be repeated.",
-    ),
-]
-_Input = Annotated[
-    str, typer.Argument(metavar="INPUT", help="A file; - or nothing for stdin.", show_default=False)
-]
-_InputFormat = Annotated[
-    InputFormat,
-    typer.Option(
-        metavar="FORM",
-        help="What a line of INPUT is: records, or values alone. auto: the first line decides.",
     ),
 ]
 _Output = Annotated[str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")]
@@ -214,7 +216,7 @@ def _translate(
     *,
     source: _From,
     target: _To,
-    input_name: _Input = STANDARD,
+    inputs: Inputs = None,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
     from_registry: _FromRegistry = None,
@@ -228,20 +230,25 @@ def _translate(
     exclude_table: _ExcludeTable = None,
     include_event: _IncludeEvent = None,
     exclude_event: _ExcludeEvent = None,
-    input_format: _InputFormat = InputFormat.AUTO,
+    input_format: Format = InputFormat.AUTO,
     bootstrap: BootstrapFiles = None,
     bootstrap_database: BootstrapDatabase = None,
     bootstrap_as_of: BootstrapAsOf = "start",
     on_error: _OnError = Policy.STOP,
     dead_letters: _DeadLetters = None,
+    from_topic: FromTopic = None,
+    brokers: Brokers = None,
+    config: TopicConfig = None,
+    last: Last = None,
+    since: Since = None,
     quiet: _Quiet = False,
 ) -> None:
-    """Translate a file of change events from one protocol into another.
+    """Translate a file of change events, or a topic, from one protocol into another.
 
     INPUT is JSON Lines, one Kafka record a line: topic, partition, offset, timestamp (ms), headers, key,
-    value. Key and value are null, text, or {"base64": "…"} for bytes that are not UTF-8. If the first line
-    lacks value or partition, every line is taken as a message value. The output has the same form, with
-    offsets counted from 0.
+    value. Key and value are null, text, or {"base64": "…"} for bytes that are not UTF-8. Lines of `kcat -J`
+    are read, too; anything else is taken as message values: one a line, or JSON over several lines. The
+    output is of records, with offsets counted from 0.
 
     A summary on stderr shows what was translated and what the target format could not carry.
     """
@@ -254,7 +261,7 @@ def _translate(
         source_options=tuple(from_option or ()),
         target_options=tuple(to_option or ()),
         limits=tuple(limit or ()),
-        input=input_name,
+        input=tuple(inputs or ()),
         output=output,
         topic=topic,
         partitions=partitions,
@@ -271,7 +278,12 @@ def _translate(
         target_registry=to_registry,
         bootstrap=Bootstrap(tuple(bootstrap or ()), bootstrap_database, bootstrap_as_of),
     )
-    raise finish(lambda: translate(request), show_traceback=context.obj)
+
+    def work() -> int:
+        topic_request = topic_of(from_topic, brokers, config, last, since)
+        return translate(msgspec.structs.replace(request, topic_request=topic_request))
+
+    raise finish(work, show_traceback=context.obj)
 
 
 @app.command("inspect", epilog="Example: relay inspect --from canal-json in.jsonl")
@@ -279,14 +291,19 @@ def _inspect(
     context: typer.Context,
     *,
     source: _From,
-    input_name: _Input = STANDARD,
+    inputs: Inputs = None,
     from_option: _FromOptions = None,
     from_registry: _FromRegistry = None,
     limit: _Limits = None,
-    input_format: _InputFormat = InputFormat.AUTO,
+    input_format: Format = InputFormat.AUTO,
+    from_topic: FromTopic = None,
+    brokers: Brokers = None,
+    config: TopicConfig = None,
+    last: Last = None,
+    since: Since = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False,
 ) -> None:
-    """Show the change events in a file, value by value, as relay understands them.
+    """Show the change events in a file or a topic, value by value, as relay understands them.
 
     A column is shown as a value, as NULL, or as ABSENT if the message does not have it; an asterisk marks a
     changed column. Text is in quotes, binary is X'00FF'; times of TIMESTAMP columns are in UTC.
@@ -297,10 +314,24 @@ def _inspect(
     from relay.cli.inspect import inspect
 
     options, limits = tuple(from_option or ()), tuple(limit or ())
-    raise finish(
-        lambda: inspect(source, options, limits, input_name, input_format, from_registry, as_json=as_json),
-        show_traceback=context.obj,
-    )
+
+    def work() -> int:
+        return inspect(
+            source,
+            options,
+            limits,
+            tuple(inputs or ()),
+            input_format,
+            from_registry,
+            as_json=as_json,
+            topic=topic_of(from_topic, brokers, config, last, since),
+        )
+
+    raise finish(work, show_traceback=context.obj)
+
+
+for _name, _command, _example in COMMANDS:
+    app.command(_name, epilog=_example)(_command)
 
 
 @app.command("diff", epilog="Example: relay diff --a ticdc-canal-json --b canal-json in.jsonl out.jsonl")
@@ -344,7 +375,7 @@ def _diff(
         typer.Option(metavar="DB.TABLE=COL,…", help="The key of a table, if neither side says it right."),
     ] = None,
     limit: _Limits = None,
-    input_format: _InputFormat = InputFormat.AUTO,
+    input_format: Format = InputFormat.AUTO,
     window: Annotated[
         int,
         typer.Option(

@@ -6,7 +6,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from relay.cli.event_text import Line, aligned, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
+from relay.cli.times import parse_time
 from relay.config import Config
 from relay.config.kafka import target_cluster
 from relay.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
@@ -29,8 +29,7 @@ from relay.record_lines import format_record
 from relay.records import Place
 from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, table_topics, target_limits
-from relay.shown import plain_json, printable, quoted, to_json
-from relay.times import milliseconds_of, parse_duration, parse_moment
+from relay.shown import plain_json, printable, to_json
 
 FAILED = 2
 _REPLAY_WARNING = (
@@ -60,7 +59,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         now_ms = int(time.time() * 1000)
         problems: list[Problem] = []
         since, until = (
-            None if text is None else _parse_time(text, now_ms, option, problems)
+            None if text is None else parse_time(text, now_ms, option, problems)
             for text, option in ((self.since, "--since"), (self.until, "--until"))
         )
         if problems:
@@ -81,20 +80,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """Print on stderr, unless the user wants it quiet."""
         if not self.quiet:
             say(text)
-
-
-def _parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) -> int | None:
-    """Read a moment, or how long ago it was; the result is in milliseconds since 1970."""
-    try:
-        return now_ms - parse_duration(text) // timedelta(milliseconds=1)
-    except ValueError:
-        pass
-    try:
-        return milliseconds_of(parse_moment(text))
-    except ValueError:
-        hint = "for example 2026-01-31T12:00, which is UTC, or 2h for two hours ago"
-        problems.append(Problem(option, f"{quoted(text)} is neither a time nor a duration", hint))
-        return None
 
 
 def _load_config(given: ConfigSource) -> Config:

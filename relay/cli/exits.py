@@ -25,6 +25,8 @@ BUG = 1
 DIFFERENT = 4
 INTERRUPTED = 130
 _PROGRESS_SECONDS = 2.0
+#: How many failed records are reported one by one; the rest is only counted.
+REPORTED = 20
 #: Most characters of one part of an error: where it happened must leave room for what is wrong.
 _LONGEST_PART = LONGEST // 3
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import typer
 
-from relay.cli.arguments import InputFormat, as_options, key_values, limits_of, open_input
+from relay.cli.arguments import STANDARD, Input, InputFormat, as_options, key_values, limits_of
+from relay.cli.detect import AUTO, chosen_source
 from relay.cli.event_text import Line, event_lines
-from relay.cli.exits import describe, say, say_error
-from relay.cli.progress import progress_of, stdout_is_seen
+from relay.cli.exits import REPORTED, describe, say, say_error
+from relay.cli.inputs import open_inputs
+from relay.cli.progress import Silent, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
+from relay.cli.topic_request import TopicRequest
 from relay.definitions import is_definition
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
@@ -30,54 +34,84 @@ from relay.model import (
 )
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
+from relay.resolver import Resolver
 from relay.shown import printable, to_json
 from relay.storage import storage_problems
 from relay.translator import Translator, kind_of
 
 #: How many unreadable records are reported one by one; the rest is only counted.
-_REPORTED = 20
 
 
 def inspect(  # noqa: PLR0913 - the command's options
     source: str,
     options: Sequence[str],
     limits: Sequence[str],
-    input_name: str,
+    input_names: Sequence[str],
     input_format: InputFormat,
     registry: str | None = None,
     *,
     as_json: bool,
+    topic: TopicRequest | None = None,
 ) -> int:
     """Print every event of INPUT; report and skip unreadable records. Return the worst exit status of any."""
-    translator = _translator(source, options, limits)
-    resolver = resolver_with({"source": (source, registry)})
+    if source != AUTO:
+        _translator(source, options, limits)
+    with ExitStack() as stack:
+        opened = stack.enter_context(_opened(input_names, input_format, topic))
+        opened, chosen = stack.enter_context(
+            chosen_source(opened, input_format, source, tuple(options), quiet=False)
+        )
+        translator = _translator(chosen.protocol, chosen.options, limits)
+        resolver = resolver_with({"source": (chosen.protocol, registry)})
+        reader = RecordReader(opened.stream, opened.name, input_format)
+        with progress_of(opened, quiet=stdout_is_seen()) as progress:
+            return _show(reader, translator, resolver, progress, as_json=as_json)
+
+
+@contextmanager
+def _opened(names: Sequence[str], input_format: InputFormat, topic: TopicRequest | None) -> Iterator[Input]:
+    """Open INPUT, or the records of a topic in its place."""
+    if topic is None:
+        with open_inputs(names, input_format) as opened:
+            yield opened
+        return
+    if any(name != STANDARD for name in names):
+        raise ConfigError([Problem("INPUT", "cannot stand beside --from-topic", "leave one of them out")])
+    from relay.cli.topics import open_topic
+
+    with open_topic(topic, quiet=False) as opened:
+        yield opened
+
+
+def _show(
+    reader: RecordReader, translator: Translator, resolver: Resolver, progress: Silent, *, as_json: bool
+) -> int:
     print_lines = line_printer()
     status = read = failed = 0
-    with open_input(input_name) as opened, progress_of(opened, quiet=stdout_is_seen()) as progress:
-        reader = RecordReader(opened.stream, opened.name, input_format)
-        for record in reader:
-            read += 1
-            progress.at(reader.bytes_read)
-            try:
-                if is_definition(record):  # an export of the schema history has them
-                    translator.learn(record)
-                    continue
-                for event in resolver.inspect(translator, record):  # reads images, which may be malformed
-                    if as_json:
-                        _print_json(event, record)
-                    else:
-                        print_lines([*event_lines(event, reader.place_of(record)), []])
-            except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
-                failed += 1
-                status = max(status, error.exit_status)
-                if failed <= _REPORTED:
-                    error.add_note(reader.where(record))
-                    sys.stdout.flush()
-                    say_error(describe(error))
-                elif failed == _REPORTED + 1:
-                    say("Further errors are only counted.")
-    if failed > _REPORTED:
-        say_error(f"{failed} of {read} records in {opened.name} cannot be read as {source}")
+    for record in reader:
+        read += 1
+        progress.at(reader.bytes_read)
+        try:
+            if is_definition(record):  # an export of the schema history has them
+                translator.learn(record)
+                continue
+            for event in resolver.inspect(translator, record):  # reads images, which may be malformed
+                if as_json:
+                    _print_json(event, record)
+                else:
+                    print_lines([*event_lines(event, reader.place_of(record)), []])
+        except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
+            failed += 1
+            status = max(status, error.exit_status)
+            if failed <= REPORTED:
+                error.add_note(reader.where(record))
+                sys.stdout.flush()
+                say_error(describe(error))
+            elif failed == REPORTED + 1:
+                say("Further errors are only counted.")
+    if failed > REPORTED:
+        name = translator.route.source.name
+        say_error(f"{failed} of {read} records in {reader.name} cannot be read as {name}")
     return status
 
 

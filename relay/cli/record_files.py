@@ -1,6 +1,7 @@
 """Record files: lines of `relay.record_lines`, read and written as a stream.
 
-Input may also be plain message values, one a line; the first line tells which (`InputFormat.AUTO`).
+Input may also be plain message values, one a line, or what `kcat -J` prints; the first line tells which
+(`InputFormat.AUTO`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,21 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FLUSH_BYTES = 1 << 18
 
 
+class _KcatProbe(msgspec.Struct, gc=False):
+    """What makes a line one of `kcat -J`."""
+
+    payload: msgspec.Raw
+    partition: int
+    offset: int
+    topic: str
+    ts: int = -1
+    key: msgspec.Raw = msgspec.Raw(b"null")
+    headers: list[str | None] | None = None
+
+
+_KCAT_DECODER = msgspec.json.Decoder(_KcatProbe)
+
+
 class _Probe(msgspec.Struct, gc=False):
     """What makes a line a record: both members are there."""
 
@@ -41,7 +57,8 @@ class RecordReader:
     the input.
 
     Blank lines are passed over. `format` is AUTO until the first line has been seen. `name` is the input's
-    name in errors. `placed`: whether a record must name its topic and its offset.
+    name in errors. `placed`: whether a record must name its topic and its offset. `counted`: how many records
+    without an offset each partition has had.
     """
 
     def __init__(
@@ -51,10 +68,11 @@ class RecordReader:
         input_format: InputFormat = InputFormat.AUTO,
         *,
         placed: bool = False,
+        counted: Counter[tuple[str, int]] | None = None,
     ) -> None:
         self._stream = stream
         self._placed = placed
-        self._counted: Counter[tuple[str, int]] = Counter()
+        self._counted: Counter[tuple[str, int]] = Counter() if counted is None else counted
         self.name = name
         self.format = input_format
         self.line = 0
@@ -64,7 +82,12 @@ class RecordReader:
         for line in self._lines():
             if self.format is InputFormat.AUTO:
                 self.format = detect(line)
-            yield self._record(line) if self.format is InputFormat.RECORDS else self._value(line)
+            if self.format is InputFormat.RECORDS:
+                yield self._record(line)
+            elif self.format is InputFormat.KCAT:
+                yield self._kcat(line)
+            else:
+                yield self._value(line)
 
     def _lines(self) -> Iterator[bytes]:
         for line in self._stream:
@@ -83,6 +106,19 @@ class RecordReader:
             return parse_record(line, DEFAULT_TOPIC, self._next_offset)
         except ValueError as error:
             raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", str(error)) from error
+
+    def _kcat(self, line: bytes) -> ConsumerRecord:
+        try:
+            found = _KCAT_DECODER.decode(line)
+            key, value = _kcat_bytes(found.key), _kcat_bytes(found.payload)
+        except DECODE_ERRORS as error:
+            raise Malformed("kcat -J", f"{self.name} line {self.line}", str(error)) from error
+        names = found.headers or []
+        headers = tuple(
+            (name or "", None if value is None else value.encode())
+            for name, value in zip(names[::2], names[1::2], strict=False)
+        )
+        return ConsumerRecord(found.topic, found.partition, found.offset, found.ts, key, value, headers)
 
     def where(self, record: ConsumerRecord) -> str:
         """Return where the record was read, for the error of the record that came last. A value alone has no
@@ -110,13 +146,23 @@ def text_of(line: bytes, *, is_first: bool) -> bytes:
     return b"" if text.isspace() else text
 
 
+def _kcat_bytes(part: msgspec.Raw) -> bytes | None:
+    """Return a key or a payload: kcat prints it as a text, or as JSON if it was told to decode it."""
+    text = bytes(part)
+    if text == b"null":
+        return None
+    return msgspec.json.decode(text, type=str).encode() if text.startswith(b'"') else text
+
+
 def detect(line: bytes) -> InputFormat:
     """Tell from the first line how all are read."""
-    try:
-        _PROBE_DECODER.decode(line)
-    except DECODE_ERRORS:
-        return InputFormat.VALUES
-    return InputFormat.RECORDS
+    for decoder, found in ((_PROBE_DECODER, InputFormat.RECORDS), (_KCAT_DECODER, InputFormat.KCAT)):
+        try:
+            decoder.decode(line)
+        except DECODE_ERRORS:
+            continue
+        return found
+    return InputFormat.VALUES
 
 
 class RecordWriter:

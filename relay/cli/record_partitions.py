@@ -51,7 +51,7 @@ def with_partitions(source: Input, input_format: InputFormat) -> Iterator[Known]
                 input_format = detect(text)
                 break
     lines = chain(begun, stream)
-    if input_format is not InputFormat.RECORDS:
+    if input_format not in {InputFormat.RECORDS, InputFormat.KCAT}:
         yield Known(lines, [(DEFAULT_TOPIC, 0)])
     elif start is not None:
         partitions = _partitions(lines)

@@ -36,7 +36,7 @@ def resolver_with(given: dict[str, tuple[str, str | None]]) -> Resolver:
                 problems.append(Problem(flag, message, _HINTS[side]))
             continue
         try:
-            registries[side] = _registry(place, side)
+            registries[side] = registry_of(place, side)
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -44,7 +44,8 @@ def resolver_with(given: dict[str, tuple[str, str | None]]) -> Resolver:
     return Resolver(registries=registries)
 
 
-def _registry(place: str, side: str) -> Registry:
+def registry_of(place: str, side: str) -> Registry:
+    """Return a registry by its URL, or a file of schemas. Raises ConfigError."""
     if "://" in place:
         from relay.config.registries import registry_at
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import msgspec
 
@@ -17,16 +17,18 @@ from relay.cli.arguments import (
     as_options,
     key_values,
     limits_of,
-    open_input,
     open_output,
     same_file,
 )
 from relay.cli.bootstrap import Bootstrap
-from relay.cli.exits import describe, say, say_error, say_warning
+from relay.cli.detect import AUTO, chosen_source
+from relay.cli.exits import REPORTED, describe, say, say_error, say_warning
+from relay.cli.inputs import open_inputs
 from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.cli.registries import resolver_with
+from relay.cli.topic_request import TopicRequest
 from relay.definitions import is_definition
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
@@ -39,9 +41,6 @@ from relay.selection import Selection
 from relay.storage import storage_problems
 from relay.translator import Translator
 
-#: How many failed records are reported one by one; the rest is only counted.
-_REPORTED = 20
-
 
 class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked for; the fields are the command's options."""
@@ -51,7 +50,8 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
     source_options: tuple[str, ...] = ()
     target_options: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
-    input: str = STANDARD
+    input: str | tuple[str, ...] = STANDARD
+    topic_request: TopicRequest | None = None
     output: str = STANDARD
     topic: str = "{topic}"
     partitions: int | None = None
@@ -74,6 +74,21 @@ def translate(request: TranslateRequest) -> int:
 
     Raises ConfigError with every problem of the request, before anything is written.
     """
+    with ExitStack() as stack:
+        if request.source == AUTO:
+            if problems := _problems(request):
+                raise ConfigError(problems)
+            source = stack.enter_context(_opened(request))
+            source, chosen = stack.enter_context(
+                chosen_source(source, request.input_format, AUTO, request.source_options, quiet=request.quiet)
+            )
+            request = msgspec.structs.replace(request, source=chosen.protocol, source_options=chosen.options)
+            return _translate(request, stack, source)
+        return _translate(request, stack, None)
+
+
+def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None) -> int:
+    """Translate what is opened already, or else INPUT. Return the exit status."""
     translator = _translator(request)
     request.bootstrap.teach(translator, quiet=request.quiet)
     resolver = resolver_with(
@@ -85,32 +100,48 @@ def translate(request: TranslateRequest) -> int:
     if not request.quiet:
         for problem in _advice(request):
             say_warning(str(problem))
-    with ExitStack() as stack:
-        source = stack.enter_context(open_input(request.input))
-        live = source.size is None
-        output = stack.enter_context(open_output(request.output, "--output"))
-        writer = RecordWriter(output, "stdout" if request.output == STANDARD else request.output, live=live)
-        dead_letters = None
-        if request.dead_letters is not None:
-            dead_file = stack.enter_context(open_output(request.dead_letters, "--dead-letters"))
-            dead_letters = RecordWriter(dead_file, request.dead_letters, live=True)
-        lines: Iterable[bytes] = source.stream
-        if translator.copies_ddl:
-            lines, partitions = stack.enter_context(with_partitions(source, request.input_format))
-            translator.expect_partitions(partitions)
-        reader = RecordReader(lines, source.name, request.input_format)
-        run = _Run(translator, resolver, reader, writer, dead_letters, request.on_error)
-        try:
-            hides_bar = request.quiet or (request.output == STANDARD and stdout_is_seen())
-            run.all_records(source, quiet=hides_bar)
-        except BaseException as error:
-            run.ended_by(error)
-            raise
-        finally:
-            if not request.quiet:
-                for line in run.summary():
-                    say(line)
-        return run.exit_status
+    source = opened or stack.enter_context(_opened(request))
+    live = source.size is None
+    output = stack.enter_context(open_output(request.output, "--output"))
+    writer = RecordWriter(output, "stdout" if request.output == STANDARD else request.output, live=live)
+    dead_letters = None
+    if request.dead_letters is not None:
+        dead_file = stack.enter_context(open_output(request.dead_letters, "--dead-letters"))
+        dead_letters = RecordWriter(dead_file, request.dead_letters, live=True)
+    lines: Iterable[bytes] = source.stream
+    if translator.copies_ddl:
+        lines, partitions = stack.enter_context(with_partitions(source, request.input_format))
+        translator.expect_partitions(partitions)
+    reader = RecordReader(lines, source.name, request.input_format)
+    run = _Run(translator, resolver, reader, writer, dead_letters, request.on_error)
+    try:
+        hides_bar = request.quiet or (request.output == STANDARD and stdout_is_seen())
+        run.all_records(source, quiet=hides_bar)
+    except BaseException as error:
+        run.ended_by(error)
+        raise
+    finally:
+        if not request.quiet:
+            for line in run.summary():
+                say(line)
+    return run.exit_status
+
+
+@contextmanager
+def _opened(request: TranslateRequest) -> Iterator[Input]:
+    """Open INPUT, or the records of a topic in its place."""
+    if request.topic_request is None:
+        with open_inputs(_names(request), request.input_format) as opened:
+            yield opened
+        return
+    from relay.cli.topics import open_topic
+
+    with open_topic(request.topic_request, quiet=request.quiet) as opened:
+        yield opened
+
+
+def _names(request: TranslateRequest) -> tuple[str, ...]:
+    return (request.input,) if isinstance(request.input, str) else request.input
 
 
 def _translator(request: TranslateRequest) -> Translator:
@@ -180,8 +211,11 @@ def _problems(request: TranslateRequest) -> list[Problem]:
         )
     if request.dead_letters == STANDARD:
         problems.append(Problem("--dead-letters", "cannot be stdout, where the output goes", "name a file"))
+    if request.topic_request is not None and _names(request) not in {(), (STANDARD,)}:
+        problems.append(Problem("INPUT", "cannot stand beside --from-topic", "leave one of them out"))
+    inputs = _names(request) or (STANDARD,)
     files = {
-        "INPUT": request.input,
+        **{"INPUT" if not number else f"INPUT {number + 1}": name for number, name in enumerate(inputs)},
         "--output": request.output,
         "--dead-letters": request.dead_letters or STANDARD,
     }
@@ -190,7 +224,7 @@ def _problems(request: TranslateRequest) -> list[Problem]:
         Problem(second, f"is the same file as {first}", "name another file")
         for index, first in enumerate(names)
         for second in names[index + 1 :]
-        if same_file(files[first], files[second])
+        if not second.startswith("INPUT") and same_file(files[first], files[second])
     ]
     return problems
 
@@ -269,9 +303,9 @@ class _Run:
         if self._dead_letters is not None:
             for letter in refused.dead_letters:
                 self._dead_letters.write_original(record, letter.headers[len(record.headers) :])
-        if self._failed <= _REPORTED:
+        if self._failed <= REPORTED:
             say_error(describe(error))
-        elif self._failed == _REPORTED + 1:
+        elif self._failed == REPORTED + 1:
             say("Further errors are only counted.")
 
     def ended_by(self, error: BaseException) -> None:

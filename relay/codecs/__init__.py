@@ -11,6 +11,7 @@ from typing import Final
 
 from relay.codecs.canal import canal_json, canal_protobuf, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import SIDES, Codec
+from relay.codecs.debezium import signs as debezium_signs
 from relay.codecs.debezium import ticdc as ticdc_debezium
 from relay.codecs.debezium import ticdc_avro as ticdc_debezium_avro
 from relay.codecs.debezium.native import avro as debezium_avro
@@ -18,9 +19,12 @@ from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
 from relay.codecs.maxwell import codec as maxwell_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
+from relay.codecs.signs import Message, Sighting
 from relay.codecs.simple import simple_avro, simple_json
 from relay.codecs.ticdc_avro import codec as ticdc_avro
+from relay.codecs.wire import lookalikes
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
+from relay.codecs.wire.lookalikes import message_of
 from relay.codecs.wire.shaped import encoder_of
 from relay.errors import ConfigError, Problem
 from relay.plugins import installed, unusable
@@ -46,6 +50,8 @@ BUILT_IN: Final = {
         flat_json.CODEC,
     )
 }
+#: Formats that relay does not read, and can name.
+UNREADABLE: Final = (*debezium_signs.UNREADABLE, *lookalikes.UNREADABLE)
 #: All of them, also those of other packages, which are loaded when somebody asks: they import this package.
 PROTOCOLS: dict[str, Codec]
 
@@ -65,6 +71,17 @@ def _protocols() -> dict[str, Codec]:
             raise unusable(place, f"has the name of another protocol, {codec.name!r}")
         found[codec.name] = codec
     return found
+
+
+def sightings(message: Message) -> list[Sighting]:
+    """Return what each room sees in a message."""
+    rooms = [(codec.name if codec.is_readable else "", codec.signs) for codec in _protocols().values()]
+    rooms += [("", signs) for signs in UNREADABLE]
+    found = [(name, signs(message)) for name, signs in rooms]
+    return [Sighting(name, sign) for name, sign in found if sign is not None]
+
+
+lookalikes.watch(sightings)
 
 
 def codec_named(name: str, key_path: str) -> Codec:
@@ -94,5 +111,7 @@ __all__ = [
     "LargeMessageOptions",
     "codec_named",
     "encoder_of",
+    "message_of",
     "object_location",
+    "sightings",
 ]

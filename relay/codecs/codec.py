@@ -21,6 +21,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Carries, Keys, Lossy, refused_losses, strict_problems
+from relay.codecs.signs import Signs, sees_nothing
 from relay.errors import ConfigError, KeyColumnsMissing, Problem
 from relay.model import Event, Position, RowChange, TableId
 from relay.needs import Answers
@@ -369,6 +370,7 @@ class Codec(msgspec.Struct, frozen=True):
     inherit them. `keyed_encoder`: makes an encoder that writes keys of chosen columns as its own are; None
     for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its messages name
     schemas of a registry, whose ids `named_schemas` gives as far as a message's bytes tell.
+    `signs`: by what its messages are known among those of other protocols (`relay.detection`).
     `profiles`: named sets of the target's options, as texts, for known readers; `profile_reasons`: why a
     profile sets an option, where its own description does not tell.
     """
@@ -395,6 +397,7 @@ class Codec(msgspec.Struct, frozen=True):
     keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None
     uses_registry: bool = False
     named_schemas: Callable[[ConsumerRecord], Sequence[int | str]] = names_none
+    signs: Signs = sees_nothing
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 

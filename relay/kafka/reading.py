@@ -69,8 +69,8 @@ async def read_topic(
 ) -> None:
     """Give present records to `each`, in each partition's order. Raises TopicUnusable, BrokerUnavailable."""
     pairs = [TopicPartition(topic, number) for number in range(await partitions_of(brokers, topic))]
-    async with _consuming(brokers, pairs) as consumer:
-        first, ends = await _bounds(consumer, pairs)
+    async with consuming(brokers, pairs) as consumer:
+        first, ends = await bounds(consumer, pairs)
         for pair in pairs:
             consumer.seek(pair, first[pair])
         at, total = dict(first), sum(ends.values()) - sum(first.values())
@@ -84,7 +84,7 @@ async def read_topic(
             before = sum(at.values())
             # The position, not the offset of the last record: markers of transactions have offsets, too.
             at |= {pair: min(await consumer.position(pair), ends[pair]) for pair in left}
-            deadline = _deadline(deadline, moved=sum(at.values()) > before, brokers=brokers)
+            deadline = stall_deadline(deadline, moved=sum(at.values()) > before, brokers=brokers)
             if progress is not None:
                 progress(sum(at.values()) - sum(first.values()), total)
 
@@ -95,9 +95,9 @@ async def look_up(brokers: Brokers, topic: str, partition: int, offset: int) -> 
     if partition >= count:
         return Lookup(count, 0, 0, None)
     pair = TopicPartition(topic, partition)
-    async with _consuming(brokers, [pair]) as consumer:
-        bounds = await _bounds(consumer, [pair])
-        first, end = bounds[0][pair], bounds[1][pair]
+    async with consuming(brokers, [pair]) as consumer:
+        oldest, ends = await bounds(consumer, [pair])
+        first, end = oldest[pair], ends[pair]
         found = None
         if first <= offset < end:
             found = await _next(consumer, pair, offset, end, brokers)
@@ -115,12 +115,13 @@ async def _next(
         for record in relay_records(polled.get(pair, ())):
             return record if record.offset < end else None
         position = await consumer.position(pair)
-        deadline = _deadline(deadline, moved=position > offset, brokers=brokers)
+        deadline = stall_deadline(deadline, moved=position > offset, brokers=brokers)
         offset = position
     return None
 
 
-def _deadline(deadline: float, *, moved: bool, brokers: Brokers) -> float:
+def stall_deadline(deadline: float, *, moved: bool, brokers: Brokers) -> float:
+    """Return until when brokers may give nothing. Raises BrokerUnavailable if that was before now."""
     now = time.monotonic()
     if moved:
         return now + STALL_SECONDS
@@ -131,13 +132,14 @@ def _deadline(deadline: float, *, moved: bool, brokers: Brokers) -> float:
     return deadline
 
 
-async def _bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any, int], dict[Any, int]]:
+async def bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Return the oldest offset of each partition, and the one behind its last."""
     async with asyncio.timeout(REQUEST_SECONDS):
         return await consumer.beginning_offsets(pairs), await consumer.end_offsets(pairs)
 
 
 @contextlib.asynccontextmanager
-async def _consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIterator[Any]:
+async def consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIterator[Any]:
     """Give a consumer of these partitions, and raise errors of the client as ours."""
     take_any_name()
     consumer = AIOKafkaConsumer(

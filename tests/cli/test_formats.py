@@ -202,5 +202,5 @@ def test_the_profiles_of_a_protocol(relay: Run) -> None:
 def test_type_names() -> None:
     assert _type_name(Annotated[int | None, "x"]) == "integer"
     assert _type_name(Literal["a", 1]) == "a | 1"
-    assert _type_name(InputFormat) == "auto | records | values"
+    assert _type_name(InputFormat) == "auto | records | values | kcat"
     assert _type_name(bytes) == "bytes"

@@ -202,7 +202,9 @@ def test_wrong_options(
     assert data.read_bytes() == lines("insert")
 
 
-@pytest.mark.parametrize(("name", "reason"), [("none", "No such file"), (".", "Is a directory")])
+@pytest.mark.parametrize(
+    ("name", "reason"), [("none", "No such file"), (".", "it is a folder without record files")]
+)
 def test_unreadable_input(relay: Run, tmp_path: Path, name: str, reason: str) -> None:
     result = relay(*ROUTE, tmp_path / name, "--output", tmp_path / "out")
     assert result.exit_code == 2

@@ -311,7 +311,10 @@ OTHERS = [
         "Maxwell",
     ),
     ({"type": "table-create", "database": "d", "table": "t", "def": {}, "ts": 1, "sql": "CREATE"}, "Maxwell"),
-    ({"payload": {"op": "c", "after": {}}, "schema": {}}, "Debezium: is the source protocol ticdc-debezium"),
+    (
+        {"payload": {"op": "c", "after": {}}, "schema": {}},
+        "Debezium .*: is the source protocol ticdc-debezium",
+    ),
     ({"before": None, "after": {"id": 1}, "source": {}, "op": "c", "ts_ms": 1}, "Debezium"),
     ({"schema": {"dataColumn": []}, "payload": {"op": "INSERT"}, "version": "0.0.1"}, "DataWorks"),
     ({"action": "INSERT", "bid": 0, "dbValType": {}, "data": [], "before": []}, "CloudCanal"),
@@ -334,7 +337,7 @@ def test_messages_of_another_format_are_refused_by_its_name(
 @pytest.mark.parametrize("protocol", ["ticdc-debezium", "ticdc-open-protocol"])
 def test_canal_is_named_where_another_protocol_is_read(protocol: str) -> None:
     message = row_message({"a": "int"}, {"a": "1"})
-    with pytest.raises(UnsupportedMessage, match="Canal-JSON: is the source protocol canal-json"):
+    with pytest.raises(UnsupportedMessage, match=r"Canal-JSON .*: is the source protocol .*canal-json"):
         Translator(protocol, CANAL).translate(record(message))
 
 

@@ -510,7 +510,7 @@ def test_the_connectors_own_is_named_to_ticdcs_reader() -> None:
         ),
         (b"\0\0\0\0\1\2\3", "Avro"),
         ({"data": [{}], "isDdl": False, "type": "INSERT", "database": "d"}, "Canal-JSON"),
-        (row(source={"connector": "postgresql"}), "neither mysql nor mariadb"),
+        (row(source={"connector": "postgresql"}), "another database \\(postgresql\\)"),
         (row("m"), "not one of c, u, d, r, t"),
         ({"ts_ms": 5}, "neither mysql nor mariadb"),
         ({"status": "ENDED", "id": "x"}, "neither mysql nor mariadb"),

@@ -9,8 +9,8 @@ import pytest
 from fake_registry import FakeRegistry, serving
 
 from relay.config import Config
+from relay.service.check.findings import State
 from relay.service.check.registries import registry_findings
-from relay.service.check.route import State
 
 TEXT = '{"type":"record","name":"R","fields":[]}'
 

@@ -26,7 +26,8 @@ from relay.kafka.sink import KafkaSink
 from relay.kafka.source import KafkaSource
 from relay.kafka.whole_topic import WholeTopic
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.check.route import State, preflight
+from relay.service.check.findings import State
+from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka
 

@@ -17,8 +17,9 @@ from relay.errors import BrokerUnavailable
 from relay.kafka.permissions import Operation
 from relay.kafka.ports import Undelivered
 from relay.service import app
+from relay.service.check.findings import State
 from relay.service.check.reasons import with_reasons
-from relay.service.check.route import State, preflight
+from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka
 

@@ -21,7 +21,8 @@ from relay.config import Config, load_config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.joining import Joiner
 from relay.kafka.clients import Clusters
-from relay.service.check.route import State, preflight
+from relay.service.check.findings import State
+from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka
 

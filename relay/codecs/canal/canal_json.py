@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage
+from relay.codecs.canal import signs
 from relay.codecs.canal.local_times import ZonedReaders, zoned
 from relay.codecs.canal.message import (
     DELETE,
@@ -164,9 +165,7 @@ class Decoder:
                 message.database, _, message.table = self._name
             return rows.changes(message, op, source, record, catalog, lossy), catalog
         if message.type == "TIDB_WATERMARK":
-            raise UnsupportedMessage(
-                NAME, "type", "TiCDC's watermark: is the source protocol ticdc-canal-json?"
-            )
+            raise UnsupportedMessage(NAME, "type", "TiCDC's watermark, which Canal does not have")
         if message.is_ddl or (message.is_ddl is None and op is None and not message.data and message.sql):
             return ddl_events(_ddl(message, record), catalog, lossy)
         if op is None and message.data is None and message.sql is not None:
@@ -413,4 +412,5 @@ CODEC: Final = Codec(
     ),
     profiles={"flink": _FLINK, "canal-adapter": _CANAL_ADAPTER},
     profile_reasons={"flink": _FLINK_REASONS, "canal-adapter": _CANAL_ADAPTER_REASONS},
+    signs=signs.upstream,
 )

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
-from relay.codecs.canal import packets
+from relay.codecs.canal import packets, signs
 from relay.codecs.canal.local_times import ZonedReaders
 from relay.codecs.canal.message import DELETE, READ, ROW_OPS, ROW_WORDS, UPDATE, CanalMessage, ddl_word
 from relay.codecs.canal.packets import Boundary, Entry, Header, PacketReader, WireChange, WireColumn, WireRow
@@ -500,4 +500,5 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    signs=signs.packets,
 )

@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
+from relay.codecs.canal import signs
 from relay.codecs.canal.ckafka_rows import CkafkaImages, CkafkaReaders, CkafkaWriters
 from relay.codecs.canal.ckafka_values import ValueStyle
 from relay.codecs.canal.message import (
@@ -565,4 +566,5 @@ CODEC: Final = Codec(
     encoder=Encoder,
     writes_rows_alone=lambda _: True,
     row_signature=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
+    signs=signs.ckafka,
 )

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from relay.catalog import DdlMessage
+from relay.codecs.canal import signs
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire import lookalikes
 from relay.codecs.wire.base64_text import read_base64
@@ -142,21 +143,15 @@ def check_size(protocol: str, message: CanalMessage, limits: Limits) -> None:
 
 
 def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
+    found = None if signs.is_of_family(value) else lookalikes.refusal(protocol, value)
+    if found is not None:
+        raise found
     try:
         message, members = _decode_foreign(value), _decode_members(value)
         unknown = {name: msgspec.json.decode(raw) for name, raw in members.items() if name not in _MEMBERS}
     except _json.REFUSED:
-        try:
-            tidy = functools.partial(_tidy, protocol)
-            return _as_in_canal(_json.parse_leniently(protocol, value, _ForeignMessage, tidy, limits))
-        except Malformed as error:
-            found = lookalikes.refusal(protocol, value)
-            if found is None:
-                raise
-            raise found from error
-    found = lookalikes.refusal_of_members(protocol, members)
-    if found is not None:
-        raise found
+        tidy = functools.partial(_tidy, protocol)
+        return _as_in_canal(_json.parse_leniently(protocol, value, _ForeignMessage, tidy, limits))
     parts = {field.name: getattr(message, field.name) for field in _FIELDS}
     return _as_in_canal(_ForeignMessage(**parts, unknown=unknown or None))
 
@@ -178,7 +173,7 @@ def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
 
     Raises UnsupportedMessage for a message of another format.
     """
-    found = lookalikes.refusal_of_members(protocol, document)
+    found = lookalikes.refusal(protocol, _json.json_text(document).encode())
     if found is not None:
         raise found
     tidied = {name: value for name, value in document.items() if name in _MEMBERS}

@@ -18,7 +18,6 @@ import msgspec
 
 from relay.codecs.canal.protobuf import bytes_field, fields, number_field, signed
 from relay.codecs.losses import Lossy
-from relay.codecs.wire import lookalikes
 from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import Limits, check_columns, check_rows
 
@@ -107,19 +106,15 @@ class PacketReader:
 
     def _body(self, value: bytes) -> bytes:
         kind, compression, body = 0, 0, b""
-        try:
-            for number, data in self._fields(value, ""):
-                if number == 3 and isinstance(data, int):
-                    kind = data
-                elif number == 4 and isinstance(data, int):
-                    compression = data
-                elif number == 5 and isinstance(data, bytes):
-                    body = data
-        except Malformed as error:
-            raise lookalikes.refusal(self._protocol, value) or error from None
+        for number, data in self._fields(value, ""):
+            if number == 3 and isinstance(data, int):
+                kind = data
+            elif number == 4 and isinstance(data, int):
+                compression = data
+            elif number == 5 and isinstance(data, bytes):
+                body = data
         if kind != _MESSAGES:
-            found = lookalikes.refusal(self._protocol, value)
-            raise found or UnsupportedMessage(self._protocol, "type", "not a packet of messages (type 7)")
+            raise UnsupportedMessage(self._protocol, "type", "not a packet of messages (type 7)")
         if compression not in _PLAIN:
             reason = "a compressed packet, which no client of Canal reads"
             raise UnsupportedMessage(self._protocol, "compression", reason)

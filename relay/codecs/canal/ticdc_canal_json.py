@@ -19,6 +19,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog
+from relay.codecs.canal import signs
 from relay.codecs.canal.local_times import zoned
 from relay.codecs.canal.message import (
     DELETE,
@@ -621,4 +622,5 @@ CODEC: Final = Codec(
         ),
         (b'"isDdl":true',),
     ),
+    signs=signs.ticdc,
 )

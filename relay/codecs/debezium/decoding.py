@@ -16,7 +16,6 @@ from relay.codecs.debezium.envelope import parse_again
 from relay.codecs.debezium.layouts import Shape
 from relay.codecs.debezium.reading import RowDecoder
 from relay.codecs.losses import Lossy
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.errors import Malformed
 from relay.limits import Limits, check_values, uncounted_bytes
@@ -66,10 +65,7 @@ class MessageDecoder(Generic[Message]):
         self, value: bytes, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """The event of a message that is no strict JSON of this dialect."""
-        try:
-            message, is_invalid_text = parse_again(self._protocol, value, self._message, self._limits)
-        except Malformed as error:
-            raise lookalikes.refusal(self._protocol, value) or error from None
+        message, is_invalid_text = parse_again(self._protocol, value, self._message, self._limits)
         if is_invalid_text:
             lossy.append(Lossy.INVALID_TEXT)
         try:

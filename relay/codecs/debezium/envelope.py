@@ -21,7 +21,6 @@ from relay.records import ConsumerRecord
 
 Message = TypeVar("Message")
 CONNECTOR: Final = "TiCDC"
-_NATIVE: Final = frozenset({"mysql", "mariadb"})
 
 
 class Origin(msgspec.Struct, gc=False):
@@ -104,12 +103,8 @@ def _tidy(document: dict[str, Any]) -> dict[str, Any]:
     return tidied
 
 
-def refuse_foreign(protocol: str, body: Body) -> DecodeError:
+def foreign(protocol: str) -> DecodeError:
     """Return the error for a message that TiCDC has not written."""
-    connector = body.source.connector if body.source else None
-    if connector in _NATIVE:
-        reason = "this looks like Debezium's own connector: is the source protocol debezium-json?"
-        return UnsupportedMessage(protocol, "payload.source.connector", reason)
     return UnsupportedMessage(
         protocol, "payload.source.connector", "not TiCDC, so this is no message of this protocol"
     )

@@ -24,6 +24,7 @@ from msgspec import UNSET, Meta
 from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage
 from relay.codecs.debezium import envelope as _wire
+from relay.codecs.debezium import signs
 from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.decoding import MessageDecoder
 from relay.codecs.debezium.envelope import Body, Envelope, Origin, RowBody
@@ -37,7 +38,6 @@ from relay.codecs.debezium.ticdc_columns import TicdcColumns
 from relay.codecs.debezium.ticdc_traced import traced_row
 from relay.codecs.debezium.value_writing import micro_digits
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.large_messages import (
     Compression,
@@ -212,7 +212,7 @@ class Decoder(MessageDecoder[Envelope]):
             return [], catalog
         origin = body.source
         if origin is None or origin.connector != _wire.CONNECTOR:
-            raise lookalikes.refusal(NAME, record.value) or _wire.refuse_foreign(NAME, body)
+            raise _wire.foreign(NAME)
         source = _wire.source_of(NAME, body, origin, record)
         op = _OPS.get(body.op or "")
         if op is not None:
@@ -418,4 +418,5 @@ CODEC: Final = Codec(
     keys=Keys.ROW,
     row_signature=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
     marker=Marker("value", b'"db":', b',"server_id":'),
+    signs=signs.ticdc,
 )

@@ -22,13 +22,12 @@ from msgspec import Meta
 from relay.avro_types import AvroField, AvroType
 from relay.catalog import Catalog
 from relay.codecs.codec import Codec, Options, Payload
-from relay.codecs.debezium import ticdc
+from relay.codecs.debezium import signs, ticdc
 from relay.codecs.debezium.as_json import error_of, unwrapped
 from relay.codecs.debezium.connect_writing import CONVERTS
 from relay.codecs.debezium.schema import DECIMAL, AvroForms
 from relay.codecs.debezium.ticdc import ClusterId, TicdcDebeziumOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Carries, Keys, Lossy
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.avro import (
     ID_HEADERS,
     AvroSchema,
@@ -283,10 +282,7 @@ class Decoder:
         if record.value is None:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        try:
-            value = self._read(record, "value")
-        except Malformed as error:
-            raise lookalikes.refusal_unless_framed(NAME, record.value) or error from None
+        value = self._read(record, "value")
         try:
             key = self._read(record, "key")
         except (Malformed, UnsupportedMessage):
@@ -595,4 +591,5 @@ CODEC: Final = Codec(
     named_schemas=named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
+    signs=signs.ticdc_avro,
 )

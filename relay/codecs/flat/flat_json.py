@@ -21,6 +21,7 @@ import msgspec
 
 from relay.codecs.codec import ChosenKey, Codec, Payload, chooses_none, without_key
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
+from relay.codecs.flat.signs import signs
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
@@ -327,4 +328,5 @@ CODEC: Final = Codec(
     keys=Keys.ROW,
     profiles=PROFILES,
     profile_reasons=PROFILE_REASONS,
+    signs=signs,
 )

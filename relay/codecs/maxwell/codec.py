@@ -23,6 +23,7 @@ from relay.codecs.losses import Keys
 from relay.codecs.maxwell.decoder import Decoder
 from relay.codecs.maxwell.encoder import Encoder
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
+from relay.codecs.maxwell.signs import signs
 
 _DDL_TOPIC: Final = "ddl_kafka_topic"
 #: What Maxwell writes with every option.
@@ -67,4 +68,5 @@ CODEC: Final = Codec(
         ),
         never=(b'"sql":"',),
     ),
+    signs=signs,
 )

@@ -122,7 +122,7 @@ def _parsed(value: bytes) -> Message:
     try:
         members = _decode_members(value)
     except REFUSED as error:
-        raise lookalikes.refusal(NAME, value) or _malformed(error) from error
+        raise _malformed(error) from error
     if _ENCRYPTED in members:
         raise UnsupportedMessage(NAME, _ENCRYPTED, "an encrypted payload; relay has no key for it")
     names = {_underscored(name): name for name in members}

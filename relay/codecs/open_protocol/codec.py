@@ -36,8 +36,8 @@ from relay.codecs.open_protocol.frames import (
     unframe,
 )
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
+from relay.codecs.open_protocol.signs import signs
 from relay.codecs.open_protocol.traced import traced_row
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl_codes import code_of, kinds_of
 from relay.codecs.wire.large_messages import (
@@ -209,10 +209,7 @@ class Decoder:
         events: list[Event] = []
         budget = ddl_budget = None
         emitted_at_ns = record.timestamp_ms * _NS_PER_MS
-        try:
-            segments = unframe(record.key, record.value, self._limits)
-        except (Malformed, UnsupportedMessage) as error:
-            raise lookalikes.refusal(NAME, record.value) or error from None
+        segments = unframe(record.key, record.value, self._limits)
         for head, body in segments:
             key, value = _key(head), body
             if key.ccl:
@@ -629,4 +626,5 @@ CODEC: Final = Codec(
     row_signature=RowSignature(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
     ),
+    signs=signs,
 )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.signs import Signs
 from relay.codecs.simple.decoder import SimpleDecoder
 from relay.codecs.simple.encoder import SimpleEncoder
 from relay.codecs.simple.message import Wire
 from relay.codecs.simple.options import SimpleOptions, carries
 
 
-def codec_of(wire: Wire, title: str, row_signature: RowSignature | None = None) -> Codec:
-    """Return the protocol that has this encoding; `title` and `row_signature`: see `Codec`."""
+def codec_of(wire: Wire, title: str, signs: Signs, row_signature: RowSignature | None = None) -> Codec:
+    """Return the protocol that has this encoding; `title`, `signs`, `row_signature`: see `Codec`."""
     return Codec(
         name=wire.name,
         title=title,
@@ -24,4 +25,5 @@ def codec_of(wire: Wire, title: str, row_signature: RowSignature | None = None) 
         ddl_everywhere=True,
         rows_need_definitions=True,
         row_signature=row_signature,
+        signs=signs,
     )

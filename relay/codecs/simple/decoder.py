@@ -13,7 +13,6 @@ from relay.codecs.simple.definitions import TableEntry, definition, entry_text, 
 from relay.codecs.simple.message import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
 from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.rows import RowDecoder, definition_of_version
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.large_messages import (
     Compression,
@@ -23,7 +22,7 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
-from relay.errors import DecodeError, LimitExceeded, Malformed, UnsupportedMessage
+from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
 from relay.model import (
     TSO_LOGICAL_BITS,
@@ -73,12 +72,7 @@ class SimpleDecoder:
         if not value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        try:
-            message = self._read(value)
-        except LimitExceeded:
-            raise
-        except DecodeError as error:
-            raise lookalikes.refusal(self._name, value) or error from None
+        message = self._read(value)
         if message.data is not None or message.old is not None:
             if message.claim_check_location is not None:
                 message = self._stored(message)

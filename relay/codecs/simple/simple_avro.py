@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from relay.codecs.simple import signs
 from relay.codecs.simple.avro_wire import AvroWire
 from relay.codecs.simple.codec import codec_of
 
 NAME: Final = "ticdc-simple-avro"
 
-CODEC: Final = codec_of(AvroWire(NAME), "TiCDC Simple as Avro (protocol=simple, encoding-format=avro)")
+CODEC: Final = codec_of(
+    AvroWire(NAME), "TiCDC Simple as Avro (protocol=simple, encoding-format=avro)", signs.avro
+)

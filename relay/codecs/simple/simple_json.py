@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.codec import RowSignature
+from relay.codecs.simple import signs
 from relay.codecs.simple.codec import codec_of
 from relay.codecs.simple.json_wire import JsonWire
 
@@ -25,6 +26,7 @@ NAME: Final = "ticdc-simple-json"
 CODEC: Final = codec_of(
     JsonWire(NAME),
     "TiCDC Simple as JSON (protocol=simple)",
+    signs.json,
     RowSignature(
         (
             (

@@ -24,6 +24,7 @@ from relay.codecs.ticdc_avro.control import DDL, kind_of
 from relay.codecs.ticdc_avro.decoder import Decoder
 from relay.codecs.ticdc_avro.encoder import Encoder
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
+from relay.codecs.ticdc_avro.signs import signs
 from relay.codecs.wire.avro import ID_HEADERS, named_schemas
 from relay.records import ConsumerRecord
 
@@ -54,4 +55,5 @@ CODEC: Final = Codec(
     writes_rows_alone=lambda _: True,
     # A frame begins with a zero byte, which the JSON of a statement cannot hold.
     row_signature=RowSignature(((b"\0",),)),
+    signs=signs,
 )

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from relay.codecs.signs import Message
 from relay.codecs.ticdc_avro.columns import NAME
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.ticdc import TSO_END
@@ -42,7 +43,7 @@ class Statement(msgspec.Struct, rename={"commit_ts": "commitTs"}):
 _decode: Final = msgspec.json.Decoder(Statement).decode
 
 
-def kind_of(record: ConsumerRecord) -> bytes:
+def kind_of(record: ConsumerRecord | Message) -> bytes:
     """Return which of these messages a record is; b"" if it is a row with a schema."""
     value = record.value or b""
     if value.startswith(_DDL_START) and record.key is None:

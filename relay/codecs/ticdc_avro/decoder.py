@@ -29,7 +29,6 @@ from relay.codecs.ticdc_avro.rows import (
     Layout,
     Layouts,
 )
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.avro import AvroSchema, Part, RegisteredSchemas, frame_of
 from relay.codecs.wire.checksums import CHECKSUM_VERSION
 from relay.codecs.wire.ddl_codes import kinds_of
@@ -141,11 +140,8 @@ class Decoder:
         return self._change(op, layout, images, source, record)
 
     def _value(self, record: ConsumerRecord) -> _Read:
-        """The value of a row's message. Raises DecodeError, which names another format that it may have."""
-        try:
-            found = self._part(record, "value")
-        except Malformed as error:
-            raise lookalikes.refusal_unless_framed(NAME, record.value or b"") or error from None
+        """The value of a row's message. Raises DecodeError."""
+        found = self._part(record, "value")
         if found is None:
             raise Malformed(NAME, "value", "no value")
         return found

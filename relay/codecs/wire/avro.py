@@ -35,6 +35,8 @@ ID_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 _PARTS: Final[tuple[Part, ...]] = ("key", "value")
 _NUMBER, _GUID = 0, 1
 _NUMBER_BYTES, _GUID_BYTES = 5, 17
+#: No GUID that is a hash begins so.
+_TICDC_STATEMENT: Final = b'\x01{"query"'
 #: What a compiled schema takes, for each byte of its text (measured with CPython 3.11).
 _SCHEMA_FACTOR: Final = 30
 _ID_BYTES: Final = 300
@@ -84,6 +86,8 @@ def _id(protocol: str, part: Part, data: bytes) -> tuple[int | str, bytes]:
         if id < 1:
             raise Malformed(protocol, part, f"schema id {id}, which no registry gives (ids of 8 bytes?)")
         return id, data[_NUMBER_BYTES:]
+    if data.startswith(_TICDC_STATEMENT):
+        raise Malformed(protocol, part, "a statement of TiCDC Avro, which has no schema id")
     if data[0] == _GUID and len(data) >= _GUID_BYTES:
         return str(uuid.UUID(bytes=data[1:_GUID_BYTES])), data[_GUID_BYTES:]
     if data[0] in {_NUMBER, _GUID}:

@@ -1,122 +1,114 @@
-"""Which format a message has that is not the one of its route: for errors that name it.
+"""Messages of other formats: of those that no codec reads, and of those that a codec would take for its own.
 
-Contract: `refusal` is asked about messages that a codec cannot read, or that have members which it does not
-know. A format is told by members that no other has. Sources: the formats' documents and the test data of
-tiflow, Maxwell, CloudCanal, OMS, MaxScale and DataWorks (November 2026).
+A family knows no other. `relay.codecs`, which knows them all, gives `watch` the rooms to ask before anything
+is decoded. Sources of the formats: their documents, and the test data of CloudCanal, OMS, MaxScale, DataWorks
+(November 2026).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
-from relay.codecs.wire.lenient_json import REFUSED
-from relay.errors import UnsupportedMessage
+from relay.codecs.signs import Message, Sighting, Sign, Signs, Strength, other_format
+from relay.codecs.wire.large_messages import Compression, Decompression, decompressed
+from relay.errors import DecodeError, UnsupportedMessage
+from relay.limits import DEFAULT_LIMITS
+from relay.records import Header
 
-_ZERO: Final = 0
-_LENGTH_BYTES: Final = 8
-#: A zero byte and the four bytes of a schema's number.
-_AVRO_HEAD: Final = 5
-#: The first byte of Avro with the id of a schema, and with a GUID.
-_FRAMES: Final = (b"\0", b"\1")
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+#: Longer messages are not looked into, compressed or not: naming a format is not worth their memory.
+MOST_BYTES: Final = 1 << 20
+_LIMITS: Final = msgspec.structs.replace(DEFAULT_LIMITS, decompressed_bytes=MOST_BYTES)
+_LZ4: Final = b"\x04\x22\x4d\x18"
 
-
-class _Format(NamedTuple):
-    """`title`: what users call it; `protocols`: those of relay's that read it."""
-
-    title: str
-    protocols: tuple[str, ...] = ()
+Look = Callable[[Message], Sequence[Sighting]]
+_looks: Final[list[Look]] = []
 
 
-_SIMPLE: Final = _Format("TiCDC Simple", ("ticdc-simple-json",))
-_DEBEZIUM: Final = _Format("Debezium", ("ticdc-debezium", "debezium-json"))
-_HISTORY: Final = _Format("the schema history of a Debezium connector")
-_FLAT: Final = _Format("rows that Debezium's ExtractNewRecordState has flattened")
-_DATAWORKS: Final = _Format("DataWorks")
-_MAXWELL: Final = _Format("Maxwell", ("maxwell-json",))
-_CKAFKA: Final = _Format("CKafka's official format 1", ("ckafka-json",))
-_CANAL: Final = _Format("Canal-JSON", ("canal-json", "ticdc-canal-json", "ckafka-json"))
-_OPEN: Final = _Format("TiCDC Open Protocol", ("ticdc-open-protocol",))
-_AVRO: Final = _Format("Avro with the number of a schema registry")
-#: Members that only this format has together; the first that fits counts.
-_BY_MEMBERS: Final = (
-    (frozenset({"position", "ddl", "tableChanges"}), _HISTORY),
-    (frozenset({"position", "ddl", "databaseName"}), _HISTORY),
-    (frozenset({"__op"}), _FLAT),
-    (frozenset({"__deleted"}), _FLAT),
-    (frozenset({"commitTs", "buildTs"}), _SIMPLE),
-    (frozenset({"commitTs", "schemaVersion"}), _SIMPLE),
-    (frozenset({"isDdl", "type"}), _CANAL),
-    (frozenset({"payload", "version"}), _DATAWORKS),
-    (frozenset({"payload"}), _DEBEZIUM),
-    (frozenset({"op", "source"}), _DEBEZIUM),
-    (frozenset({"op", "before", "after"}), _DEBEZIUM),
-    (frozenset({"TYPE", "DATABASE"}), _CKAFKA),
-    (frozenset({"action", "dbValType"}), _Format("CloudCanal's own JSON")),
-    (frozenset({"action", "bid"}), _Format("CloudCanal's own JSON")),
-    (frozenset({"prevStruct", "postStruct"}), _Format("the default format of OceanBase's OMS")),
-    (frozenset({"event_type", "domain", "sequence"}), _Format("MaxScale")),
-)
-#: Members that flattened rows may have inside of `payload`.
-_FLAT_MEMBERS: Final = frozenset({"__op", "__deleted"})
-_MAXWELL_TYPES: Final = frozenset(
-    f'"{word}"'.encode()
-    for word in (
-        "insert", "update", "delete", "bootstrap-start", "bootstrap-insert", "bootstrap-complete",
-        "table-create", "table-alter", "table-drop", "database-create", "database-alter", "database-drop",
-    )
-)  # fmt: skip
+def watch(look: Look) -> None:
+    """Take who is asked about messages from now on."""
+    _looks[:] = [look]
 
 
-def refusal_unless_framed(protocol: str, value: bytes) -> UnsupportedMessage | None:
-    """As `refusal`, of a message that should begin as Avro with the id of a schema; None if it does."""
-    return None if value[:1] in _FRAMES else refusal(protocol, value)
-
-
-def refusal(protocol: str, value: bytes | None) -> UnsupportedMessage | None:
-    """Return the error that names the format of a message, None if it has no other format that is known."""
-    if not value:
-        return None
-    if value[0] == _ZERO and len(value) > _AVRO_HEAD:
-        return _refusal(protocol, _binary_format(value))
+def message_of(
+    key: bytes | None, value: bytes, headers: tuple[Header, ...] = (), schema: str = ""
+) -> Message:
+    """Return a message as rooms look at it. `schema`: the text of the schema that it names, if known."""
+    if len(value) > MOST_BYTES:
+        return Message(key, value[:MOST_BYTES], headers, schema=schema)
     try:
-        members: dict[str, Any] = _decode_members(value)
-        payload = members.get("payload")
-        inside: dict[str, Any] = _decode_members(payload) if payload and "schema" in members else {}
-    except REFUSED:
+        text = decompressed("", "", value, Compression.AUTO, Decompression(_LIMITS))
+    except DecodeError:
+        text = value
+    compression = ""
+    if text is not value:
+        compression = "lz4" if value.startswith(_LZ4) else "snappy"
+        if not text.lstrip().startswith((b"{", b"\x16")):
+            # Many short texts can be read as a block of snappy.
+            text, compression = value, ""
+    return Message(key, value, headers, text=text, compression=compression, schema=schema)
+
+
+def refusal(protocol: str, value: bytes) -> UnsupportedMessage | None:
+    """Return the error that names the format of a message that this protocol could read, and should not
+    because it is another's; None if it is its own.
+    """
+    message = Message(None, value)
+    for look in _looks:
+        seen = look(message)
+        # One that its own room knows is another dialect at most.
+        is_own = any(each.protocol == protocol for each in seen)
+        if not is_own and (said := other_format(protocol, seen)):
+            return UnsupportedMessage(protocol, "", said)
+    return None
+
+
+def _by_members(title: str, *names: str) -> Signs:
+    """Know a format by members that only it has together."""
+    wanted, evidence = frozenset(names), f"members {', '.join(names)}"
+
+    def signs(message: Message) -> Sign | None:
+        return Sign(Strength.CERTAIN, title, evidence) if message.members.keys() >= wanted else None
+
+    return signs
+
+
+def _by_beginning(title: str, evidence: str, *beginnings: bytes) -> Signs:
+    """Know a format by its first bytes."""
+
+    def signs(message: Message) -> Sign | None:
+        return Sign(Strength.LIKELY, title, evidence) if message.value.startswith(beginnings) else None
+
+    return signs
+
+
+def _json_schema(message: Message) -> Sign | None:
+    if message.avro is None or message.avro[:1] != b"{":
         return None
-    if not inside.keys().isdisjoint(_FLAT_MEMBERS):
-        return _refusal(protocol, _FLAT)
-    return refusal_of_members(protocol, members)
+    evidence = "JSON behind the id of a registry's schema"
+    return Sign(Strength.LIKELY, "JSON Schema with the number of a schema registry", evidence)
 
 
-def refusal_of_members(protocol: str, members: Mapping[str, Any]) -> UnsupportedMessage | None:
-    """Return the error that names the format of a JSON object with these members; see `refusal`."""
-    for names, found in _BY_MEMBERS:
-        if members.keys() >= names:
-            return _refusal(protocol, found)
-    word = members.get("type")
-    if isinstance(word, msgspec.Raw):
-        word = bytes(word)
-    elif isinstance(word, str):
-        word = f'"{word}"'.encode()
-    is_maxwell = "database" in members and isinstance(word, bytes) and word in _MAXWELL_TYPES
-    return _refusal(protocol, _MAXWELL) if is_maxwell else None
-
-
-def _binary_format(value: bytes) -> _Format:
-    """Open Protocol begins with the length of a segment, Avro with the number of its schema."""
-    length = int.from_bytes(value[:_LENGTH_BYTES])
-    return _OPEN if len(value) >= _LENGTH_BYTES and length <= len(value) - _LENGTH_BYTES else _AVRO
-
-
-def _refusal(protocol: str, found: _Format) -> UnsupportedMessage | None:
-    if protocol in found.protocols:
-        return None
-    reason = f"this looks like {found.title}"
-    if found.protocols:
-        reason += f": is the source protocol {' or '.join(found.protocols[:2])}?"
-    return UnsupportedMessage(protocol, "", reason)
+#: Formats that relay does not read, and users have.
+UNREADABLE: Final[Sequence[Signs]] = (
+    _by_members("DataWorks", "payload", "version", "schema"),
+    _by_members("CloudCanal's own JSON", "action", "dbValType"),
+    _by_members("CloudCanal's own JSON", "action", "bid"),
+    _by_members("the default format of OceanBase's OMS", "prevStruct", "postStruct"),
+    _by_members("MaxScale", "event_type", "domain", "sequence"),
+    _by_members("Oracle GoldenGate", "op_type", "op_ts", "current_ts"),
+    _by_members("PostgreSQL's wal2json", "action", "schema", "table", "columns"),
+    _by_members("PostgreSQL's wal2json", "change", "nextlsn"),
+    _by_members("TiCDC Open Protocol as TiCDC's storage sink writes it", "scm", "tbl", "ts"),
+    _by_members("AWS DMS", "data", "metadata"),
+    _by_members("Qlik Replicate", "magic", "type", "message"),
+    _json_schema,
+    _by_beginning("an Avro file", "the first bytes Obj", b"Obj\x01"),
+    _by_beginning("a Parquet file", "the first bytes PAR1", b"PAR1"),
+    _by_beginning(
+        "TiCDC's CSV", "a line that begins with the letter of an operation", b'"I",', b'"U",', b'"D",'
+    ),
+    _by_beginning("XML", "the first byte <", b"<"),
+)

@@ -13,7 +13,7 @@ from relay.config import Config
 from relay.config.registries import registry_settings
 from relay.errors import ConfigError, RelayError, SchemaRefused, ServiceError
 from relay.registry import RegistrySettings, SchemaRegistry
-from relay.service.check.route import Finding, State
+from relay.service.check.findings import Finding, State
 
 #: Rules under which a registry refuses what DDL may do to a table.
 _STRICT: Final = ("BACKWARD", "FORWARD", "FULL")

@@ -12,8 +12,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from typing import NamedTuple
 
 from relay.codecs import codec_named
 from relay.config import Config, Mode
@@ -22,28 +20,9 @@ from relay.kafka.admin import TopicInfo
 from relay.kafka.clients import Brokers, Clusters
 from relay.kafka.permissions import UNTOLD, Operation, allows
 from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
+from relay.service.check.findings import Finding, State
+from relay.service.check.messages import message_findings
 from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
-
-
-class State(StrEnum):
-    """How a check ended."""
-
-    OK = "ok"
-    NOTE = "note"
-    FAILED = "FAILED"
-    UNTESTED = "untested"
-
-
-class Finding(NamedTuple):
-    """One check: its subject, how it ended, and the text about it."""
-
-    state: State
-    subject: str
-    said: str
-
-    def __str__(self) -> str:
-        return f"{self.state:<8}  {self.subject}: {self.said}"
-
 
 # What each topic of the target's brokers must allow, and what that is for.
 _NEEDED = {
@@ -80,6 +59,14 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
             found += _rows_that_overtake(config, source_topics)
             found += _idle_processes(config, source_topics)
             found.append(await _group(source, config.source.group_id))
+            # Of brokers or partitions that cannot be used, the findings above tell more.
+            if not any(problem for _, _, problem in source.advertised):
+                readable = [
+                    name
+                    for name, topic in source_topics.items()
+                    if topic.is_led and allows(topics[name].operations, Operation.READ) is not False
+                ]
+                found += await message_findings(config, source.brokers, readable)
         except NoAnswer as reason:
             found.append(Finding(State.FAILED, "source topics", f"{reason}; look into the broker's log"))
     if target is not source:

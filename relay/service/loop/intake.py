@@ -21,6 +21,7 @@ from relay.needs import Need
 from relay.policies import ErrorPolicies, Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver, Translates
+from relay.service.loop.dialects import DialectWatch
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import history_record
 from relay.service.loop.ledger import Owned, RecordRefused, Round
@@ -63,6 +64,7 @@ class Intake:
         self.errors = errors or ErrorPolicies({})
         self.history_topic, self.ahead, self.joins, self.targets = history_topic, ahead, joins, targets
         self.budget = budget
+        self.dialects = DialectWatch(log)
 
     def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:
         """Build a round. `is_over`: a stop or a rebalance came."""
@@ -94,6 +96,7 @@ class RoundBuilder:
 
         Return how many of them are done. `owned.next` and the round's offsets move behind those.
         """
+        self._intake.dialects.look(records)
         if self._intake.joins is not None:
             return await self._take_windows(records, owned, self._intake.joins)
         if self._intake.targets is not None:

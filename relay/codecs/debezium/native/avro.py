@@ -17,6 +17,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import ChosenKey, Codec, Payload
+from relay.codecs.debezium import signs
 from relay.codecs.debezium.as_json import error_of, unwrapped
 from relay.codecs.debezium.connect_reading import ConnectReader
 from relay.codecs.debezium.connect_writing import ConnectWriter
@@ -202,4 +203,5 @@ CODEC: Final = Codec(
     own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
     profiles=AVRO_PROFILES,
     profile_reasons=AVRO_REASONS,
+    signs=signs.native_avro,
 )

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.debezium import signs
 from relay.codecs.debezium.native.decoder import Decoder
 from relay.codecs.debezium.native.envelope import MARKER
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
@@ -44,4 +45,5 @@ CODEC: Final = Codec(
     own_headers=frozenset({NEW_KEY, OLD_KEY}),
     profiles=JSON_PROFILES,
     profile_reasons=JSON_REASONS,
+    signs=signs.native,
 )

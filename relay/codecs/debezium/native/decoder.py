@@ -33,7 +33,6 @@ from relay.codecs.debezium.native.traced import traced_row
 from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.table_changes import change_word, parse, told_events
 from relay.codecs.losses import Lossy
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.rows import NAMELESS
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import (
@@ -238,8 +237,8 @@ def _control(body: Body, origin: Origin | None, record: ConsumerRecord, catalog:
         if name is not None:
             return [Heartbeat(Source("mysql", emitted_at_ns, name=name), emitted_at_ns)]
     if origin is not None and origin.connector is not None:
-        raise _wire.foreign(NAME, origin)
-    raise lookalikes.refusal(NAME, record.value) or _wire.foreign(NAME, origin)
+        raise _wire.foreign(NAME)
+    raise _wire.foreign(NAME)
 
 
 def _server_name(key: bytes | None) -> str | None:

@@ -23,7 +23,6 @@ from relay.templates.ops import Marker
 #: By which templates of rows are found.
 MARKER: Final = Marker("value", b'"table":', b',"server_id":')
 CONNECTORS: Final = frozenset({"mysql", "mariadb"})
-_TICDC: Final = "TiCDC"
 _NULL: Final = msgspec.Raw(b"null")
 
 
@@ -98,12 +97,9 @@ class Envelope(Body, gc=False):
         return self if self.payload is UNSET else self.payload
 
 
-def foreign(protocol: str, origin: Origin | None) -> DecodeError:
+def foreign(protocol: str) -> DecodeError:
     """Return the error for a message that neither of the two connectors has written."""
-    connector = None if origin is None else origin.connector
     reason = "neither mysql nor mariadb, so this is no message of this protocol"
-    if connector == _TICDC:
-        reason = "this looks like TiCDC Debezium: is the source protocol ticdc-debezium?"
     return UnsupportedMessage(protocol, "payload.source.connector", reason)
 
 

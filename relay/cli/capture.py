@@ -1,0 +1,147 @@
+"""`relay capture`: records of a topic as a record file. `relay produce`: a record file into a topic."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import BinaryIO, Final, cast
+
+from relay.cli.arguments import STANDARD, Input, InputFormat, open_output
+from relay.cli.exits import ProgressReport, say
+from relay.cli.inputs import open_inputs
+from relay.cli.record_files import RecordReader, RecordWriter
+from relay.cli.topic_request import TopicRequest
+from relay.cli.topics import Located, locate, part_of, read
+from relay.errors import ConfigError, DeliveryFailed, Problem, TopicUnusable
+from relay.kafka.admin import TopicAdmin, TopicInfo
+from relay.kafka.ports import Undelivered, start_sink
+from relay.kafka.reading import quiet_client
+from relay.kafka.sink import KafkaSink
+from relay.kafka.sizes import DEFAULT_LIMIT_BYTES, TopicLimits, exact_bytes
+from relay.records import ConsumerRecord, ProducerRecord
+
+#: How many records are handed to the client together.
+_CHUNK: Final = 2_000
+#: How many wrong records are named.
+_NAMED: Final = 5
+
+
+def capture(request: TopicRequest, output: str, *, quiet: bool) -> None:
+    """Write records of a topic into a file. Raises ConfigError, ServiceError."""
+    located, part = locate(request), part_of(request)
+    with open_output(output, "--output") as raw:
+        name = "stdout" if output == STANDARD else output
+        writer = RecordWriter(raw, name, live=part.follow)
+        ended = "stopped: only "
+        try:
+            read(located, part, writer.write_original, quiet=quiet)
+            ended = ""
+        finally:
+            writer.flush()
+            if not quiet:
+                count = writer.records
+                said = f"{ended}{count} record{'s'[: count != 1]} of {located.topic} captured"
+                say(said if output == STANDARD else f"{said} in {output}")
+
+
+def produce(
+    request: TopicRequest, names: Sequence[str], input_format: InputFormat, *, quiet: bool, dry_run: bool
+) -> None:
+    """Write the records of files into a topic: each in its partition, with key, headers and timestamp.
+
+    Nothing is written if one of them does not fit. Raises ConfigError, TopicUnusable, DeliveryFailed.
+    """
+    located = locate(request)
+    with open_inputs(names, input_format) as opened, _rereadable(opened) as source, quiet_client():
+        written = asyncio.run(_produce(located, source, input_format, quiet=quiet, dry_run=dry_run))
+    if not quiet:
+        what = "would be written" if dry_run else "written"
+        say(f"{written} record{'s'[: written != 1]} {what} to {located.topic}")
+
+
+@contextmanager
+def _rereadable(opened: Input) -> Iterator[Input]:
+    """Give an input that can be read twice: what cannot is kept in a temporary file."""
+    if opened.stream.seekable():
+        yield opened
+        return
+    with tempfile.TemporaryFile() as kept:
+        kept.writelines(opened.stream)
+        kept.seek(0)
+        yield opened._replace(stream=cast("BinaryIO", kept))
+
+
+async def _produce(
+    located: Located, source: Input, input_format: InputFormat, *, quiet: bool, dry_run: bool
+) -> int:
+    topic = await _topic(located)
+    count = _check(_records(source, input_format), located.topic, topic)
+    if dry_run:
+        return count
+    progress = ProgressReport(f"writing {located.topic}", quiet=quiet)
+    sink = KafkaSink(located.producer, {located.topic: _limit_of(topic)}, located.brokers)
+    done = 0
+    try:
+        await start_sink(sink)
+        records = iter(_records(source, input_format))
+        while chunk := list(islice(records, _CHUNK)):
+            await sink.write([_for_topic(record, located.topic) for record in chunk])
+            done += len(chunk)
+            progress(done, count)
+    except Undelivered as error:
+        said = f"writing failed: {error}; the first {done} of {count} records were written"
+        raise DeliveryFailed(said) from error
+    finally:
+        await sink.stop()
+    return done
+
+
+async def _topic(located: Located) -> TopicInfo:
+    seen = await TopicAdmin(located.brokers).look([located.topic])
+    found = seen.found.get(located.topic)
+    if found is None:
+        why = seen.unusable.get(located.topic)
+        problem = f"cannot be used: {why}" if why else "does not exist; create it first"
+        raise TopicUnusable(f"topic {located.topic} at {located.brokers.servers} {problem}")
+    return found
+
+
+def _limit_of(topic: TopicInfo) -> int:
+    return int((topic.settings or {}).get("max.message.bytes", DEFAULT_LIMIT_BYTES))
+
+
+def _records(source: Input, input_format: InputFormat) -> Iterable[ConsumerRecord]:
+    source.stream.seek(0)
+    return RecordReader(source.stream, source.name, input_format)
+
+
+def _for_topic(record: ConsumerRecord, topic: str) -> ProducerRecord:
+    return ProducerRecord(
+        topic, record.partition, record.timestamp_ms, record.key, record.value, record.headers
+    )
+
+
+def _check(records: Iterable[ConsumerRecord], name: str, topic: TopicInfo) -> int:
+    """Count the records. Raises ConfigError with the first of those that the topic does not take."""
+    limits = TopicLimits({name: _limit_of(topic)})
+    problems: list[Problem] = []
+    count = wrong = 0
+    for record in records:
+        count += 1
+        said = ""
+        if record.partition >= topic.partitions:
+            said = f"is of a partition that {name} does not have: it has {topic.partitions}"
+        elif oversize := limits.too_large([_for_topic(record, name)]):
+            said = f"takes {exact_bytes(_for_topic(record, name))} bytes, and {name} takes {oversize.limit}"
+        if said:
+            wrong += 1
+            if wrong <= _NAMED:
+                problems.append(Problem(f"record {count} ({record.place})", said))
+    if problems:
+        rest = f", {wrong - _NAMED} more are not shown" if wrong > _NAMED else ""
+        hint = f"add partitions, raise max.message.bytes, or choose another topic{rest}"
+        raise ConfigError([*problems[:-1], problems[-1]._replace(hint=hint)])
+    return count

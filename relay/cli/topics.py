@@ -1,0 +1,167 @@
+"""Topics as commands name them: with --brokers alone, or with a configuration, whose security they use."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Final
+
+import msgspec
+
+from relay.cli.arguments import Input
+from relay.cli.exits import ProgressReport, say
+from relay.cli.inputs import kept_lines
+from relay.cli.record_files import RecordWriter
+from relay.cli.times import parse_time
+from relay.cli.topic_request import TopicRequest
+from relay.config import Config, load_config
+from relay.config.addresses import parse_server, split_servers
+from relay.config.kafka import producer_settings, source_cluster, target_cluster
+from relay.errors import ConfigError, Problem
+from relay.kafka.clients import Brokers
+from relay.kafka.parts import Part, read_part
+from relay.kafka.reading import quiet_client
+from relay.kafka.settings import ClusterSettings, Compression, ProducerSettings, Security
+from relay.records import ConsumerRecord
+from relay.shown import quoted
+
+#: How many records are read if nothing else is said.
+DEFAULT_LAST: Final = 100
+_DELIVERY_SECONDS: Final = 120.0
+_BATCH_BYTES: Final = 1 << 20
+_OFFSETS: Final = re.compile(r"(\d{1,18})?\.\.(\d{1,18})?|(\d{1,18})")
+
+
+class Located(msgspec.Struct, frozen=True):
+    """A topic and its brokers; `producer`: how it would be written."""
+
+    topic: str
+    brokers: Brokers
+    producer: ProducerSettings
+
+
+def locate(request: TopicRequest) -> Located:
+    """Find the topic and its brokers. Raises ConfigError."""
+    if request.config is not None:
+        if request.bootstrap is not None:
+            message = "cannot stand beside --config, which names the brokers"
+            raise ConfigError([Problem("--brokers", message, "leave one of them out")])
+        return _of_config(request, load_config(request.config, request.settings))
+    if request.bootstrap is None:
+        hint = "--brokers host:9092, or --config relay.toml with its security"
+        raise ConfigError([Problem("--brokers", "is missing: where are the topic's brokers?", hint)])
+    if request.topic is None:
+        raise ConfigError([Problem(request.option, "is missing", "name the topic")])
+    for server in split_servers(request.bootstrap):
+        try:
+            parse_server(server)
+        except ValueError as error:
+            shown = "an address" if "@" in server else quoted(server)
+            message = f"{shown} {error}"
+            raise ConfigError([Problem("--brokers", message, "write host:9092")]) from error
+    cluster = ClusterSettings(request.bootstrap, Security(table="--brokers"))
+    producer = ProducerSettings(
+        cluster=cluster,
+        compression=Compression.ZSTD,
+        max_batch_bytes=_BATCH_BYTES,
+        delivery_timeout_seconds=_DELIVERY_SECONDS,
+    )
+    return Located(request.topic, Brokers.from_settings(cluster), producer)
+
+
+def _of_config(request: TopicRequest, config: Config) -> Located:
+    """Return a topic of a configuration: by default its source topic. A topic that the route writes is at the
+    target's brokers, any other at the source's.
+    """
+    topics = config.source.topics
+    topic = request.topic or (topics[0] if len(topics) == 1 else None)
+    if topic is None:
+        names = ", ".join(topics)
+        raise ConfigError([Problem(request.option, "is missing", f"the source topics are {names}")])
+    written = {*config.target_topics.values(), *config.own_topics.values()}
+    cluster = source_cluster(config)
+    if topic in written and topic not in topics:
+        cluster = target_cluster(config)
+    values = vars(producer_settings(config)) | {"cluster": cluster}
+    return Located(topic, Brokers.from_settings(cluster), ProducerSettings(**values))
+
+
+def part_of(request: TopicRequest) -> Part:
+    """Return which records are wanted: the newest ones if nothing is said. Raises ConfigError."""
+    problems: list[Problem] = []
+    now_ms = int(time.time() * 1000)
+    since = until = None
+    if request.since is not None:
+        since = parse_time(request.since, now_ms, "--since", problems)
+    if request.until is not None:
+        until = parse_time(request.until, now_ms, "--until", problems)
+    first, end = _offsets(request.offsets, problems)
+    is_bounded = request.since or request.until or request.offsets or request.everything
+    if is_bounded and request.last is not None:
+        message = "cannot stand beside --since, --until, --offsets or --all"
+        problems.append(Problem("--last", message, "leave one of them out"))
+    if problems:
+        raise ConfigError(problems)
+    last = request.last
+    if last is None and not is_bounded:
+        last = 0 if request.follow else DEFAULT_LAST
+    return Part(
+        last=last,
+        since_ms=since,
+        until_ms=until,
+        first=first,
+        end=end,
+        partitions=request.partitions,
+        follow=request.follow,
+    )
+
+
+def _offsets(text: str | None, problems: list[Problem]) -> tuple[int | None, int | None]:
+    """Read `10..20` (20 is not part of it), `10..`, `..20` or `10`."""
+    if text is None:
+        return None, None
+    found = _OFFSETS.fullmatch(text)
+    if found is None or text == "..":
+        hint = "for example 100..200 (without 200), 100.., ..200, or 100 alone"
+        problems.append(Problem("--offsets", f"{text!r} is no range of offsets", hint))
+        return None, None
+    first, end, alone = found.groups()
+    if alone is not None:
+        return int(alone), int(alone) + 1
+    return int(first or 0), None if end is None else int(end)
+
+
+def read(located: Located, part: Part, each: Callable[[ConsumerRecord], None], *, quiet: bool) -> None:
+    """Give records of a topic to `each`. Ctrl-C ends following, and is no interruption then.
+
+    Raises ConfigError, TopicUnusable, BrokerUnavailable.
+    """
+    progress = ProgressReport(f"reading {located.topic}", quiet=quiet or part.follow)
+    try:
+        with quiet_client():
+            asyncio.run(read_part(located.brokers, located.topic, part, each, progress))
+    except KeyboardInterrupt:
+        if not part.follow:
+            raise
+
+
+@contextmanager
+def open_topic(request: TopicRequest, *, quiet: bool) -> Iterator[Input]:
+    """Give records of a topic as an input. Raises ConfigError, TopicUnusable, BrokerUnavailable."""
+    located, part = locate(request), part_of(request)
+    count = 0
+
+    def write(raw: BinaryIO) -> None:
+        nonlocal count
+        writer = RecordWriter(raw, "a temporary file")
+        read(located, part, writer.write_original, quiet=quiet)
+        writer.flush()
+        count = writer.records
+
+    with kept_lines(write, f"topic {located.topic}") as opened:
+        if not count and not quiet:
+            say(f"topic {located.topic} has no such record")
+        yield opened

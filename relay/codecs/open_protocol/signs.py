@@ -1,0 +1,33 @@
+"""By what messages of Open Protocol are known: frames."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.codecs.open_protocol.frames import LENGTH_BYTES, VERSION, segments_in
+from relay.codecs.signs import Message, Sign, Strength
+
+_TITLE: Final = "TiCDC Open Protocol"
+_LZ4: Final = b"\x04\x22\x4d\x18"
+
+
+def signs(message: Message) -> Sign | None:
+    """The key begins with the version and the length of a segment, the value with a length."""
+    key, value = message.key or b"", message.value
+    if key.startswith(VERSION) and len(key) > 2 * LENGTH_BYTES and _fits(key[LENGTH_BYTES:]):
+        settings = {}
+        if value[LENGTH_BYTES:].startswith(_LZ4):
+            settings["large-message-handle-compression"] = "lz4"
+        evidence = "a key with version 1 and lengths"
+        events = segments_in(key)
+        if events > 1:
+            evidence += f", {events} events in a message"
+        return Sign(Strength.CERTAIN, _TITLE, evidence, settings)
+    if len(value) >= LENGTH_BYTES and _fits(value):
+        return Sign(Strength.LIKELY, _TITLE, "a value that begins with a length of 8 bytes")
+    return None
+
+
+def _fits(data: bytes) -> bool:
+    """Whether data begins with the length of a segment that it holds."""
+    return int.from_bytes(data[:LENGTH_BYTES], "big") <= len(data) - LENGTH_BYTES

@@ -1,0 +1,148 @@
+"""By what a message of a protocol is known among those of others: what each room says of its own.
+
+Contract: a codec's `signs` are asked about any bytes, raise nothing, and say what they see: how sure it is,
+by what, and which options its producer was set to. `relay.detection` weighs them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.records import Header
+
+_REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NUMBER, _GUID = 0, 1
+_NUMBER_BYTES, _GUID_BYTES = 5, 17
+
+
+#: So the name of a format begins in an error.
+LOOKS_LIKE: Final = "this looks like"
+
+
+class Strength(enum.IntEnum):
+    """How sure a sign is.
+
+    POSSIBLE: the message may be one of this protocol. LIKELY: it has what other formats have not together.
+    CERTAIN: it has what only this producer writes.
+    """
+
+    POSSIBLE = 1
+    LIKELY = 2
+    CERTAIN = 3
+
+
+class Sign(NamedTuple):
+    """What a room sees in a message. `title`: what users call the format. `settings`: options of the codec as
+    the producer was set, as far as this message tells.
+    """
+
+    strength: Strength
+    title: str
+    evidence: str
+    settings: Mapping[str, str] = {}
+
+
+class Message:
+    """A message as rooms look at it.
+
+    `text` is the value decompressed, `compression` by what ("" for none). `members` are those of a JSON
+    object, none for anything else. `avro`: what follows the id of a registry's schema, None if there is no
+    such id; `schema` is that schema's text, "" if it is not known.
+    """
+
+    __slots__ = ("_inside", "avro", "compression", "headers", "key", "members", "schema", "text", "value")
+
+    def __init__(
+        self,
+        key: bytes | None,
+        value: bytes,
+        headers: tuple[Header, ...] = (),
+        *,
+        text: bytes | None = None,
+        compression: str = "",
+        schema: str = "",
+    ) -> None:
+        self.key, self.value, self.headers = key, value, headers
+        self.text = value if text is None else text
+        self.compression, self.schema = compression, schema
+        self.members: Mapping[str, msgspec.Raw] = members_in(self.text)
+        self.avro = _behind_schema_id(value)
+        self._inside: dict[tuple[str, ...], Mapping[str, msgspec.Raw]] = {(): self.members}
+
+    def word(self, name: str) -> str:
+        """Return the text of a member, "" if it has none."""
+        return word_in(self.members, name)
+
+    def inside(self, *path: str) -> Mapping[str, msgspec.Raw]:
+        """Return the members of an object in the message; none where there is no object."""
+        found = self._inside.get(path)
+        if found is None:
+            text = self.inside(*path[:-1]).get(path[-1])
+            found = self._inside[path] = {} if text is None else members_in(text)
+        return found
+
+
+def members_in(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """Return the members of a JSON object, none for anything else."""
+    try:
+        return _decode_members(text)
+    except _REFUSED:
+        return {}
+
+
+def word_in(members: Mapping[str, msgspec.Raw], name: str) -> str:
+    """Return the text of a member, "" if it has none."""
+    try:
+        return msgspec.json.decode(members.get(name, b""), type=str)
+    except _REFUSED:
+        return ""
+
+
+def _behind_schema_id(value: bytes) -> bytes | None:
+    """Return what follows the id of a schema: four bytes above 0 behind a zero byte, or a GUID behind a 1."""
+    if value[:1] == bytes([_NUMBER]) and len(value) > _NUMBER_BYTES:
+        id = int.from_bytes(value[1:_NUMBER_BYTES], "big", signed=True)
+        return value[_NUMBER_BYTES:] if id > 0 else None
+    if value[:1] == bytes([_GUID]) and len(value) > _GUID_BYTES and value[1:2] != b"{":
+        return value[_GUID_BYTES:]
+    return None
+
+
+#: Looks at a message; None if it has nothing of this protocol.
+Signs = Callable[[Message], Sign | None]
+
+
+class Sighting(NamedTuple):
+    """What one room sees. `protocol`: "" of a format that relay does not read."""
+
+    protocol: str
+    sign: Sign
+
+
+def best_of(sightings: Sequence[Sighting]) -> list[Sighting]:
+    """Return those that are as sure as the surest."""
+    most = max((each.sign.strength for each in sightings), default=0)
+    return [each for each in sightings if each.sign.strength == most]
+
+
+def other_format(protocol: str, sightings: Sequence[Sighting]) -> str:
+    """Name the format that a message has more likely than the one of this protocol; "" if there is none."""
+    best = best_of(sightings)
+    if not best or any(each.protocol == protocol for each in best):
+        return ""
+    titles = " or ".join(dict.fromkeys(each.sign.title for each in best))
+    said = f"{LOOKS_LIKE} {titles} ({best[0].sign.evidence})"
+    names = list(dict.fromkeys(each.protocol for each in best if each.protocol))
+    if not names:
+        return f"{said}, which relay does not read"
+    return f"{said}: is the source protocol {' or '.join(names)}?"
+
+
+def sees_nothing(_: Message) -> Sign | None:
+    """Say that messages of a protocol are not known by anything."""
+    return None

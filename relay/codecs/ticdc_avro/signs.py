@@ -1,0 +1,29 @@
+"""By what messages of TiCDC Avro are known: its control messages, or rows with nothing around them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.codecs.signs import Message, Sign, Strength
+from relay.codecs.ticdc_avro.columns import TIDB_TYPE
+from relay.codecs.ticdc_avro.control import DDL, kind_of
+
+_TITLE: Final = "TiCDC Avro"
+
+
+def signs(message: Message) -> Sign | None:
+    """A statement, a watermark or a deleted row; or Avro that is no envelope."""
+    kind = kind_of(message)
+    if kind:
+        what = f"a commit ts behind the byte 0x0{kind[0]}"
+        if kind == DDL:
+            what = "a statement behind the byte 0x01"
+        return Sign(Strength.CERTAIN, _TITLE, what, {"avro-enable-watermark": "true"})
+    if message.avro is None or message.avro[:1] == b"{":
+        return None
+    if TIDB_TYPE in message.schema:
+        settings = {"enable-tidb-extension": "true" if "_tidb_commit_ts" in message.schema else "false"}
+        return Sign(Strength.CERTAIN, _TITLE, "a schema with tidb_type", settings)
+    if message.schema:
+        return None
+    return Sign(Strength.POSSIBLE, _TITLE, "rows in Avro with the id of a schema registry, and no envelope")

@@ -1,0 +1,26 @@
+"""A finding of `relay check --connect`: one line."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    NOTE = "note"
+    FAILED = "FAILED"
+    UNTESTED = "untested"
+
+
+class Finding(NamedTuple):
+    """One check: its subject, how it ended, and the text about it."""
+
+    state: State
+    subject: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.state:<8}  {self.subject}: {self.said}"

@@ -1,0 +1,71 @@
+"""What the newest messages of the source topics are: `relay check --connect`. No group is joined."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from relay.config import Config
+from relay.detection import detect
+from relay.errors import Malformed, RelayError, ServiceError, UnsupportedMessage
+from relay.kafka.clients import Brokers
+from relay.kafka.parts import Part, read_part
+from relay.needs import Need
+from relay.records import ConsumerRecord
+from relay.service.check.findings import Finding, State
+
+#: How many records of each topic are looked at, and how long they may take.
+_RECORDS: Final = 20
+_SECONDS: Final = 20.0
+
+
+async def message_findings(config: Config, brokers: Brokers, topics: Iterable[str]) -> list[Finding]:
+    """Look at the newest messages of topics that can be read."""
+    found: list[Finding] = []
+    for topic in topics:
+        subject = f"source messages of {topic}"
+        records: list[ConsumerRecord] = []
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await read_part(brokers, topic, Part(last=_RECORDS), records.append)
+        except (ServiceError, TimeoutError) as error:
+            reason = str(error) or f"not read within {_SECONDS:.0f} s"
+            found.append(Finding(State.UNTESTED, subject, reason))
+            continue
+        found += _findings(config, subject, records)
+    return found
+
+
+def _findings(config: Config, subject: str, records: Sequence[ConsumerRecord]) -> Iterator[Finding]:
+    """Judge messages: by whether they can be read with the route's protocol, and by what they look like."""
+    name, messages = config.route.from_, [each for each in records if each.value is not None]
+    if not messages:
+        yield Finding(State.UNTESTED, subject, "there is none yet, so their format is not known")
+        return
+    dialects = detect(messages).dialects
+    looks = " and ".join(f"{each.said}" for each in dialects) or "no format that relay knows"
+    newest = f"the newest {len(messages)}" if len(messages) > 1 else "the newest one"
+    refused = list(_refused(config, messages))
+    if refused:
+        state = State.FAILED if len(refused) == len(messages) else State.NOTE
+        said = f"{len(refused)} of {newest} cannot be read as {name}: {refused[0]}"
+        yield Finding(state, subject, said)
+    elif dialects and all(name not in each.protocols for each in dialects):
+        yield Finding(State.NOTE, subject, f"{newest} can be read as {name}, and look like {looks}")
+    else:
+        yield Finding(State.OK, subject, f"{newest} look like {looks}")
+
+
+def _refused(config: Config, messages: Sequence[ConsumerRecord]) -> Iterator[RelayError]:
+    """Give the errors of messages that are none of the route's protocol. What needs a registry, a storage or
+    a definition that came before is not known here, and no error.
+    """
+    translator = config.translator()
+    for message in messages:
+        try:
+            translator.inspect(message)
+        except (Malformed, UnsupportedMessage) as error:
+            yield error
+        except (Need, RelayError):
+            continue

@@ -1,0 +1,215 @@
+"""Inputs of every kind: compressed, several, folders, what kcat prints, what people paste, `--from auto`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import cramjam
+import pytest
+from support import DATA
+from typer.testing import Result
+
+from relay.cli.inputs import open_inputs
+from relay.cli.record_files import RecordReader
+from relay.errors import ConfigError
+from relay.records import ConsumerRecord
+
+DML = DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"
+Relay = Callable[..., Result]
+
+
+def read(*names: Path | str) -> list[ConsumerRecord]:
+    with open_inputs([str(name) for name in names]) as opened:
+        return list(RecordReader(opened.stream, opened.name))
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """The first ten records in a file of their own."""
+    path = tmp_path / "first.jsonl"
+    path.write_bytes(b"".join(DML.read_bytes().splitlines(keepends=True)[:10]))
+    return path
+
+
+def test_compressed_files(first: Path, tmp_path: Path) -> None:
+    data, plain = first.read_bytes(), read(first)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(data))
+    (tmp_path / "b.zst").write_bytes(bytes(cramjam.zstd.compress(data)))
+    assert len(plain) == 10
+    assert read(tmp_path / "a.gz") == plain
+    assert read(tmp_path / "b.zst") == plain
+
+
+@pytest.mark.parametrize("broken", [gzip.compress(b"x" * 1_000)[:-20], b"\x1f\x8bno", b"\x28\xb5\x2f\xfdno"])
+def test_a_damaged_file_is_an_error_of_the_input(broken: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(broken)
+    with pytest.raises(ConfigError, match=r"INPUT: cannot read .*a\.gz"):
+        read(tmp_path / "a.gz")
+
+
+def test_several_files_and_a_folder(first: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "b.jsonl").write_bytes(first.read_bytes())
+    (folder / "a.json.gz").write_bytes(gzip.compress(b'{"x":1}\n{"x":2}\n'))
+    (folder / "notes.txt").write_text("not a record")
+    found = read(folder, first)
+    assert [each.value for each in found[:2]] == [b'{"x":1}', b'{"x":2}']
+    assert found[2:] == read(first) * 2
+    assert [each.offset for each in found[:2]] == [0, 1]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ConfigError, match="it is a folder without record files"):
+        read(empty)
+
+
+def test_values_of_several_files_are_counted_over_all(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text('{"x":1}\n')
+    assert [each.offset for each in read(tmp_path / "a", tmp_path / "b")] == [0, 1]
+
+
+def test_lines_of_kcat(tmp_path: Path) -> None:
+    line = {
+        "topic": "orders", "partition": 3, "offset": 7, "tstype": "create", "ts": 1_700_000_000_000, "broker": 1,
+        "headers": ["h", "v", "h", None], "key": None, "payload": '{"a":"\u00e9"}',
+    }  # fmt: skip
+    path = tmp_path / "kcat.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps(line | more) + "\n"
+            for more in ({}, {"key": "k", "payload": None}, {"payload": {"a": 1}})
+        )
+    )
+    headers = (("h", b"v"), ("h", None))
+    assert read(path) == [
+        ConsumerRecord("orders", 3, 7, 1_700_000_000_000, None, '{"a":"é"}'.encode(), headers),
+        ConsumerRecord("orders", 3, 7, 1_700_000_000_000, b"k", None, headers),
+        ConsumerRecord("orders", 3, 7, 1_700_000_000_000, None, b'{"a": 1}', headers),
+    ]
+
+
+@pytest.mark.parametrize("indent", [1, 4, "\t"])
+@pytest.mark.parametrize("end", ["", "\n", "\r\n\r\n"])
+def test_a_pretty_printed_message(indent: int | str, end: str, tmp_path: Path) -> None:
+    message = {"a": [1.10, "x\ny", {"b": "}\u2028{"}], "c": {}}
+    text = json.dumps(message, indent=indent, ensure_ascii=False)
+    (tmp_path / "one.json").write_text(text + end, encoding="utf-8")
+    (tmp_path / "two.json").write_text(f"\ufeff{text}{end}{text}{end}", encoding="utf-8")
+    assert [json.loads(each.value or b"") for each in read(tmp_path / "one.json")] == [message]
+    assert [json.loads(each.value or b"") for each in read(tmp_path / "two.json")] == [message] * 2
+
+
+def test_a_pretty_printed_record(first: Path, tmp_path: Path) -> None:
+    lines = first.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "pretty.json").write_text("\n".join(json.dumps(json.loads(line), indent=2) for line in lines))
+    assert read(tmp_path / "pretty.json") == read(first)
+
+
+def test_a_broken_first_line_stays_an_error_of_its_line(first: Path, relay: Relay) -> None:
+    first.write_bytes(b'{"partition":0,"value":"a\n' + first.read_bytes())
+    result = relay("translate", "--from", "ticdc-canal-json", "--to", "canal-json", first)
+    assert result.exit_code == 2
+    assert "first.jsonl line 1" in result.stderr
+
+
+# ---------------------------------------------------------------- the commands
+
+
+@pytest.mark.parametrize("protocol", ["auto", "ticdc-canal-json"])
+def test_stdin_may_be_pretty_printed(protocol: str, relay: Relay) -> None:
+    value = json.loads(json.loads(DML.read_text(encoding="utf-8").splitlines()[1])["value"])
+    result = relay("inspect", "--from", protocol, input=json.dumps(value, indent=2).encode())
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("schema-change")
+
+
+def test_from_auto_gives_what_the_protocol_gives(relay: Relay) -> None:
+    named = relay("translate", "--from", "ticdc-canal-json", "--to", "canal-json", DML)
+    auto = relay("translate", "--from", "auto", "--to", "canal-json", DML)
+    assert (auto.exit_code, auto.stdout) == (0, named.stdout)
+    assert "--from ticdc-canal-json: TiCDC Canal-JSON (member _tidb)" in auto.stderr
+    piped = relay("translate", "--from", "auto", "--to", "canal-json", "--quiet", input=DML.read_bytes())
+    assert piped.stdout == named.stdout
+
+
+def test_from_auto_says_why_it_cannot(relay: Relay, tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    for text, said in (
+        ('{"id":1}\n', "the records are of no format that relay knows"),
+        (
+            '{"id":1,"__op":"c"}\n',
+            "ExtractNewRecordState has flattened (member __op), which relay does not read",
+        ),
+        ('{"isDdl":true,"type":"QUERY"}\n', "the records can be"),
+        ("", "the records are of no format that relay knows"),
+    ):
+        path.write_text(text)
+        result = relay("translate", "--from", "auto", "--to", "canal-json", path)
+        assert result.exit_code == 2
+        assert said in result.stderr
+
+
+def test_detect_prints_what_it_sees(relay: Relay) -> None:
+    result = relay("detect", DML)
+    assert result.exit_code == 0
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert {
+        "TiCDC Canal-JSON",
+        "protocol  ticdc-canal-json",
+        "sure      certain",
+        "evidence  member _tidb",
+        "settings  enable-tidb-extension=true",
+        "next      relay inspect --from ticdc-canal-json",
+    } <= set(lines)
+    found = json.loads(relay("detect", "--json", DML).stdout)
+    assert [each["protocols"] for each in found["dialects"]] == [["ticdc-canal-json"]]
+
+
+def test_detect_uses_a_registry(relay: Relay) -> None:
+    folder = DATA / "ticdc/avro"
+    path = next(folder.glob("*.jsonl"))
+    assert "sure      possible" in relay("detect", path).stdout
+    result = relay("detect", path, "--registry", folder / "schemas.ndjson")
+    assert "sure      certain" in result.stdout, result.stderr
+
+
+def test_detect_exits_with_2_for_what_relay_does_not_read(relay: Relay) -> None:
+    result = relay("detect", input=b'{"id":1,"__op":"c"}\n{"x":1}\n')
+    assert result.exit_code == 2
+    assert "none: relay does not read this format" in result.stdout
+    assert "1 of no format that relay knows" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("detect", "--topic", "t"), "--brokers: is missing"),
+        (("capture", "--brokers", "h:9092"), "--topic: is missing"),
+        (("capture", "--brokers", "h:x", "--topic", "t"), "--brokers: 'h:x' has no port"),
+        (("capture", "-b", "h", "--topic", "t", "--last", "5", "--since", "2h"), "--last: cannot stand beside --since"),
+        (("capture", "-b", "h", "--topic", "t", "--since", "soon"), "--since: 'soon' is neither a time nor a duration"),
+        (("capture", "-b", "h", "--topic", "t", "--offsets", "5-9"), "--offsets: '5-9' is no range of offsets"),
+        (("inspect", "--from", "auto", "--last", "5"), "--last: is about a topic"),
+        (("inspect", "--from", "auto", "--from-topic", "t", "-b", "h", "file"), "INPUT: cannot stand beside --from-topic"),
+        (("translate", "--from", "auto", "--to", "canal-json", "--from-topic", "t", "-b", "h", "file"), "cannot stand beside"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_topic_is_said_before_anybody_is_asked(
+    arguments: tuple[str, ...], said: str, relay: Relay
+) -> None:
+    result = relay(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_inspect_counts_errors_beyond_twenty(relay: Relay, tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"x":1}\n' * 30)
+    result = relay("inspect", "--from", "canal-json", path)
+    assert result.exit_code == 2
+    assert result.stderr.count("error: ") == 21
+    assert "30 of 30 records in" in result.stderr
