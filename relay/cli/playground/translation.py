@@ -19,7 +19,10 @@ from relay.cli.event_text import Line, event_lines
 from relay.cli.inspect import event_object, exact
 from relay.cli.loss_words import KIND_WORDS, large_row_losses, route_losses
 from relay.cli.playground.pasted import Pasted, Statement, is_sql, records_in, statements_in
+from relay.codecs import PROTOCOLS
 from relay.codecs.losses import INFORMATIONAL, Lossy
+from relay.codecs.signs import Strength
+from relay.detection import detect
 from relay.errors import (
     CodecError,
     ConfigError,
@@ -28,6 +31,7 @@ from relay.errors import (
     NeedUnanswered,
     Problem,
     RelayError,
+    SchemaMissing,
 )
 from relay.limits import Limits
 from relay.model import Event, Position, Source, TableId
@@ -106,6 +110,7 @@ def _answered(request: Request) -> dict[str, Any]:
             *_joining_advice(translator),
         ],
         "cannot_carry": _cannot_carry(translator),
+        "looks_like": _looks_like(request.source, pasted, schemas),
     }
 
 
@@ -380,6 +385,35 @@ def _problem(problem: Problem) -> dict[str, str]:
         "message": printable(problem.message),
         "hint": printable(problem.hint),
     }
+
+
+def _looks_like(source: str, pasted: Sequence[Pasted], schemas: SchemaList) -> dict[str, Any] | None:
+    """Return the protocols of which the records surely or likely are, instead of the source's, with the
+    settings of their producer; None if they may be of the source's, or of no other that is known.
+    """
+
+    def schema_of(record: ConsumerRecord) -> str:
+        try:
+            return next((schemas.schema(id).text for id in _schema_ids(record)), "")
+        except SchemaMissing:
+            return ""
+
+    found = detect([each.record for each in pasted[:MOST_RECORDS]], schema_of)
+    if not found.dialects:
+        return None
+    dialect = found.dialects[0]
+    if source in dialect.protocols or not dialect.protocols or dialect.strength is Strength.POSSIBLE:
+        return None
+    return {
+        "protocols": dialect.protocols,
+        "options": dialect.options,
+        "evidence": [printable(each) for each in dialect.evidence],
+    }
+
+
+def _schema_ids(record: ConsumerRecord) -> Sequence[int | str]:
+    """Return the ids of a registry that the value names, as all protocols with a registry have them."""
+    return PROTOCOLS["debezium-avro"].named_schemas(msgspec.structs.replace(record, key=None))
 
 
 def _joining_advice(translator: Translator) -> list[dict[str, str]]:
