@@ -1,4 +1,4 @@
-# relay as an image: `docker build -t relay .`. All stages have the same base, because the virtual environment holds absolute
+# relay as an image: `docker build -t relay .`; with Spark and Java: `docker build --target spark -t relay-spark .`. All stages have the same base, because the virtual environment holds absolute
 # paths and links to the base's Python, and the kernel links to its C library.
 ARG BASE=python:3.11-slim-bookworm
 
@@ -38,7 +38,47 @@ RUN --mount=type=cache,target=/var/cache/uv \
     /uv/bin/uv sync --locked --no-editable --extra s3 --extra gcs --extra azure && \
     /uv/bin/uv pip install --no-deps /wheels/*.whl
 
-FROM ${BASE}
+# The Spark job's environment: the same, with PySpark, and with the jars of its Kafka connector, so that a run fetches nothing.
+FROM build AS spark-build
+# hadolint ignore=DL3008
+RUN apt-get update && \
+    apt-get install --yes --no-install-recommends openjdk-17-jre-headless && \
+    rm -rf /var/lib/apt/lists/*
+RUN --mount=type=cache,target=/var/cache/uv \
+    /uv/bin/uv sync --locked --no-editable --inexact --extra s3 --extra gcs --extra azure --extra spark && \
+    /app/.venv/bin/python -m spark_backfill.connector /app/.venv/lib/python3.11/site-packages/pyspark/jars
+
+FROM ${BASE} AS spark
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="relay-spark" \
+      org.opencontainers.image.description="relay's Spark job, with Spark and Java" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+# Java finds no home for a user without a name. tini is what Spark's pods begin with.
+# hadolint ignore=DL3008
+RUN apt-get update && \
+    apt-get install --yes --no-install-recommends openjdk-17-jre-headless tini && \
+    rm -rf /var/lib/apt/lists/* && \
+    ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java && \
+    groupadd --gid 10001 relay && \
+    useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp relay
+COPY --from=spark-build /app/.venv /app/.venv
+COPY deploy/spark/entrypoint.sh /opt/entrypoint.sh
+ENV JAVA_HOME=/opt/java \
+    SPARK_HOME=/app/.venv/lib/python3.11/site-packages/pyspark \
+    PYSPARK_PYTHON=/app/.venv/bin/python \
+    PYSPARK_DRIVER_PYTHON=/app/.venv/bin/python \
+    PATH="/app/.venv/bin:${PATH}"
+USER 10001:10001
+WORKDIR /tmp
+# Spark's pods name what they are, `driver` or `executor`; any other command is run as it is.
+ENTRYPOINT ["/opt/entrypoint.sh"]
+CMD ["python", "-m", "spark_backfill", "--config", "/etc/relay/relay.toml", "--spark-log", "-"]
+
+# The last stage is what is built without a target: relay itself.
+FROM ${BASE} AS relay
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="relay" \

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         NeedUnanswered,
         NotRepresentable,
         OutOfMemory,
+        Problem,
         RelayError,
         ServiceError,
         StorageUnavailable,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from relay.limits import Limits
     from relay.model import (
         ABSENT,
+        Absent,
         Bootstrap,
         Column,
         ColumnType,
@@ -43,14 +45,17 @@ if TYPE_CHECKING:
         Event,
         Generated,
         Heartbeat,
+        Images,
         Index,
         Op,
+        Position,
         RenamedTable,
         RowChange,
         Rows,
         SchemaChange,
         Snapshot,
         Source,
+        TableChange,
         TableId,
         TableSchema,
         Transaction,
@@ -58,14 +63,20 @@ if TYPE_CHECKING:
         UniqueKey,
         Watermark,
     )
-    from relay.needs import ClaimCheck, Need
-    from relay.records import Blob, ConsumerRecord, ProducerRecord
-    from relay.resolver import Resolver
+    from relay.needs import ClaimCheck, Need, RegisteredSchema
+    from relay.partitioning import Partitioning
+    from relay.records import Blob, ConsumerRecord, Place, ProducerRecord
+    from relay.resolver import Learns, Registry, Resolver
+    from relay.routing import TopicRule
+    from relay.selection import Selection
     from relay.storage import Storage
-    from relay.translator import Translator
+    from relay.table_globs import TableFilter, TableGlob
+    from relay.templates.engine import Engine
+    from relay.translator import State, Translator
 
 __all__ = [
     "ABSENT",
+    "Absent",
     "Blob",
     "Bootstrap",
     "ClaimCheck",
@@ -79,10 +90,13 @@ __all__ = [
     "DecodeError",
     "Default",
     "EncodeError",
+    "Engine",
     "Event",
     "Generated",
     "Heartbeat",
+    "Images",
     "Index",
+    "Learns",
     "LimitExceeded",
     "Limits",
     "Lossy",
@@ -93,20 +107,32 @@ __all__ = [
     "NotRepresentable",
     "Op",
     "OutOfMemory",
+    "Partitioning",
+    "Place",
+    "Position",
+    "Problem",
     "ProducerRecord",
+    "RegisteredSchema",
+    "Registry",
     "RelayError",
     "RenamedTable",
     "Resolver",
     "RowChange",
     "Rows",
     "SchemaChange",
+    "Selection",
     "ServiceError",
     "Snapshot",
     "Source",
+    "State",
     "Storage",
     "StorageUnavailable",
+    "TableChange",
+    "TableFilter",
+    "TableGlob",
     "TableId",
     "TableSchema",
+    "TopicRule",
     "Transaction",
     "TransactionMark",
     "Translator",
@@ -118,8 +144,8 @@ __all__ = [
 #: Where the public names live, the light modules first. They are imported when a name is asked for, so that
 #: `relay --help` need not load the codecs.
 _HOMES = (
-    *("errors", "limits", "records", "model", "needs"),
-    *("codecs.losses", "storage", "translator", "resolver"),
+    *("errors", "limits", "records", "model", "needs", "partitioning", "table_globs"),
+    *("codecs.losses", "storage", "selection", "routing", "templates.engine", "translator", "resolver"),
 )
 
 

@@ -1,6 +1,6 @@
 """Which engine fills templates: the native kernel, the interpreter, or none. `RELAY_KERNEL` says it.
 
-The kernel is the package `relay-cdc-kernel` (`kernel/`), which `pip install relay-cdc[fast]` brings along.
+The kernel is the package `relay-cdc-kernel`, which `pip install ./kernel` in relay's folder builds.
 Nothing else in relay knows it. With and without an engine relay writes the same bytes.
 """
 
@@ -122,6 +122,6 @@ def _usable(module: ModuleType) -> Installed:
     version, interface = str(module.__version__), module.INTERFACE
     if interface != INTERFACE:
         problem = f"it has interface {interface}, and this relay needs {INTERFACE}"
-        hint = "install relay-cdc[fast] anew, so that both have the same version"
+        hint = "pip install ./kernel in relay's folder gives the one of the same version"
         return Installed(None, version, f"relay-cdc-kernel {version} is not used: {problem} ({hint})")
     return Installed(cast("type[Engine]", module.Kernel), version)

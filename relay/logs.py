@@ -1,5 +1,5 @@
-"""Logs: one JSON object a line. `event` is a short stable name, all else are fields; never a row's values,
-never secrets.
+"""Logs: one JSON object a line, or text for people. `event` is a short stable name, all else are fields;
+never a row's values, never secrets.
 
 Texts are printable, and of bounded length. Start-up, assignment, errors, shutdown; nothing for each record.
 Clients' own warnings are `kafka.client`.
@@ -13,25 +13,28 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
-from relay.shown import printable, to_json
+from relay.log_text import DEFAULT_SETTINGS, Field, LogFormat, LogSettings, as_json, as_text, for_terminal
+from relay.shown import printable
 
 REPEAT_SECONDS = 10.0
 #: How many texts of a list are logged, and how many characters of each.
 _MOST_ITEMS = 100
 _LONGEST_ITEM = 300
 
-Field = str | int | float | bool | None | list[str] | dict[str, int]
-
 
 class Log:
     """Writes events to a text stream, standard output by default; `always`: fields of every event."""
 
-    def __init__(self, stream: TextIO | None = None, **always: Field) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, settings: LogSettings = DEFAULT_SETTINGS, **always: Field
+    ) -> None:
         self._stream, self._always = stream or sys.stdout, always
+        self._left_out_levels = settings.level.without
+        self._line = _line_of(self._stream, settings.format)
         self._written: dict[tuple[str, str], float] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
 
@@ -57,13 +60,21 @@ class Log:
         self._write(level, event, {**fields, "repeated": self._left_out.pop(key, 0)})
 
     def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        if level in self._left_out_levels:
+            return
         shown = {name: _shown(value) for name, value in (self._always | fields).items()}
-        line = to_json({"time": now, "level": level, "event": event, **shown}, str)
+        line = self._line(datetime.now(UTC), level, event, shown)
         # A full disk, or a reader that has gone, must not stop the records.
         with contextlib.suppress(OSError):
-            self._stream.write(line.decode() + "\n")
+            self._stream.write(line)
             self._stream.flush()
+
+
+def _line_of(stream: TextIO, form: LogFormat) -> Callable[[datetime, str, str, Mapping[str, Field]], str]:
+    """Return how events are written to a stream."""
+    if form is LogFormat.JSON or (form is LogFormat.AUTO and not stream.isatty()):
+        return as_json
+    return for_terminal if stream.isatty() else as_text
 
 
 def _shown(value: Field) -> Field:

@@ -394,6 +394,22 @@ class RowChange(msgspec.Struct, frozen=True, gc=False):
         """The row after the change, in column order."""
         return self.images.after
 
+    def before_dict(self) -> dict[str, Value | None] | None:
+        """Return the row before the change by the columns' names, None if there is no such row. Columns that
+        the image does not have are left out.
+        """
+        return self._by_name(self.before)
+
+    def after_dict(self) -> dict[str, Value | None] | None:
+        """Return the row after the change by the columns' names, as `before_dict` does."""
+        return self._by_name(self.after)
+
+    def _by_name(self, row: Row | None) -> dict[str, Value | None] | None:
+        if row is None:
+            return None
+        cells = zip(self.schema.columns, row, strict=True)
+        return {column.name: cell for column, cell in cells if not isinstance(cell, Absent)}
+
 
 class DdlKind(enum.Enum):
     """What a DDL statement does. The words follow TiDB's DDL actions, which are finer than any protocol's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -74,6 +74,44 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
         there is none, and a producer may have written any number (from `TIME_END_MS` on, no clock has it).
         """
         return self.timestamp_ms if 0 <= self.timestamp_ms < TIME_END_MS else otherwise
+
+
+def check_types(record: object) -> None:
+    """Raise TypeError if this is no ConsumerRecord, or if a member is not of the type that it declares.
+
+    A record that nobody made by hand needs no check: it is for what has already failed.
+    """
+    if not isinstance(record, ConsumerRecord):
+        raise TypeError(f"a ConsumerRecord is needed, not {type(record).__name__}")
+    for name, kind in _MEMBER_TYPES.items():
+        value = getattr(record, name)
+        if not isinstance(value, kind):
+            hint = ": encode the text first, for example text.encode()" if isinstance(value, str) else ""
+            wanted = " or ".join("None" if each is type(None) else each.__name__ for each in kind)
+            message = f"ConsumerRecord.{name} must be {wanted}, not {type(value).__name__}{hint}"
+            raise TypeError(message)
+    for header in record.headers:
+        if not _is_header(header):
+            raise TypeError("ConsumerRecord.headers must be pairs of a name and bytes or None")
+
+
+def _is_header(header: object) -> bool:
+    if not isinstance(header, tuple) or len(header) != 2:
+        return False
+    name, value = header
+    return isinstance(name, str) and isinstance(value, bytes | None)
+
+
+_BYTES: Final = (bytes, type(None))
+_MEMBER_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "topic": (str,),
+    "partition": (int,),
+    "offset": (int,),
+    "timestamp_ms": (int,),
+    "key": _BYTES,
+    "value": _BYTES,
+    "headers": (tuple,),
+}
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):

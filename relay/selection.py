@@ -84,6 +84,32 @@ class Selection(NamedTuple):
                 kept.append(event)
         return kept, left_out
 
+    @classmethod
+    def choosing(
+        cls,
+        *,
+        include_tables: Iterable[str] = (),
+        exclude_tables: Iterable[str] = (),
+        include_events: Iterable[str] = (),
+        exclude_events: Iterable[str] = (),
+    ) -> Selection:
+        """Choose tables by patterns (`shop.*`) and events by kinds, as the configuration's keys of these
+        names do. Raises ConfigError with every problem.
+        """
+        problems: list[Problem] = []
+        found = cls()
+        try:
+            found = found._replace(tables=chosen_tables(include_tables, exclude_tables))
+        except ConfigError as error:
+            problems += error.problems
+        try:
+            found = found._replace(left_out_kinds=left_out_kinds(include_events, exclude_events))
+        except ConfigError as error:
+            problems += error.problems
+        if problems:
+            raise ConfigError(problems)
+        return found
+
     def has_table(self, table: TableId) -> bool:
         """Whether a table is chosen."""
         return self.tables is None or self.tables.has(table)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from relay.codecs.losses import INFORMATIONAL, Lossy
+from relay.codecs.losses import ASSUMED, INFORMATIONAL, Lossy
 from relay.shown import printable
 
 #: How many names of one kind are listed.
@@ -16,7 +16,7 @@ MOST_NAMES: Final = 20
 
 def counted(title: str, counts: Mapping[str, int]) -> list[str]:
     """Return one line, most frequent first."""
-    return [f"  {title:6}  {listed(counts)}"] if counts else []
+    return [f"  {title:7}  {listed(counts)}"] if counts else []
 
 
 def listed(counts: Mapping[str, int]) -> str:
@@ -25,10 +25,14 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def lost(counts: Mapping[str, int] | Mapping[Lossy, int]) -> list[str]:
-    """Return a line about losses, and one about what is counted although nothing is lost by it."""
+    """Return a line about losses, one about what was assumed, and one about what else is counted although
+    nothing is lost by it.
+    """
     losses: dict[str, int] = {name: count for name, count in counts.items() if name not in INFORMATIONAL}
-    notes: dict[str, int] = {name: count for name, count in counts.items() if name in INFORMATIONAL}
-    return counted("lost", losses) + counted("notes", notes)
+    assumed: dict[str, int] = {name: count for name, count in counts.items() if name in ASSUMED}
+    told = INFORMATIONAL - ASSUMED
+    notes: dict[str, int] = {name: count for name, count in counts.items() if name in told}
+    return counted("lost", losses) + counted("assumed", assumed) + counted("notes", notes)
 
 
 def unwritten_ddl(topics: Collection[str]) -> list[str]:

@@ -123,13 +123,13 @@ FoundRows = tuple[Known, list[Message]]
 
 
 class Line(NamedTuple):
-    """The parts of a route's straight line. `is_strict`: it refuses records of which something is lost."""
+    """The parts of a route's straight line. `refused`: the losses for which it refuses a record."""
 
     decoder: TracingDecoder
     selection: Selection | None
     prepare: Prepare | None
     encode: Encode
-    is_strict: bool
+    refused: frozenset[Lossy]
 
 
 class Form(NamedTuple):
@@ -160,7 +160,7 @@ class RouteTemplates:
     ) -> None:
         self._engine, self._marker, self._form, self._frames = engine, marker, form, frames
         self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
-        self._decoder, self._selection, self._prepare, self._encode, self._is_strict = line
+        self._decoder, self._selection, self._prepare, self._encode, self._refused = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
@@ -384,7 +384,7 @@ class RouteTemplates:
         """Return the template of a record's shape, and what is known of it. Raises Untraceable, and what an
         encoder raises.
         """
-        trace = Trace(counts_losses=not self._is_strict)
+        trace = Trace(self._refused)
         message = self._decoder.traced(record, change, self._catalog, trace)
         events: list[Event] = [message.change]
         if self._selection is not None:

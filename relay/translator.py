@@ -24,15 +24,17 @@ from relay.codecs.codec import (
     Encode,
     Joining,
     Options,
+    OptionValue,
     Payload,
     TopicEncoder,
     TracingDecoder,
     key_rule_problem,
     keys_of,
     no_parts,
+    option_texts,
     parse_options,
 )
-from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.counts import EventCounts
 from relay.errors import (
     ConfigError,
@@ -47,7 +49,7 @@ from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded, uncounted
 from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
-from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
+from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord, check_types
 from relay.routing import (
     Group,
     Places,
@@ -168,20 +170,21 @@ class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name. `topic` is the target topic, where `{topic}` stands for the source's, `{database}` and `{table}` for
-    what an event is about; `partitions` the number of target partitions, None to keep the partition of the
-    source; `partition_by` how rows are spread over them. `rules` give tables topics of their own; `reserved`
-    are topics that no table may have. `limits` bound what one record may cost. What a `selection` leaves out
-    still teaches the catalogue. `engine`: what fills templates (`relay.templates`), if anything: the same
-    records come out with and without it. Raises ConfigError.
+    name; a value is text, or a bool, a number or a list that means the same. `topic` is the target topic,
+    where `{topic}` stands for the source's, `{database}` and `{table}` for what an event is about;
+    `partitions` the number of target partitions, None to keep the partition of the source; `partition_by` how
+    rows are spread over them. `rules` give tables topics of their own; `reserved` are topics that no table
+    may have. `limits` bound what one record may cost. What a `selection` leaves out still teaches the
+    catalogue. `engine`: what fills templates (`relay.templates`), if anything: the same records come out with
+    and without it. Raises ConfigError.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
         self,
         source: str,
         target: str,
-        source_options: Mapping[str, str] | None = None,
-        target_options: Mapping[str, str] | None = None,
+        source_options: Mapping[str, OptionValue] | None = None,
+        target_options: Mapping[str, OptionValue] | None = None,
         *,
         topic: str = "{topic}",
         partitions: int | None = None,
@@ -192,14 +195,15 @@ class Translator:
         limits: Limits = DEFAULT_LIMITS,
         engine: type[Engine] | None = None,
     ) -> None:
-        reading, writing = (source, source_options or {}), (target, target_options or {})
+        reading = source, option_texts(source_options or {})
+        writing = target, option_texts(target_options or {})
         try:
             route = Route.parse(reading, writing, selection)
         except ConfigError as error:
             problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
             raise ConfigError(problems) from None
         self.route = route
-        self._selection, self._strict = route.selection, route.target_options.strict
+        self._selection, self._refused = route.selection, route.target_options.refused_losses
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
         decoder = route.source.open_decoder(route.source_options, self._answers)
@@ -246,7 +250,7 @@ class Translator:
             return None
         if self._gate is not None or self._for_topic is not None:
             return None
-        line = Line(decoder, self._selection, self._prepare, self._encode, self._strict)
+        line = Line(decoder, self._selection, self._prepare, self._encode, self._refused)
         form = Form(options.unlimited_bytes, self.route.target.lengths_at)
         most_bytes = self._answers.limits.cache_bytes
         return RouteTemplates(engine, source.marker, line, form, self._count, source.frames, most_bytes)
@@ -255,7 +259,7 @@ class Translator:
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
-        be repeated.
+        be repeated. Raises TypeError for a record whose members are of other types than it declares.
         """
         templates = self._templates
         if templates is None:
@@ -265,7 +269,11 @@ class Translator:
         path = self._partition_route
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._partition_route = self._partition_route_of(record)
-        found = templates.find(record, self.catalog, path.header_prefix)
+        try:
+            found = templates.find(record, self.catalog, path.header_prefix)
+        except Exception:
+            check_types(record)
+            raise
         if found is None:
             return self._by_rows(record, templates)
         known, key, value, mark = found
@@ -310,7 +318,10 @@ class Translator:
         except (Need, DecodeError, MemoryError) as error:
             self._note(error, record)
             raise
-        if self._strict:
+        except Exception:
+            check_types(record)
+            raise
+        if self._refused:
             self._refuse_losses(lossy)
         self._count(events, [*lossy, *left_out] if left_out else lossy)
         self.catalog = catalog
@@ -588,6 +599,9 @@ class Translator:
         except (Need, DecodeError, MemoryError) as error:
             self._note(error, record)
             raise
+        except Exception:
+            check_types(record)
+            raise
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Name all source partitions (topic, number): where rows are spread anew, so that no watermark passes
@@ -638,6 +652,7 @@ class Translator:
             self._answers.want(error, record.place)
             return
         self._answers.distrust(record.place)
+        check_types(record)
         if isinstance(error, MemoryError):
             reason = "no memory is left to translate it; lower limits would refuse such a record before"
             raise OutOfMemory(self.route.source.name, "", reason) from None
@@ -693,8 +708,8 @@ class Translator:
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
-        if not INFORMATIONAL.issuperset(lossy):
-            what = ", ".join(sorted(set(lossy) - INFORMATIONAL))
+        if not self._refused.isdisjoint(lossy):
+            what = ", ".join(sorted(self._refused.intersection(lossy)))
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.route.target.name, "", reason)
 

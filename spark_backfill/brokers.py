@@ -9,15 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 from relay.kafka.settings import ClusterSettings, Mechanism, Security
+from spark_backfill.connector import CONNECTOR
 
-#: Spark's own connector, for the Spark that runs.
-CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 _ANSWER_MS = 30_000
 _REQUEST_MS = 10_000
 _LOGIN: Final = "org.apache.kafka.common.security"

@@ -29,8 +29,9 @@ from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.progress import telling
-from spark_backfill.sessions import session
-from spark_backfill.spark_errors import explained
+from spark_backfill.sessions import is_started_by_java, session
+from spark_backfill.spark_errors import JAVA_ENDED, explained
+from spark_backfill.spark_log import INHERITED, SparkLog
 from spark_backfill.stopping import STATUS, until_signal
 from spark_backfill.ticdc_storage import storage_problems
 
@@ -42,23 +43,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     # Otherwise PySpark prints Java's stack, which holds a row's value.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    log: SparkLog | None = None
     try:
         config = load_config(given.config, given.set)
         _check(config, continuous=given.continuous)
         _check_summary(config.backfill.summary)
-        work = _Work(config, continuous=given.continuous)
+        if not is_started_by_java():
+            log = SparkLog.opened(given.spark_log)
+        work = _Work(config, continuous=given.continuous, log=log)
         return work.status_of(until_signal(work.do, work.stop, work.tell_signal))
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:  # the outermost place: whatever comes here is reported, not hidden
-        return _report(explained(error))
+        return _report(explained(error), log)
 
 
 class _Work:
     """What the command does, and how another thread ends it."""
 
-    def __init__(self, config: Config, *, continuous: bool) -> None:
-        self._config, self._continuous = config, continuous
+    def __init__(self, config: Config, *, continuous: bool, log: SparkLog | None) -> None:
+        self._config, self._continuous, self._log = config, continuous, log
         self._is_stopped = False
         self._is_done = False
         self._spark: SparkSession | None = None
@@ -66,7 +70,9 @@ class _Work:
 
     def do(self) -> None:
         """Start Spark, and translate."""
-        self._spark = spark = session(self._config)
+        if self._log is not None:
+            _say(f"Spark starts; what it says itself is in {self._log.path}")
+        self._spark = spark = session(self._config, self._log)
         try:
             if not self._is_stopped:  # while Spark started
                 self._run(spark)
@@ -131,6 +137,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--continuous", action="store_true", help="go on when all is read, and translate what comes"
     )
+    log_help = f"file for what Spark says itself; {INHERITED} leaves it here; by default a new temporary file"
+    parser.add_argument("--spark-log", default="", metavar="FILE", help=log_help)
     return parser
 
 
@@ -222,7 +230,8 @@ def _summarise(config: Config, counts: Counts, seconds: float) -> None:
             raise _unwritten(config.backfill.summary, error.strerror) from error
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, log: SparkLog | None) -> int:
+    """Say what has ended the run; return the exit status."""
     if os.environ.get("RELAY_TRACEBACK"):
         # Behind a bar, so that no line of an error's text can pass for one of the job's own.
         for line in "".join(traceback.format_exception(error)).splitlines():
@@ -233,6 +242,8 @@ def _report(error: BaseException) -> int:
         return error.exit_status
     if isinstance(error, RelayError):
         _say(f"error: {error}")
+        if log is not None and str(error) == JAVA_ENDED and (reason := log.reason()):
+            _say(f"Java's own words: {reason}")
         return error.exit_status
     advice = "please report it; RELAY_TRACEBACK=1 shows where"
     _say(f"error: this is a bug in relay, {advice}: {type(error).__name__}: {error}")

@@ -44,6 +44,8 @@ PLACE: Final = ("topic", "partition")
 HIDDEN: Final = ("_", ".")
 #: Variables that say that Spark has a configuration of its own.
 _ELSEWHERE: Final = ("PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
+#: The scheme of this machine's own files; what follows is an absolute path, which may hold no escapes here.
+_SCHEME: Final = re.compile(r"file:(//)?(?=/[^:%]*$)")
 _NEVER_READ: Final = "what begins with _ or . is never read"
 #: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
@@ -364,11 +366,23 @@ def input_problems(config: Config) -> list[Problem]:
         problems.append(Problem("source.start", message, 'set start = "earliest", or a bound'))
     for key in ("input", "schema_input"):
         problems += [
-            Problem(f"backfill.{key}", f"there is no file to read in {path}")
+            Problem(f"backfill.{key}", f"there is no file to read in {path}", _NEVER_READ)
             for path in paths_of(getattr(config.backfill, key))
-            if _is_here(config, path) and not Path(path).exists()
+            if _is_here(config, path) and not _has_files(Path(_SCHEME.sub("", path)))
         ]
     return problems
+
+
+def _has_files(path: Path) -> bool:
+    """Whether there is a file that Spark would not pass over: the path itself, or one below it. What cannot
+    be looked at is left to Spark.
+    """
+    try:
+        if not path.is_dir():
+            return path.exists()
+        return any(_has_files(below) for below in path.iterdir() if not below.name.startswith(HIDDEN))
+    except OSError:
+        return True
 
 
 def _is_here(config: Config, path: str) -> bool:
@@ -380,4 +394,6 @@ def _is_here(config: Config, path: str) -> bool:
         name in os.environ for name in _ELSEWHERE
     )
     is_local = told.get("spark.master", "local").startswith("local")
-    return is_local and not is_told and ":" not in path and not PATTERN.search(path)
+    if ":" in path:
+        is_told = not _SCHEME.match(path)
+    return is_local and not is_told and not PATTERN.search(path)

@@ -13,7 +13,9 @@ from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.kernel import VARIABLE
 from spark_backfill import files
-from spark_backfill.brokers import CONNECTOR, allowed_urls, client_options
+from spark_backfill.brokers import allowed_urls, client_options
+from spark_backfill.connector import is_in_spark, settings
+from spark_backfill.spark_log import SparkLog
 
 #: What the job needs of its session, wherever it runs.
 NEEDED: Final = {
@@ -25,9 +27,14 @@ NEEDED: Final = {
 }
 
 
-def session(config: Config) -> SparkSession:
-    """Return the session of a run."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # the JVM of spark-submit knows its options
+def is_started_by_java() -> bool:
+    """Whether Java runs already, as under spark-submit."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def session(config: Config, log: SparkLog | None = None) -> SparkSession:
+    """Return the session of a run. `log`: where a Java that is started for it writes."""
+    if is_started_by_java():  # the JVM of spark-submit knows its options
         SparkContext._ensure_initialized()
     told = SparkConf()
     allowed = _allowed(config)
@@ -37,6 +44,8 @@ def session(config: Config) -> SparkSession:
     if told.get("spark.master", "").startswith("local") and not told.contains("spark.pyspark.python"):
         # Otherwise workers on this machine take whatever `python3` is.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if log is not None:
+        log.start_java(told)
     spark = SparkSession.builder.config(conf=told).getOrCreate()
     if allowed:
         jvm: Any = spark._jvm
@@ -65,6 +74,7 @@ def _defaults(config: Config, allowed: str) -> dict[str, str]:
         defaults[f"spark.executorEnv.{VARIABLE}"] = kernel
     if allowed:
         defaults["spark.executor.extraJavaOptions"] = f"-D{allowed}"
-    if not (config.backfill.input and config.backfill.output):
-        defaults["spark.jars.packages"] = CONNECTOR
+    needs_kafka = not (config.backfill.input and config.backfill.output)
+    if needs_kafka and not is_in_spark():
+        defaults |= settings()
     return defaults

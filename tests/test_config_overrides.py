@@ -238,3 +238,33 @@ def test_every_variable_that_the_code_reads_is_known() -> None:
         for name in re.findall(r'"(RELAY_[A-Z]+(?:_[A-Z]+)*)"', path.read_text())
     }
     assert found == set(OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path", "variable"),
+    [
+        ('"kafka:9092"', '"${KAFKA}"', "source.bootstrap_servers", "RELAY_SOURCE__BOOTSTRAP_SERVERS"),
+        ('"kafka:9092"', '"$(KAFKA):9092"', "source.bootstrap_servers", "RELAY_SOURCE__BOOTSTRAP_SERVERS"),
+        ('"g"', '"{{ group }}"', "source.group_id", "RELAY_SOURCE__GROUP_ID"),
+        ('["orders"]', '["${TOPIC:-orders}"]', "source.topics", "RELAY_SOURCE__TOPICS"),
+        (
+            '"{topic}.canal"',
+            '"x"\n[target.schema_registry]\nurls = ["http://${REGISTRY}:8081"]',
+            "target.schema_registry.urls",
+            "RELAY_TARGET__SCHEMA_REGISTRY__URLS",
+        ),
+    ],
+)
+def test_placeholders_that_nobody_has_replaced(
+    tmp_path: Path, before: str, after: str, path: str, variable: str
+) -> None:
+    found = problems(tmp_path, MINIMAL.replace(before, after))
+    said = f"{path}: holds a placeholder, and relay reads no variables in its file (put the value there, or"
+    assert [
+        each for each in found if each.startswith(said) and each.endswith(f"{variable} in the environment)")
+    ]
+
+
+def test_a_password_may_look_like_a_placeholder(tmp_path: Path) -> None:
+    security = 'protocol = "SASL_SSL"\nusername = "u"\npassword = "${a}"'
+    assert load(tmp_path, f"{MINIMAL}[source.security]\n{security}\n").source.security.username == "u"

@@ -238,3 +238,10 @@ def test_a_key_that_the_target_cannot_have_is_told_with_its_rule(tmp_path: Path)
     assert problem == "target.topics.0.key: a column is named twice (name each once)"
     text = MINIMAL.replace('to = "canal-json"', 'to = "ticdc-open-protocol"') + rules.replace("'id', ", "")
     assert [each for each in problems(tmp_path, text) if each.startswith("target.topics.0.key: the keys of")]
+
+
+@pytest.mark.parametrize("name", ["orders.*", "^orders-.+$", "orders-[0-9]", "(a|b)"])
+def test_a_pattern_is_no_source_topic(tmp_path: Path, name: str) -> None:
+    found = problems(tmp_path, MINIMAL.replace('["orders"]', f"['{name}']"))
+    said = f"source.topics: '{name}' is a pattern, and patterns of topics are not supported (name each topic)"
+    assert found[0] == said

@@ -18,7 +18,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: relay
 {{- end }}
 
+{{/* The labels of every object: the chart's own, and those that all shall have. */}}
 {{- define "relay.labels" -}}
+{{ include "relay.ownLabels" . }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "relay.ownLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "relay.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -51,6 +59,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- include "relay.checkSecrets" . -}}
 {{- include "relay.checkVariables" . -}}
 {{- include "relay.checkOwnKeys" . -}}
+{{- include "relay.checkScaler" . -}}
 {{- if not .Values.existingConfigMap -}}
 {{- include "relay.checkDrain" . -}}
 {{- end -}}
@@ -115,7 +124,8 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 
 {{/* Labels and annotations that would be written twice. */}}
 {{- define "relay.checkOwnKeys" -}}
-{{- $selector := keys (include "relay.selectorLabels" . | fromYaml) -}}
+{{- $selector := concat (keys (include "relay.selectorLabels" . | fromYaml)) (keys (default dict .Values.commonLabels)) -}}
+{{- include "relay.checkKeys" (list "commonLabels" .Values.commonLabels (keys (include "relay.ownLabels" . | fromYaml))) -}}
 {{- $labels := keys (include "relay.labels" . | fromYaml) -}}
 {{- $annotations := list "kubectl.kubernetes.io/default-container" -}}
 {{- if not .Values.existingConfigMap -}}
@@ -125,6 +135,7 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- include "relay.checkKeys" (list "podAnnotations" .Values.podAnnotations $annotations) -}}
 {{- include "relay.checkKeys" (list "serviceMonitor.labels" .Values.serviceMonitor.labels $labels) -}}
 {{- include "relay.checkKeys" (list "prometheusRule.labels" .Values.prometheusRule.labels $labels) -}}
+{{- include "relay.checkKeys" (list "dashboards.labels" .Values.dashboards.labels $labels) -}}
 {{- end }}
 
 {{- define "relay.checkKeys" -}}
@@ -133,6 +144,35 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- if has $key $own -}}
 {{- fail (printf "%s: the chart itself sets %s; leave it out" (index $ 0) $key) -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Whether something else than `replicaCount` sets the number of pods. */}}
+{{- define "relay.isScaled" -}}
+{{- if or .Values.autoscaling.enabled .Values.keda.enabled (kindIs "invalid" .Values.replicaCount) -}}
+yes
+{{- end -}}
+{{- end }}
+
+{{- define "relay.checkScaler" -}}
+{{- $scaler := ternary "keda" "autoscaling" .Values.keda.enabled -}}
+{{- if and .Values.autoscaling.enabled .Values.keda.enabled -}}
+{{- fail "autoscaling and keda would both set the number of pods: enable one of them" -}}
+{{- end -}}
+{{- if or .Values.autoscaling.enabled .Values.keda.enabled -}}
+{{- if .Values.exactlyOnce.enabled -}}
+{{- fail (printf "%s is for at-least-once: the number of shards changes only with all pods gone" $scaler) -}}
+{{- end -}}
+{{- if eq (include "relay.isSingle" .) "yes" -}}
+{{- fail (printf "%s: `partitions` in [target] spreads rows anew and watermarks are kept, so there may be one pod only" $scaler) -}}
+{{- end -}}
+{{- $limits := get .Values $scaler -}}
+{{- if gt (int $limits.minReplicas) (int $limits.maxReplicas) -}}
+{{- fail (printf "%s: minReplicas is more than maxReplicas" $scaler) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.keda.enabled (not .Values.keda.triggers) -}}
+{{- fail "keda.triggers: name what the number of pods depends on, such as a trigger of the type kafka" -}}
 {{- end -}}
 {{- end }}
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import enum
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, NamedTuple, cast
 
 import typer
 
@@ -19,6 +19,9 @@ from relay.errors import ConfigError, Problem
 from relay.files import open_regular
 from relay.limits import Limits
 from relay.shown import quoted, shown_name
+
+if TYPE_CHECKING:
+    from relay.config import Config
 
 #: The name that stands for stdin and stdout.
 STANDARD = "-"
@@ -29,6 +32,32 @@ ConfigFile = Annotated[
         "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
     ),
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."
+    ),
+]
+
+
+class ConfigSource(NamedTuple):
+    """Where a command's configuration is: a file, and what `--set` says over it."""
+
+    file: Path
+    settings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_options(cls, file: Path, settings: Sequence[str] | None) -> ConfigSource:
+        """Take the two options of a command."""
+        return cls(file, tuple(settings or ()))
+
+    def load(self) -> Config:
+        """Read it. Raises ConfigError with every problem."""
+        from relay.config import load_config
+
+        return load_config(self.file, self.settings)
+
+
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
 ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from relay.cli import layout
 from relay.cli.exits import say_warning
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
@@ -23,6 +24,7 @@ from relay.service.check.registries import registry_findings
 from relay.service.check.route import State, preflight, rows_do_not_wait
 from relay.shown import printable, shown_option
 
+_INDENT: Final = " " * 8
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
 
@@ -37,7 +39,7 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
     if connect:
         clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     about = printable(summary(config), "\n", longest=None)
-    sys.stdout.write(f"configuration is valid\n{about}\n")
+    _write(["configuration is valid", *about.split("\n")])
     for problem in config_advice(config):
         say_warning(str(problem))
     if clusters is None:
@@ -45,10 +47,16 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
     findings = asyncio.run(preflight(config, clusters)) + registry_findings(config)
     counts = Counter(finding.state for finding in findings)
     total = ", ".join(f"{counts[state]} {state}" for state in State)
-    sys.stdout.write(
-        "\n" + "".join(f"{printable(str(finding))}\n" for finding in findings) + f"\n{total}; {NOT_TESTED}\n"
-    )
+    _write(["", *(printable(str(finding)) for finding in findings), "", f"{total}; {NOT_TESTED}"])
     return ServiceError.exit_status if counts[State.FAILED] else 0
+
+
+def _write(lines: Iterable[str]) -> None:
+    """Print lines; a terminal breaks them between words, and indents what follows."""
+    columns = layout.width()
+    for line in lines:
+        for part in layout.wrapped(line, "", _INDENT, columns):
+            sys.stdout.write(f"{part}\n")
 
 
 def summary(config: Config) -> str:

@@ -6,11 +6,12 @@ client.
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD, ConfigFile, InputFormat
+from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, InputFormat, Settings
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
@@ -98,7 +99,8 @@ _Input = Annotated[
 _InputFormat = Annotated[
     InputFormat,
     typer.Option(
-        help="What a line of INPUT is: a record, or only a message value. auto: the first line decides."
+        metavar="FORM",
+        help="What a line of INPUT is: records, or values alone. auto: the first line decides.",
     ),
 ]
 _Output = Annotated[str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")]
@@ -122,6 +124,7 @@ _Partitions = Annotated[
 _PartitionBy = Annotated[
     Partitioning | None,
     typer.Option(
+        metavar="HOW",
         help="What --partitions goes by. index-value: table and key; key: the record's key, as Kafka's "
         "clients do.",
         show_default="index-value",
@@ -142,7 +145,13 @@ _IncludeEvent = Annotated[
 _ExcludeEvent = Annotated[
     list[str] | None, typer.Option(metavar="KIND", help="No events of this kind; may be repeated.")
 ]
-_OnError = Annotated[Policy, typer.Option(help="What to do with a record that cannot be translated.")]
+_OnError = Annotated[
+    Policy,
+    typer.Option(
+        metavar="POLICY",
+        help="What to do with a record that cannot be translated: stop, skip or dead-letter.",
+    ),
+]
 _DeadLetters = Annotated[
     str | None,
     typer.Option(
@@ -293,9 +302,17 @@ def _formats(
     context: typer.Context,
     *,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="PROTOCOL", autocompletion=_protocols)
+        str | None,
+        typer.Option(
+            "--from", metavar="PROTOCOL", help="Only this protocol, as a source.", autocompletion=_protocols
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option("--to", metavar="PROTOCOL", autocompletion=_protocols)] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="PROTOCOL", help="Only this protocol, as a target.", autocompletion=_protocols
+        ),
+    ] = None,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
     profile: Annotated[
@@ -316,14 +333,6 @@ def _formats(
     )
 
 
-_Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."
-    ),
-]
-
-
 _Processes = Annotated[
     int | None,
     typer.Option(
@@ -334,9 +343,19 @@ _Processes = Annotated[
 ]
 
 
-def _flags(settings: list[str] | None, processes: int | None) -> list[str]:
-    """Return everything that flags set."""
-    return [*(settings or ()), *([] if processes is None else [f"delivery.processes={processes}"])]
+_LogLevel = Annotated[
+    str | None, typer.Option(metavar="LEVEL", help="Log from this level on: info, warning, error.")
+]
+_LogFormat = Annotated[
+    str | None,
+    typer.Option(metavar="FORM", help="How to log: text, json, or auto: text on a terminal, JSON elsewhere."),
+]
+
+
+def _flags(settings: list[str] | None, **more: str | int | None) -> list[str]:
+    """Return everything that flags set; `more` by keys, with two underscores between table and key."""
+    others = [f"{name.replace('__', '.')}={value}" for name, value in more.items() if value is not None]
+    return [*(settings or ()), *others]
 
 
 @app.command("run", epilog="Example: relay run --config relay.toml --processes 2")
@@ -345,7 +364,9 @@ def _run(
     config: ConfigFile,
     *,
     processes: _Processes = None,
-    settings: _Settings = None,
+    log_level: _LogLevel = None,
+    log_format: _LogFormat = None,
+    settings: Settings = None,
 ) -> None:
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
@@ -353,7 +374,7 @@ def _run(
     from relay.cli.run import run
     from relay.config import load_config
 
-    flags = _flags(settings, processes)
+    flags = _flags(settings, delivery__processes=processes, log__level=log_level, log__format=log_format)
     raise finish(lambda: run(load_config(config, flags)), show_traceback=context.obj)
 
 
@@ -369,7 +390,7 @@ def _check(
         ),
     ] = False,
     processes: _Processes = None,
-    settings: _Settings = None,
+    settings: Settings = None,
 ) -> None:
     """Check a configuration, and print everything that is wrong with it, or what it does. No broker is asked
     without --connect.
@@ -379,7 +400,7 @@ def _check(
     """
     from relay.cli.check import check
 
-    flags = _flags(settings, processes)
+    flags = _flags(settings, delivery__processes=processes)
     raise finish(lambda: check(config, connect=connect, flags=flags), show_traceback=context.obj)
 
 
@@ -387,32 +408,42 @@ app.add_typer(dead_letters, name="dead-letters")
 app.add_typer(schema_history, name="schema-history")
 
 
-@app.command(
-    "explain", epilog="Example: relay explain --config relay.toml --topic orders --partition 3 --offset 4711"
-)
+@app.command("explain", epilog="Example: relay explain orders/3/4711 --config relay.toml")
 def _explain(
     context: typer.Context,
-    config: ConfigFile,
-    *,
-    partition: Annotated[int, typer.Option(min=0, metavar="N", help="Partition of the source record.")],
-    offset: Annotated[int, typer.Option(min=0, metavar="N", help="Offset of the source record.")],
-    topic: Annotated[
+    position: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Source topic; needed where the configuration has several."),
+        typer.Argument(
+            metavar="POSITION",
+            help="The source record, TOPIC/PARTITION/OFFSET; TOPIC may be left out if there is one alone.",
+            show_default=False,
+        ),
     ] = None,
+    *,
+    config: ConfigFile,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Source topic, in place of POSITION.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Source partition, in place of POSITION.")
+    ] = None,
+    offset: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Source offset, in place of POSITION.")
+    ] = None,
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
-    """Show the trace of one source record: its events, what is written for it, what is lost, or the error and
-    what follows from it.
+    """Show the trace of one source record: its key and value, its events, what is written for it, what is
+    lost, or the error and what follows from it.
 
     Table definitions come from the schema history, as of the record's position. Nothing is written or
     committed, and no group is joined, so a running relay is not disturbed.
     """
-    from relay.cli.explain import explain
+    from relay.cli.explain import Asked, explain
 
-    raise finish(
-        lambda: explain(config, topic, partition, offset, as_json=as_json), show_traceback=context.obj
-    )
+    asked = Asked(position, topic, partition, offset)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: explain(given, asked, as_json=as_json), show_traceback=context.obj)
 
 
 @app.command("demo")
@@ -429,3 +460,41 @@ def _demo(
     from relay.demo.play import play
 
     raise finish(lambda: play(keep=keep), show_traceback=context.obj)
+
+
+@app.command("playground", epilog="Example: relay playground --open")
+def _playground(
+    context: typer.Context,
+    *,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where it is served; by default to this machine alone.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, metavar="N", help="Its port; 0 for any that is free.")
+    ] = 8090,
+    opens: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+) -> None:
+    """Serve a local page on which a message is pasted or picked. It shows side by side its events, the
+    records of another protocol, and what is lost. Ctrl-C ends it.
+
+    All options and profiles are there, with their meaning. Only what is pasted is read, and nothing is kept.
+    """
+    from relay.cli.playground.command import play
+
+    raise finish(lambda: play(host, port, opens=opens), show_traceback=context.obj)
+
+
+def _with_whole_paragraphs(commands: typer.Typer) -> None:
+    """Have the terminal break the lines of help, and not the width of this file."""
+    for command in commands.registered_commands:
+        command.help = _paragraphs(command.help or inspect.getdoc(command.callback) or "")
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _with_whole_paragraphs(group.typer_instance)
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+_with_whole_paragraphs(app)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import ConfigFile, Quiet
+from relay.cli.arguments import ConfigFile, ConfigSource, Quiet, Settings
 from relay.cli.exits import finish
 
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
@@ -32,10 +32,12 @@ _Since = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Only records from this time on: ISO 8601 with zone, or `2h` ago (s, m, h, d, w).",
+        help="Only records from this time on: 2026-11-26T10:00 (UTC), or how long ago: 90s, 15m, 2h, 1d.",
     ),
 ]
-_Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only records before this time.")]
+_Until = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only records before this time, written like --since.")
+]
 _Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this source topic.")]
 _Partition = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Only records of this source partition.")
@@ -56,6 +58,7 @@ def _list(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     code: _Codes = None,
     table: _Tables = None,
     since: _Since = None,
@@ -84,7 +87,7 @@ def _list(
     from relay.cli.dead_letters import Request, list_dead_letters
 
     request = Request(
-        config=config,
+        config=ConfigSource.from_options(config, settings),
         codes=tuple(code or ()),
         tables=tuple(table or ()),
         since=since,
@@ -111,6 +114,7 @@ def _show(
     ],
     config: ConfigFile,
     *,
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -119,7 +123,7 @@ def _show(
     """
     from relay.cli.dead_letters import Request, show_dead_letter
 
-    request = Request(config=config, quiet=quiet)
+    request = Request(config=ConfigSource.from_options(config, settings), quiet=quiet)
     raise finish(lambda: show_dead_letter(request, position, as_json=as_json), show_traceback=context.obj)
 
 
@@ -130,6 +134,7 @@ def _replay(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     code: _Codes = None,
     table: _Tables = None,
     since: _Since = None,
@@ -151,7 +156,7 @@ def _replay(
     from relay.cli.dead_letters import Request, replay_dead_letters
 
     request = Request(
-        config=config,
+        config=ConfigSource.from_options(config, settings),
         codes=tuple(code or ()),
         tables=tuple(table or ()),
         since=since,

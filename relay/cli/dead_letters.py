@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import orjson
 import typer
 
-from relay.cli.arguments import STANDARD, open_output
-from relay.cli.event_text import Line, header_lines, wall_time
+from relay.cli import layout
+from relay.cli.arguments import STANDARD, ConfigSource, open_output
+from relay.cli.event_text import Line, aligned, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
-from relay.config import Config, load_config
+from relay.config import Config
 from relay.config.kafka import target_cluster
 from relay.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
 from relay.errors import ConfigError, Problem
@@ -30,13 +29,10 @@ from relay.record_lines import format_record
 from relay.records import Place
 from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, table_topics, target_limits
-from relay.shown import plain_json, printable, to_json
+from relay.shown import plain_json, printable, quoted, to_json
+from relay.times import milliseconds_of, parse_duration, parse_moment
 
 FAILED = 2
-_PIPE_WIDTH = 200
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d{1,9})([smhdw])")
-_MILLISECOND = timedelta(milliseconds=1)
 _REPLAY_WARNING = (
     "Replayed records stand behind newer ones of the same key: a reader that applies them in order may go "
     "back to an older row. They have the header relay.source of their first position."
@@ -46,7 +42,7 @@ _REPLAY_WARNING = (
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Which dead letters the user asked for; the fields are the commands' options."""
 
-    config: Path
+    config: ConfigSource
     codes: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     since: str | None = None
@@ -88,25 +84,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) -> int | None:
-    """Read ISO 8601 with a zone, or how long ago; the result is in milliseconds since 1970."""
-    duration = _DURATION.fullmatch(text)
-    if duration:
-        return now_ms - int(duration[1]) * _UNIT_SECONDS[duration[2]] * 1000
-    hint = "for example 2026-01-31T12:00:00Z, or 2h for two hours ago"
+    """Read a moment, or how long ago it was; the result is in milliseconds since 1970."""
     try:
-        moment = datetime.fromisoformat(text)
+        return now_ms - parse_duration(text) // timedelta(milliseconds=1)
     except ValueError:
-        problems.append(Problem(option, f"{text!r} is neither a time nor a duration", hint))
+        pass
+    try:
+        return milliseconds_of(parse_moment(text))
+    except ValueError:
+        hint = "for example 2026-01-31T12:00, which is UTC, or 2h for two hours ago"
+        problems.append(Problem(option, f"{quoted(text)} is neither a time nor a duration", hint))
         return None
-    if moment.tzinfo is None:
-        problems.append(Problem(option, f"{text!r} lacks its time zone", hint))
-        return None
-    return (moment - datetime.fromisoformat("1970-01-01T00:00:00Z")) // _MILLISECOND
 
 
-def _load_config(path: Path) -> Config:
+def _load_config(given: ConfigSource) -> Config:
     """Load a configuration that names a dead-letter topic. Raises ConfigError."""
-    config = load_config(path)
+    config = given.load()
     if not config.errors.dead_letter_topic:
         hint = "name the topic that holds the dead letters of this route"
         raise ConfigError([Problem("errors.dead_letter_topic", "is not set", hint)])
@@ -148,7 +141,7 @@ def list_dead_letters(request: Request, *, as_json: bool, export: str | None) ->
             typer.echo(to_json(_object(each)))
     elif chosen:
         others = {each.route for each in chosen} - {"", config.route_name}
-        _print_table(chosen, with_route=bool(others), with_replayed=request.replayed)
+        _print_letters(chosen, with_route=bool(others), with_replayed=request.replayed)
     request.say(_list_summary(config.errors.dead_letter_topic, chosen, found, index.other_records))
 
 
@@ -187,33 +180,46 @@ def _object(found: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _print_table(chosen: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
-    # rich's tables cost 50 ms to import.
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
+def _print_letters(chosen: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
+    """Print a line for each dead letter, or a block where lines would not fit the terminal."""
     more = [name for name, is_shown in (("route", with_route), ("replayed", with_replayed)) if is_shown]
-    for heading in ("position", "source", "time", "code", "tables", "reason", *more):
-        table.add_column(heading, overflow="fold")
-    for each in chosen:
-        cells = [
-            f"{each.place.partition}/{each.place.offset}",
-            str(each.source),
-            _time(each.original.timestamp_ms),
-            each.code,
-            ", ".join(map(str, each.tables)),
-            ": ".join(filter(None, (each.path, each.detail))),
-        ]
-        if with_route:
-            cells.append(each.route)
-        if with_replayed:
-            cells.append("" if each.replayed_ms is None else _time(each.replayed_ms))
-        table.add_row(*(escape(printable(cell)) for cell in cells))
-    # A pipe has no width; wrapping lines for it would only make them hard to search.
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    headings = ("position", "source", "time", "code", "tables", "reason", *more)
+    rows = [_cells(each, more) for each in chosen]
+    columns = layout.width()
+    table = aligned([[(title, "dim") for title in headings], *[[(text, "") for text in row] for row in rows]])
+    widest = max(sum(len(text) for text, _ in line) for line in table)
+    if columns is None or widest <= columns:
+        line_printer()(table)
+        return
+    for row in rows:
+        for line in (*_block(dict(zip(headings, row, strict=True)), columns), ""):
+            typer.echo(line)
+
+
+def _cells(each: DeadLetter, more: list[str]) -> list[str]:
+    cells = [
+        f"{each.place.partition}/{each.place.offset}",
+        str(each.source),
+        _time(each.original.timestamp_ms),
+        each.code,
+        ", ".join(map(str, each.tables)),
+        ": ".join(filter(None, (each.path, each.detail))),
+    ]
+    last = {
+        "route": each.route,
+        "replayed": "" if each.replayed_ms is None else _time(each.replayed_ms),
+    }
+    return [printable(text) for text in (*cells, *(last[name] for name in more))]
+
+
+def _block(cells: dict[str, str], columns: int) -> list[str]:
+    """Return a dead letter as lines: where it is, then what it is about."""
+    head = f"{cells['source']}  {cells['time']}"
+    lines = layout.wrapped(head, f"{cells['position']}  ", "    ", columns)
+    for name in ("code", "tables", "reason", "route", "replayed"):
+        if cells.get(name):
+            lines += layout.wrapped(cells[name], f"    {name:8}  ", " " * 14, columns)
+    return lines
 
 
 def _time(milliseconds: int) -> str:

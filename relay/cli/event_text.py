@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from rich.cells import cell_len
 
+from relay.cli import layout
 from relay.model import (
     ABSENT,
     TSO_LOGICAL_BITS,
@@ -24,7 +25,7 @@ from relay.model import (
     TransactionMark,
 )
 from relay.mysql.types import format_type
-from relay.records import ConsumerRecord, Header
+from relay.records import Header
 from relay.shown import printable
 from relay.translator import kind_of
 
@@ -44,8 +45,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_PADDING = 40
 
 
-def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
-    """Return one event's block, without the empty line behind it."""
+def event_lines(event: Event, place: str) -> list[Line]:
+    """Return one event's block, without the empty line behind it. `place`: where its record stands."""
     kind = kind_of(event)
     heading: Line = [(f"{kind:8}", _STYLES.get(kind, _OTHER_STYLE))]
     if isinstance(event, RowChange):
@@ -53,8 +54,8 @@ def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
     elif isinstance(event, SchemaChange):
         table = str(event.table) if event.table.table else event.table.database
         heading.append((f"  {printable(table)}", "bold"))
-    heading.append((f"  {printable(str(record.place))}", "dim"))
-    lines: list[Line] = [heading, [("  " + _when(event.source, event.emitted_at_ns), "dim")]]
+    heading.append((f"  {printable(place)}", "dim"))
+    lines: list[Line] = [heading, *_when(event.source, event.emitted_at_ns)]
     if isinstance(event, RowChange):
         lines += _row_lines(event)
     elif isinstance(event, SchemaChange):
@@ -65,7 +66,8 @@ def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
     return lines
 
 
-def _when(source: Source, emitted_at_ns: int) -> str:
+def _when(source: Source, emitted_at_ns: int) -> list[Line]:
+    """Return when it happened: in one line, or one below the other where that would not fit."""
     parts = []
     if source.commit_ts is not None:
         parts.append(
@@ -75,7 +77,10 @@ def _when(source: Source, emitted_at_ns: int) -> str:
     parts.append(f"sent {wall_time(emitted_at_ns)}")
     if source.gtid:
         parts.append(f"gtid {printable(source.gtid)}")
-    return "  ".join(parts)
+    columns, line = layout.width(), "  ".join(("", *parts))
+    if columns is not None and cell_len(line) > columns:
+        return [[(f"  {part}", "dim")] for part in parts]
+    return [[(line, "dim")]]
 
 
 def wall_time(nanoseconds: int) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import typer
 
+from relay.cli import layout
 from relay.errors import ConfigError, RelayError
 from relay.shown import LONGEST, printable
 
@@ -60,7 +61,8 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
     elif not isinstance(error, KeyboardInterrupt):
         advice = "" if show_traceback else "; RELAY_TRACEBACK=1 shows where"
         say_error(
-            f"this is a bug in relay, please report it{advice}: {type(error).__name__}: {describe(error)}"
+            f"this is a bug in relay, please report it (CONTRIBUTING.md says where){advice}: "
+            f"{type(error).__name__}: {describe(error)}"
         )
 
 
@@ -72,32 +74,39 @@ def describe(error: BaseException) -> str:
 
 
 def say(text: str) -> None:
-    """Print one line on stderr, which nothing in it can break or steer. If that fails, neither the work nor
-    the exit status changes.
+    """Print one line on stderr, which nothing in it can break or steer: only a terminal breaks it, between
+    words, and indents what follows. If that fails, neither the work nor the exit status changes.
     """
-    _print("", text)
+    _print("", "", text)
 
 
 def say_error(text: str) -> None:
-    """Print one error on stderr, in one line."""
-    _print(typer.style("error: ", fg=typer.colors.RED, bold=True), text)
+    """Print one error on stderr, as `say` does."""
+    _print("error: ", typer.colors.RED, text)
 
 
 def say_warning(text: str) -> None:
-    """Print one warning on stderr, in one line."""
-    _print(typer.style("warning: ", fg=typer.colors.YELLOW, bold=True), text)
+    """Print one warning on stderr, as `say` does."""
+    _print("warning: ", typer.colors.YELLOW, text)
 
 
-def _print(style: str, text: str) -> None:
+def _print(mark: str, colour: str, text: str) -> None:
+    text = printable(text)
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    first, *rest = layout.wrapped(text, mark, indent, layout.error_width())
+    if mark:
+        first = typer.style(mark, fg=colour, bold=True) + first.removeprefix(mark)
     with contextlib.suppress(OSError):
-        typer.echo(style + printable(text), err=True)
+        typer.echo("\n".join((first, *rest)), err=True)
 
 
 class ProgressReport:
-    """Print on stderr how far something is, every two seconds, so that quick work prints nothing."""
+    """Print on stderr how far something is, every two seconds, so that quick work prints nothing. Only on a
+    terminal: elsewhere nobody waits.
+    """
 
     def __init__(self, what: str, *, quiet: bool) -> None:
-        self._what, self._quiet = what, quiet
+        self._what, self._quiet = what, quiet or not sys.stderr.isatty()
         self._next = time.monotonic() + _PROGRESS_SECONDS
 
     def __call__(self, done: int, total: int) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
 import typer
 
+from relay.cli import layout
+from relay.cli.arguments import ConfigSource
 from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.loss_words import KIND_WORDS
-from relay.codecs.losses import Lossy
-from relay.config import Config, load_config
+from relay.codecs.losses import ASSUMED, INFORMATIONAL, Lossy
+from relay.config import Config
 from relay.config.kafka import source_cluster
 from relay.config.registries import resolver_of
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
@@ -28,13 +29,21 @@ from relay.record_lines import format_record
 from relay.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import oversize_of
-from relay.shown import printable, to_json
+from relay.shown import printable, quoted, to_json
 
 _POLICIES: Mapping[Policy, str] = {
     Policy.STOP: "relay stops before this record",
     Policy.SKIP: "relay passes over this record and counts it",
     Policy.DEAD_LETTER: "relay writes this record to {topic} and goes on",
 }
+
+
+#: What is counted, by what it means: headings, their styles and the kinds below them.
+_LOSS_GROUPS: Final = (
+    ("lost", "bold yellow", frozenset(Lossy) - INFORMATIONAL),
+    ("assumed", "bold cyan", ASSUMED),
+    ("notes", "bold", INFORMATIONAL - ASSUMED),
+)
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -60,10 +69,41 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     window: int = 1
 
 
-def explain(config_path: Path, topic: str | None, partition: int, offset: int, *, as_json: bool) -> None:
+class Asked(NamedTuple):
+    """Which record the user asked for: its position as one text, or in parts."""
+
+    position: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def place(self, config: Config) -> Place:
+        """Return where the record stands. Raises ConfigError."""
+        if self.position is None:
+            return self._of_parts(config)
+        if any(part is not None for part in self[1:]):
+            message, hint = "is given beside --topic, --partition or --offset", "keep one of the two"
+            raise ConfigError([Problem("POSITION", message, hint)])
+        text = self.position
+        if text.count("/") == 1:
+            text = f"{_topic(config, None, 'POSITION')}/{text}"
+        place = Place.parse(text)
+        if place is None:
+            hint = "write TOPIC/PARTITION/OFFSET, such as orders/3/4711"
+            raise ConfigError([Problem("POSITION", f"{quoted(self.position)} is no position", hint)])
+        return place._replace(topic=_topic(config, place.topic, "POSITION"))
+
+    def _of_parts(self, config: Config) -> Place:
+        if self.partition is None or self.offset is None:
+            hint = "write TOPIC/PARTITION/OFFSET, or --partition N --offset N"
+            raise ConfigError([Problem("POSITION", "is missing", hint)])
+        return Place(_topic(config, self.topic, "--topic"), self.partition, self.offset)
+
+
+def explain(given: ConfigSource, asked: Asked, *, as_json: bool) -> None:
     """Print the trace of a record. Raises ConfigError if there is no such record, ServiceError."""
-    config = load_config(config_path)
-    place = Place(_topic(config, topic), partition, offset)
+    config = given.load()
+    place = asked.place(config)
     with quiet_client():
         explanation = asyncio.run(_explain(config, place))
     if as_json:
@@ -72,13 +112,15 @@ def explain(config_path: Path, topic: str | None, partition: int, offset: int, *
         line_printer()(_lines(explanation, config))
 
 
-def _topic(config: Config, given: str | None) -> str:
+def _topic(config: Config, given: str | None, path: str) -> str:
     topics = config.source.topics
     if given is None and len(topics) == 1:
         return topics[0]
     if given not in topics:
-        problem = "is missing" if given is None else f"{given!r} is no source topic of this configuration"
-        raise ConfigError([Problem("--topic", problem, "its source topics are: " + ", ".join(topics))])
+        problem = "lacks the topic"
+        if given is not None:
+            problem = f"{given!r} is no source topic of this configuration"
+        raise ConfigError([Problem(path, problem, "its source topics are: " + ", ".join(topics))])
     return given
 
 
@@ -122,7 +164,7 @@ def _record_of(found: Lookup, place: Place) -> ConsumerRecord:
     """Return the record at a place. Raises ConfigError that says what is there instead."""
     if place.partition >= found.partitions:
         raise ConfigError(
-            [Problem("--partition", f"{place.topic} has the partitions 0 to {found.partitions - 1}")]
+            [Problem("POSITION", f"{place.topic} has the partitions 0 to {found.partitions - 1}")]
         )
     if found.record is not None and found.record.offset == place.offset:
         return found.record
@@ -140,7 +182,7 @@ def _record_of(found: Lookup, place: Place) -> ConsumerRecord:
         if found.record is not None:
             following = f"the next one is {found.record.offset}"
         problem = f"{where} has no record at {place.offset} ({why}): {following}"
-    raise ConfigError([Problem("--offset", problem)])
+    raise ConfigError([Problem("POSITION", problem)])
 
 
 def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
@@ -152,7 +194,10 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
         "definitions": {"records": explanation.learned.records, "unreadable": explanation.learned.failed},
         "events": _event_objects(explanation),
         "output": [_output_object(out) for out in explanation.output],
-        "lost": [msgspec.to_builtins(loss) for loss in explanation.losses],
+        **{
+            title: [msgspec.to_builtins(loss) for loss in explanation.losses if loss.what in kinds]
+            for title, _, kinds in _LOSS_GROUPS
+        },
         "error": None,
     }
     if error is not None:
@@ -193,11 +238,13 @@ def _lines(explanation: Explanation, config: Config) -> list[Line]:
     error = explanation.error
     if explanation.output or error is None:
         lines += _output_lines(explanation)
-    if explanation.losses:
-        lines += [[], [("lost", "bold yellow")]]
-        lines += [
-            [(f"  {loss.what}  {loss.count}", ""), (f"  {loss.words}", "dim")] for loss in explanation.losses
-        ]
+    for title, style, kinds in _LOSS_GROUPS:
+        found = [loss for loss in explanation.losses if loss.what in kinds]
+        if found:
+            lines += [[], [(title, style)]]
+        for loss in found:
+            told = layout.wrapped(loss.words, f"  {loss.what}  {loss.count}  ", "      ", layout.width())
+            lines += [[(line, "")] for line in told]
     return lines if error is None else lines + _error_lines(error, config)
 
 
@@ -214,10 +261,12 @@ def _source_lines(explanation: Explanation, config: Config) -> list[Line]:
         "time": wall_time(record.timestamp_ms * 1_000_000),
         "size": f"key {_size(record.key)}, value {_size(record.value)}",
         "tables": history,
+        "key": bytes_text(record.key),
+        "value": bytes_text(record.value),
     }
     return [
         [("source", "bold"), (f"  {printable(str(record.place))}", "bold")],
-        *([(f"  {name:10}", "dim"), (printable(text), "")] for name, text in rows.items()),
+        *([(f"  {name:10}", "dim"), (printable(text, longest=None), "")] for name, text in rows.items()),
         *header_lines(record.headers),
     ]
 
@@ -231,7 +280,7 @@ def _event_lines(explanation: Explanation) -> list[Line]:
     for event in explanation.events:
         lines.append([])
         try:
-            lines += event_lines(event, explanation.record)
+            lines += event_lines(event, str(explanation.record.place))
         except CodecError as error:
             lines.append([(f"an event that cannot be shown: {printable(str(error))}", "red")])
     if not lines and explanation.error is None:

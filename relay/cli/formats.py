@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import enum
-import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import orjson
 import typer
 
+from relay.cli import layout
 from relay.cli.arguments import as_options, key_values
 from relay.cli.loss_words import RouteLoss, large_row_losses, route_losses
 from relay.codecs import PROTOCOLS, codec_named
@@ -20,10 +20,10 @@ from relay.codecs.codec import PROFILE, SIDES, Codec, Options, parse_options, si
 from relay.codecs.losses import Before, Carries
 from relay.errors import ConfigError, Problem
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-_PIPE_WIDTH = 200
+_COUNTED = (
+    "What is lost is counted, by the kinds in brackets; the target option strict refuses all of it, or some "
+    "kinds."
+)
 _PROFILE = "options for a certain kind of reader, together; one that is given besides wins"
 
 
@@ -150,10 +150,12 @@ def show_profile(codec: Codec, profile: str, given: Mapping[str, str], *, as_jso
         _echo_json({"protocol": codec.name, "profile": profile, "options": options})
         return
     typer.echo(f"{codec.name}, profile {profile}:")
-    settings = [f"{option.name}={option.value}" for option in found]
-    width = max(map(len, settings), default=0)
-    for setting, option in zip(settings, found, strict=True):
-        typer.echo(f"  {setting:{width}}  {'given besides' if option.is_given else option.reason}")
+    rows = [
+        (f"{option.name}={option.value}", "given besides" if option.is_given else option.reason)
+        for option in found
+    ]
+    for line in layout.pairs(rows, layout.width()):
+        typer.echo(line)
     typer.echo("An option that is given besides wins.")
 
 
@@ -165,7 +167,7 @@ def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation
 def _type_name(annotation: Any) -> str:  # noqa: ANN401 - any annotation
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
-        return _type_name(arguments[0])
+        return _form(annotation) or _type_name(arguments[0])
     if origin is Literal:
         return " | ".join(str(choice) for choice in arguments)
     if origin in {typing.Union, types.UnionType}:
@@ -179,6 +181,12 @@ def _type_name(annotation: Any) -> str:  # noqa: ANN401 - any annotation
     )
 
 
+def _form(annotation: Any) -> str:  # noqa: ANN401 - any annotation
+    """Return what an option says itself of the form of its values; "" where its type says it."""
+    metas = [meta for meta in annotation.__metadata__ if isinstance(meta, msgspec.Meta)]
+    return next((str(meta.extra["form"]) for meta in metas if meta.extra and "form" in meta.extra), "")
+
+
 def _text(value: object) -> str:
     """Write an option's default as the user would write it; "" where there is none."""
     if value is None or value is msgspec.NODEFAULT:
@@ -189,34 +197,32 @@ def _text(value: object) -> str:
 
 
 def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
-    # rich is slow to import, and not everybody who imports this module prints a table.
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = _console()
-    for codec in codecs:
-        table = Table(
-            title=f"[bold]{codec.name}[/bold]  {escape(codec.title)}",
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-        )
-        for heading in ("option", "type", "default", "side", "meaning"):
-            table.add_column(heading, overflow="fold")
-        for option in options_of(codec):
-            table.add_row(*(escape(text) for text in msgspec.structs.astuple(option)))
-        console.print(table)
+    columns = layout.width()
+    for number, codec in enumerate(codecs):
+        if number:
+            typer.echo()
+        name = typer.style(codec.name, bold=True)
+        title, *rest = layout.wrapped(codec.title, f"{codec.name}  ", "  ", columns)
+        typer.echo(name + title.removeprefix(codec.name))
+        for line in (*rest, *_option_lines(codec, columns)):
+            typer.echo(line)
     if carries is not None:
-        console.print("With these options it carries:")
-        for name, value in _carries_texts(carries).items():
-            console.print(f"  {name:20}{value}", highlight=False)
+        typer.echo("\nWith these options it carries:")
+        for line in layout.pairs(list(_carries_texts(carries).items()), columns):
+            typer.echo(line)
 
 
-def _console() -> Console:
-    from rich.console import Console
-
-    # A pipe has no width; wrapping lines for it would only make them hard to search.
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+def _option_lines(codec: Codec, columns: int | None) -> list[str]:
+    """Return the options of a protocol: name and default, what they take and on which side, and below it what
+    they mean.
+    """
+    lines: list[str] = []
+    for option in options_of(codec):
+        default = f"={option.default}" if option.default else ""
+        side = "" if option.side == "both" else f" ({option.side} only)"
+        lines += layout.wrapped(f"{option.type}{side}", f"  {option.name}{default}  ", "      ", columns)
+        lines += layout.wrapped(option.description, "      ", "      ", columns)
+    return lines
 
 
 def _carries_texts(carries: Carries) -> dict[str, str]:
@@ -233,12 +239,14 @@ def _print_route(source: str, target: str, lost: list[RouteLoss], *, as_json: bo
     elif not lost:
         typer.echo(f"{source} -> {target}: nothing is lost that {source} can say.")
     else:
+        columns = layout.width()
         typer.echo(f"{source} -> {target} cannot carry, where a message has it:")
         for loss in lost:
-            typer.echo(f"  - {loss.words}")
-        typer.echo(
-            "What is lost is counted while translating; the target option strict=true refuses it instead."
-        )
+            kinds = f" [{', '.join(loss.kinds)}]" if loss.kinds else ""
+            for line in layout.wrapped(loss.words + kinds, "  - ", "    ", columns):
+                typer.echo(line)
+        for line in layout.wrapped(_COUNTED, "", "", columns):
+            typer.echo(line)
 
 
 def _print_json(codecs: Sequence[Codec], carries: Carries | None) -> None:

@@ -12,16 +12,15 @@ import typer
 
 from relay.cli.arguments import InputFormat, as_options, key_values, limits_of, open_input
 from relay.cli.event_text import Line, event_lines
-from relay.cli.exits import describe, say_error
+from relay.cli.exits import describe, say, say_error
+from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
-    ABSENT,
     Absent,
     Bootstrap,
     Event,
-    Row,
     RowChange,
     SchemaChange,
     Source,
@@ -33,6 +32,9 @@ from relay.records import ConsumerRecord
 from relay.shown import printable, to_json
 from relay.storage import storage_problems
 from relay.translator import Translator, kind_of
+
+#: How many unreadable records are reported one by one; the rest is only counted.
+_REPORTED = 20
 
 
 def inspect(  # noqa: PLR0913 - the command's options
@@ -48,19 +50,30 @@ def inspect(  # noqa: PLR0913 - the command's options
     """Print every event of INPUT; report and skip unreadable records. Return the worst exit status of any."""
     translator = _translator(source, options, limits)
     resolver = resolver_with({"source": (source, registry)})
-    show = _print_json if as_json else _text_printer()
-    status = 0
-    with open_input(input_name) as opened:
+    print_lines = line_printer()
+    status = read = failed = 0
+    with open_input(input_name) as opened, progress_of(opened, quiet=stdout_is_seen()) as progress:
         reader = RecordReader(opened.stream, opened.name, input_format)
         for record in reader:
+            read += 1
+            progress.at(reader.bytes_read)
             try:
-                for event in resolver.inspect(translator, record):
-                    show(event, record)  # reads the images, which may turn out to be malformed
+                for event in resolver.inspect(translator, record):  # reads images, which may be malformed
+                    if as_json:
+                        _print_json(event, record)
+                    else:
+                        print_lines([*event_lines(event, reader.place_of(record)), []])
             except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
-                error.add_note(reader.where(record))
-                sys.stdout.flush()
-                say_error(describe(error))
+                failed += 1
                 status = max(status, error.exit_status)
+                if failed <= _REPORTED:
+                    error.add_note(reader.where(record))
+                    sys.stdout.flush()
+                    say_error(describe(error))
+                elif failed == _REPORTED + 1:
+                    say("Further errors are only counted.")
+    if failed > _REPORTED:
+        say_error(f"{failed} of {read} records in {opened.name} cannot be read as {source}")
     return status
 
 
@@ -78,11 +91,6 @@ def _translator(source: str, options: Sequence[str], limits: Sequence[str]) -> T
     if problems:
         raise ConfigError(problems)
     return translator
-
-
-def _text_printer() -> Callable[[Event, ConsumerRecord], None]:
-    print_lines = line_printer()
-    return lambda event, record: print_lines([*event_lines(event, record), []])
 
 
 def line_printer() -> Callable[[Sequence[Line]], None]:
@@ -135,8 +143,8 @@ def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
             "table": _fields(event.schema.id),
             "columns": _columns(event.schema),
             "primary_key": event.schema.primary_key,
-            "before": _row(event.schema, event.before),
-            "after": _row(event.schema, event.after),
+            "before": event.before_dict(),
+            "after": event.after_dict(),
         }
     elif isinstance(event, SchemaChange):
         found |= {
@@ -168,12 +176,6 @@ def _source(source: Source) -> dict[str, Any]:
 
 def _columns(schema: TableSchema) -> list[dict[str, str]]:
     return [{"name": column.name, "type": format_type(column.type)} for column in schema.columns]
-
-
-def _row(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
-    if row is None:
-        return None
-    return {column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT}
 
 
 def definition_object(schema: TableSchema) -> dict[str, Any]:

@@ -103,16 +103,24 @@ KIND_WORDS: Final[Mapping[Lossy, str]] = {kind: _words(kind) for kind in Lossy}
 
 
 class RouteLoss(msgspec.Struct, frozen=True):
-    """One thing that a route loses: the field of `Carries`, and words for it."""
+    """One thing that a route loses: the field of `Carries`, words for it, and the kinds of loss by which it
+    is counted, as `strict` takes them.
+    """
 
     what: str
     words: str
+    kinds: tuple[Lossy, ...] = ()
+
+
+def _kinds_of(field: str) -> tuple[Lossy, ...]:
+    names = {kind: _FIELDS.get(kind, kind.replace("-", "_")) for kind in Lossy if kind not in _OTHER_WORDS}
+    return tuple(kind for kind, name in names.items() if name == field)
 
 
 def route_losses(source: Carries, target: Carries) -> list[RouteLoss]:
     """Return what the source says and the target has no place for."""
     return [
-        RouteLoss(field, words)
+        RouteLoss(field, words, _kinds_of(field))
         for field, words in FIELD_WORDS.items()
         if _says(source, field) and not _says(target, field)
     ]

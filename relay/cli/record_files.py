@@ -85,8 +85,16 @@ class RecordReader:
             raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", str(error)) from error
 
     def where(self, record: ConsumerRecord) -> str:
-        """Return where the record was read, for the error of the record that came last."""
+        """Return where the record was read, for the error of the record that came last. A value alone has no
+        position of its own.
+        """
+        if self.format is InputFormat.VALUES:
+            return f"{self.name} line {self.line}"
         return f"{self.name} line {self.line} ({record.place})"
+
+    def place_of(self, record: ConsumerRecord) -> str:
+        """Return the record's position; of a value alone, where it was read."""
+        return self.where(record) if self.format is InputFormat.VALUES else str(record.place)
 
     def _next_offset(self, topic: str, partition: int) -> int:
         self._counted[topic, partition] += 1
@@ -160,6 +168,7 @@ class RecordWriter:
                     select.select((), (self._raw,), ())
                 sent += written or 0
         except BaseException as error:
+            self.records -= data.count(b"\n", sent)
             self._cut_half_line(data, sent)
             if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
                 raise

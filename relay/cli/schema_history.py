@@ -7,19 +7,19 @@ import difflib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import typer
 
 from relay.catalog import Catalog
-from relay.cli.arguments import STANDARD, InputFormat, open_input, open_output
+from relay.cli.arguments import STANDARD, ConfigSource, InputFormat, open_input, open_output
 from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
 from relay.cli.inspect import definition_object, line_printer
+from relay.cli.progress import Silent, progress_of
 from relay.cli.record_files import RecordReader, RecordWriter
-from relay.config import Config, Mode, load_config
+from relay.config import Config, Mode
 from relay.config.registries import resolver_of
 from relay.errors import CodecError, ConfigError, Problem, ServiceError
 from relay.kafka.reading import quiet_client
@@ -65,9 +65,9 @@ def _known_tables(catalog: Catalog) -> list[_Known]:
     return sorted(found)
 
 
-def _load_config(path: Path) -> Config:
+def _load_config(given: ConfigSource) -> Config:
     """Load a configuration with a schema history. Raises ConfigError."""
-    config = load_config(path)
+    config = given.load()
     if not config.history_topic:
         hint = "name the topic that keeps the table definitions of this route"
         raise ConfigError([Problem("schema.history_topic", "is empty, so there is no schema history", hint)])
@@ -80,9 +80,9 @@ def _read_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
         return asyncio.run(read_kept(config, ProgressReport(f"reading {config.history_topic}", quiet=quiet)))
 
 
-def show(config_path: Path, table: str | None, *, as_json: bool, quiet: bool) -> None:
+def show(given: ConfigSource, table: str | None, *, as_json: bool, quiet: bool) -> None:
     """Print the tables that the history knows, or one. Raises ConfigError, ServiceError."""
-    config = _load_config(config_path)
+    config = _load_config(given)
     records = source_records(_read_kept(config, quiet=quiet))
     translator = config.translator()
     failed = teach(translator, records, resolver_of(config))
@@ -168,9 +168,9 @@ def _place(at: Position) -> str:
     return str(Place(at.topic, at.partition, at.offset))
 
 
-def export(config_path: Path, output_name: str, *, quiet: bool) -> None:
+def export(given: ConfigSource, output_name: str, *, quiet: bool) -> None:
     """Write the source records that the history keeps. Raises ConfigError, ServiceError."""
-    config = _load_config(config_path)
+    config = _load_config(given)
     records = source_records(_read_kept(config, quiet=quiet))
     with open_output(output_name, "--output") as output:
         writer = RecordWriter(output, "stdout" if output_name == STANDARD else output_name)
@@ -190,20 +190,21 @@ class _Found:
     entries: list[ProducerRecord] = field(default_factory=list)
 
 
-def import_records(config_path: Path, input_name: str, topic: str | None, *, quiet: bool) -> int:
+def import_records(given: ConfigSource, input_name: str, topic: str | None, *, quiet: bool) -> int:
     """Write those records of INPUT into the history that change the catalogue. Return 2 if some could not be
     read.
 
     Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed,
     ServiceError.
     """
-    config = _load_config(config_path)
+    config = _load_config(given)
     with open_input(input_name) as opened, quiet_client():
         if asyncio.run(ensure_topic(config)) and not quiet:
             say(f"topic {config.history_topic} was created")
         known = _read_kept(config, quiet=quiet)
         reader = RecordReader(opened.stream, opened.name, InputFormat.RECORDS, placed=True)
-        found = _changing(reader, config, topic, known)
+        with progress_of(opened, quiet=quiet) as progress_bar:
+            found = _changing(reader, config, topic, known, progress_bar)
         if found.entries:
             progress = ProgressReport(f"writing {config.history_topic}", quiet=quiet)
             asyncio.run(write(config, found.entries, progress))
@@ -217,7 +218,11 @@ def import_records(config_path: Path, input_name: str, topic: str | None, *, qui
 
 
 def _changing(
-    reader: RecordReader, config: Config, topic: str | None, known: Iterable[ConsumerRecord]
+    reader: RecordReader,
+    config: Config,
+    topic: str | None,
+    known: Iterable[ConsumerRecord],
+    progress: Silent,
 ) -> _Found:
     """Find the records that change the catalogue beyond what is known."""
     values = {each.key: each.value for each in known}
@@ -228,6 +233,7 @@ def _changing(
     for given in reader:
         record = given if topic is None else msgspec.structs.replace(given, topic=topic)
         found.read += 1
+        progress.at(reader.bytes_read)
         before = translator.catalog
         try:
             resolver.learn(translator, record)
@@ -254,12 +260,12 @@ def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
     return ConfigError([Problem("INPUT", problem, hint)])
 
 
-def reset(config_path: Path, *, yes: bool, quiet: bool) -> int:
+def reset(given: ConfigSource, *, yes: bool, quiet: bool) -> int:
     """Empty the history; without `yes` only say what would follow, and return 2.
 
     Raises ConfigError, ServiceError.
     """
-    config = _load_config(config_path)
+    config = _load_config(given)
     entries = _read_kept(config, quiet=quiet)
     topic, group = config.history_topic, config.source.group_id
     if not entries:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD, ConfigFile, Quiet
+from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, Quiet, Settings
 from relay.cli.exits import finish
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ def _show(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     table: Annotated[
         str | None,
         typer.Option(metavar="DB.TABLE", help="The current definition of this table: columns, types, keys."),
@@ -30,7 +31,8 @@ def _show(
     """List the tables that the history knows: versions, columns, and the newest statement about each."""
     from relay.cli.schema_history import show
 
-    raise finish(lambda: show(config, table, as_json=as_json, quiet=quiet), show_traceback=context.obj)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: show(given, table, as_json=as_json, quiet=quiet), show_traceback=context.obj)
 
 
 @app.command(
@@ -40,6 +42,7 @@ def _export(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     output: Annotated[
         str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
     ] = STANDARD,
@@ -50,7 +53,8 @@ def _export(
     """
     from relay.cli.schema_history import export
 
-    raise finish(lambda: export(config, output, quiet=quiet), show_traceback=context.obj)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: export(given, output, quiet=quiet), show_traceback=context.obj)
 
 
 @app.command("import", epilog="Example: relay schema-history import ddl.jsonl --config relay.toml")
@@ -58,6 +62,7 @@ def _import(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     input_name: Annotated[
         str, typer.Argument(metavar="INPUT", help="A record file; - or nothing for stdin.")
     ] = STANDARD,
@@ -79,7 +84,8 @@ def _import(
     """
     from relay.cli.schema_history import import_records
 
-    raise finish(lambda: import_records(config, input_name, topic, quiet=quiet), show_traceback=context.obj)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: import_records(given, input_name, topic, quiet=quiet), show_traceback=context.obj)
 
 
 @app.command("reset", epilog="Example: relay schema-history reset --config relay.toml --yes")
@@ -87,6 +93,7 @@ def _reset(
     context: typer.Context,
     config: ConfigFile,
     *,
+    settings: Settings = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it; without this the command only says what would follow.")
     ] = False,
@@ -97,4 +104,5 @@ def _reset(
     """
     from relay.cli.schema_history import reset
 
-    raise finish(lambda: reset(config, yes=yes, quiet=quiet), show_traceback=context.obj)
+    given = ConfigSource.from_options(config, settings)
+    raise finish(lambda: reset(given, yes=yes, quiet=quiet), show_traceback=context.obj)

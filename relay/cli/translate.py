@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 
 import msgspec
 
@@ -23,6 +22,7 @@ from relay.cli.arguments import (
     same_file,
 )
 from relay.cli.exits import describe, say, say_error, say_warning
+from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.cli.registries import resolver_with
@@ -33,13 +33,12 @@ from relay.partitioning import Partitioning
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
-from relay.selection import Selection, chosen_tables, left_out_kinds
+from relay.selection import Selection
 from relay.storage import storage_problems
 from relay.translator import Translator
 
 #: How many failed records are reported one by one; the rest is only counted.
 _REPORTED = 20
-_PROGRESS_EVERY_BYTES = 1 << 20
 
 
 class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +66,8 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
     target_registry: str | None = None
 
 
-def translate(request: TranslateRequest) -> None:
-    """Translate INPUT into the output.
+def translate(request: TranslateRequest) -> int:
+    """Translate INPUT into the output. Return the exit status: not 0 if no record at all could be translated.
 
     Raises ConfigError with every problem of the request, before anything is written.
     """
@@ -98,11 +97,16 @@ def translate(request: TranslateRequest) -> None:
         reader = RecordReader(lines, source.name, request.input_format)
         run = _Run(translator, resolver, reader, writer, dead_letters, request.on_error)
         try:
-            run.all_records(source, quiet=request.quiet)
+            hides_bar = request.quiet or (request.output == STANDARD and stdout_is_seen())
+            run.all_records(source, quiet=hides_bar)
+        except BaseException as error:
+            run.ended_by(error)
+            raise
         finally:
             if not request.quiet:
                 for line in run.summary():
                     say(line)
+        return run.exit_status
 
 
 def _translator(request: TranslateRequest) -> Translator:
@@ -147,15 +151,16 @@ def _advice(request: TranslateRequest) -> list[Problem]:
 
 def _selection(request: TranslateRequest, problems: list[Problem]) -> Selection | None:
     """Return which events are translated, None for all; what is wrong is appended to `problems`."""
-    found = Selection()
     try:
-        found = found._replace(tables=chosen_tables(request.include_tables, request.exclude_tables))
+        found = Selection.choosing(
+            include_tables=request.include_tables,
+            exclude_tables=request.exclude_tables,
+            include_events=request.include_events,
+            exclude_events=request.exclude_events,
+        )
     except ConfigError as error:
         problems += as_options(error.problems)
-    try:
-        found = found._replace(left_out_kinds=left_out_kinds(request.include_events, request.exclude_events))
-    except ConfigError as error:
-        problems += as_options(error.problems)
+        return None
     return None if found == Selection() else found
 
 
@@ -209,13 +214,15 @@ class _Run:
         self._read = 0
         self._with_partition_0: set[str] = set()
         self._failed = 0
-        self._stopped = False
+        self._worst_status = 0
+        #: What a summary begins and ends with if the run did not reach the end of its input.
+        self._end = "", ""
         self._began = time.perf_counter()
 
     def all_records(self, source: Input, *, quiet: bool) -> None:
         """Translate every record. What was translated is written even if one of them stops the run."""
         try:
-            with _progress(source, quiet=quiet) as progress:
+            with progress_of(source, quiet=quiet) as progress:
                 for record in self._reader:
                     self._read += 1
                     if not record.partition and record.topic not in self._with_partition_0:
@@ -234,7 +241,6 @@ class _Run:
             error.add_note(self._reader.where(record))
             refused = self._errors.apply(error, record, self._translator)
             if refused.policy is Policy.STOP:
-                self._stopped = error_class(error) is not None
                 raise
             self._go_on(record, error, refused)
             return
@@ -252,6 +258,7 @@ class _Run:
 
     def _go_on(self, record: ConsumerRecord, error: Exception, refused: Refused) -> None:
         self._failed += 1
+        self._worst_status = max(self._worst_status, getattr(error, "exit_status", 0))
         if self._dead_letters is not None:
             for letter in refused.dead_letters:
                 self._dead_letters.write_original(record, letter.headers[len(record.headers) :])
@@ -260,10 +267,28 @@ class _Run:
         elif self._failed == _REPORTED + 1:
             say("Further errors are only counted.")
 
+    def ended_by(self, error: BaseException) -> None:
+        """Note what ended the run before the end of its input. A reader that has enough is none of that."""
+        if isinstance(error, KeyboardInterrupt):
+            self._end = "interrupted: ", f"; the rest of {self._reader.name} was not read"
+        elif error_class(error) is not None:
+            self._end = "stopped: ", "; --on-error skip or dead-letter goes on behind such a record"
+        elif not isinstance(error, BrokenPipeError):
+            self._end = "failed: ", "; the output is not complete"
+
+    @property
+    def exit_status(self) -> int:
+        """0 if some records were translated, or there were none; else that of the worst error."""
+        return self._worst_status if self._failed == self._read else 0
+
     def summary(self) -> list[str]:
-        """Return what happened, in a few lines: records, events by kind, what was lost, what failed."""
+        """Return what happened, in a few lines: how it ended, records, events by kind, what was lost, what
+        was assumed, what failed.
+        """
         seconds = time.perf_counter() - self._began
-        lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
+        before, behind = self._end
+        counts = f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"
+        lines = [f"{before}{counts}{behind}"]
         lines += summaries.counted("events", self._translator.events)
         lines += summaries.lost(self._translator.lossy)
         lines += summaries.unwritten_ddl(self._translator.copied_topics - self._with_partition_0)
@@ -271,54 +296,9 @@ class _Run:
             {str(table): rows for table, rows in self._translator.guessed_tables.items()},
             has_row_keys=self._translator.route.has_row_keys,
         )
-        if self._stopped:
-            lines.append(
-                "  Stopped at a record that cannot be translated; --on-error skip or dead-letter goes on."
-            )
         if self._failed:
             what = "written to the dead letters" if self._dead_letters is not None else "skipped"
-            lines.append(f"  failed  {self._failed} {what}")
+            if self._failed == self._read:
+                what += ": none could be translated"
+            lines.append(f"  failed   {self._failed} {what}")
         return lines
-
-
-class _Silent:
-    """No progress bar."""
-
-    def at(self, bytes_read: int) -> None:
-        """Nothing to show."""
-
-
-class _Bar(_Silent):
-    """A progress bar by bytes of the input, moved at most once a megabyte."""
-
-    def __init__(self, size: int) -> None:
-        # Loaded only for a terminal: rich's progress bars cost 50 ms to import.
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-
-        columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-        self.display = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self.display.add_task("", total=size)
-        self._next = 0
-
-    def at(self, bytes_read: int) -> None:
-        """Show how much of the input has been read."""
-        if bytes_read >= self._next:
-            self._next = bytes_read + _PROGRESS_EVERY_BYTES
-            self.display.update(self._task, completed=bytes_read)
-
-
-@contextmanager
-def _progress(source: Input, *, quiet: bool) -> Iterator[_Silent]:
-    if quiet or source.size is None or not sys.stderr.isatty():
-        yield _Silent()
-        return
-    bar = _Bar(source.size)
-    with bar.display:
-        yield bar

@@ -8,6 +8,7 @@ way is appended to `lossy`, never silent.
 from __future__ import annotations
 
 import difflib
+import enum
 import re
 import typing
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Carries, Keys, Lossy
+from relay.codecs.losses import Carries, Keys, Lossy, refused_losses, strict_problems
 from relay.errors import ConfigError, KeyColumnsMissing, Problem
 from relay.model import Event, Position, RowChange, TableId
 from relay.needs import Answers
@@ -157,8 +158,13 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     """
 
     strict: Annotated[
-        bool, Meta(description="refuse a record instead of losing anything of it", extra=_TARGET)
-    ] = False
+        str,
+        Meta(
+            description="refuse a record instead of losing anything of it; or kinds: decimal-digits,gtid, or "
+            "all but some: all,-commit-ts",
+            extra={**_TARGET, "form": "true, false or kinds"},
+        ),
+    ] = "false"
     ddl: Annotated[
         KeepOrDrop,
         Meta(description="statements: written, or left out and counted; relay learns both", extra=_TARGET),
@@ -174,6 +180,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     def writing_problems(self) -> list[Problem]:
         """What is wrong with these options together on the target side; `path` is the option's name."""
         return []
+
+    @property
+    def refused_losses(self) -> frozenset[Lossy]:
+        """The losses for which `strict` refuses a record."""
+        return refused_losses(self.strict)
 
     @property
     def unlimited_bytes(self) -> int:
@@ -383,6 +394,37 @@ def side_of(annotation: Any) -> Side | None:  # noqa: ANN401 - a type annotation
 PROFILE: Final = "profile"
 
 
+#: An option's value, as a program or a file of TOML may have it.
+OptionValue = str | bool | int | float | Sequence[str]
+
+
+def option_texts(given: Mapping[str, OptionValue]) -> dict[str, str]:
+    """Return options with their values as the texts that `parse_options` reads: `True` is `true`, a list has
+    commas between its items. Raises TypeError for values that are neither, by their option's name alone.
+    """
+    texts: dict[str, str] = {}
+    for name, value in given.items():
+        text = option_text(value)
+        if not isinstance(text, str):
+            message = f"the option {shown_name(str(name))} must be text, a bool, a number or a list of texts"
+            raise TypeError(f"{message}, not {type(value).__name__}")
+        texts[name] = text
+    return texts
+
+
+def option_text(value: object) -> object:
+    """Return an option's value as text; what no option can have is returned as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, str) for item in value):
+        return ",".join(sorted(value) if isinstance(value, set | frozenset) else value)
+    return value
+
+
 def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
     """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
     certain one. An option that is given besides a profile wins over it.
@@ -410,7 +452,7 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
             else:
                 problems.append(Problem(f"{key_path}.{name}", f"{message}: {error}"))
     options = msgspec.convert(values, codec.options)
-    found = options.problems()
+    found = [*strict_problems(options.strict), *options.problems()]
     if side == "target":
         found = [*found, *_key_problems(codec, options)]
     problems += [problem._replace(path=f"{key_path}.{problem.path}") for problem in found]
@@ -499,12 +541,12 @@ def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[
     """
     options = parse_options(codec, given, key_path, "target")
     says, most, reasons = codec.encodes(options), codec.decodes, options.without_effect()
-    for name, is_said, may_be in (
-        ("ddl", says.ddl, most.ddl),
-        ("watermarks", says.watermark, most.watermark),
+    for name, is_said, may_be, loss in (
+        ("ddl", says.ddl, most.ddl, Lossy.DDL),
+        ("watermarks", says.watermark, most.watermark, Lossy.WATERMARK),
     ):
         # What is left out on purpose, `strict` lets pass.
-        if not is_said and not (options.strict and given.get(name) == "drop"):
+        if not is_said and not (loss in options.refused_losses and given.get(name) == "drop"):
             reasons[name] = f"{codec.name} writes none" + (" with these options" if may_be else "")
     profile = codec.profiles.get(given.get(PROFILE, ""))
     if profile is not None and profile.keys() <= given.keys():

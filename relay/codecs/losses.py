@@ -1,18 +1,22 @@
 """What a wire can carry, and what is counted where it cannot.
 
 `Lossy` names the counters, `Carries` says what a wire holds with given options, `source_losses` counts what a
-target lacks of an event's `Source`.
+target lacks of an event's `Source`. `refused_losses` reads the target option `strict`: `false` refuses
+nothing, `true` or `all` every kind that is a loss; `commit-ts` adds one, `-commit-ts` takes one from `all`.
 """
 
 from __future__ import annotations
 
+import difflib
 import enum
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from relay.errors import Problem
 from relay.model import (
     Bootstrap,
     Event,
@@ -23,6 +27,7 @@ from relay.model import (
     TransactionMark,
     Watermark,
 )
+from relay.shown import quoted
 
 
 class Lossy(enum.StrEnum):
@@ -113,6 +118,84 @@ INFORMATIONAL: Final = frozenset(
         Lossy.TOMBSTONE,
     }
 )
+
+
+#: Those of them that relay had to assume: another source, or an earlier statement, would have told.
+ASSUMED: Final = frozenset(
+    {
+        Lossy.SCHEMA_GUESSED,
+        Lossy.NULL_OR_DEFAULT,
+        Lossy.EPOCH_OR_ZERO_DATE,
+        Lossy.REPEATED_HOUR,
+        Lossy.ZONE_GUESSED,
+    }
+)
+#: The kinds that `all` refuses.
+LOSSES: Final = frozenset(Lossy) - INFORMATIONAL
+#: What is left out on request, before anything could refuse it.
+_ON_REQUEST: Final = frozenset({Lossy.TABLE_LEFT_OUT, Lossy.KIND_LEFT_OUT})
+_ALL: Final = frozenset({"all", "true", "1"})
+_NONE: Final = frozenset({"", "false", "0", "none"})
+_KINDS: Final[dict[str, Lossy]] = {kind.value: kind for kind in Lossy}
+_NEAR: Final = 3
+
+
+def refused_losses(text: str) -> frozenset[Lossy]:
+    """Return the kinds that a text refuses, of which `strict_problems` finds nothing wrong."""
+    refused: set[Lossy] = set()
+    accepted: set[Lossy] = set()
+    for name in _names(text):
+        if name in _ALL:
+            refused |= LOSSES
+        elif name.startswith("-"):
+            accepted.add(_KINDS[name[1:]])
+        elif name not in _NONE:
+            refused.add(_KINDS[name])
+    return frozenset(refused - accepted)
+
+
+def strict_problems(text: str) -> list[Problem]:
+    """Return what is wrong with the text; `path` is the option's name."""
+    return [Problem("strict", *said) for said in _faults(_names(text))]
+
+
+def _faults(names: list[str]) -> Iterator[tuple[str, str]]:
+    """Find what is wrong with the names of kinds: what it is, and what to do about it."""
+    takes_all = not _ALL.isdisjoint(names)
+    for name in names:
+        kind = name.removeprefix("-")
+        if name in _NONE and len(names) > 1:
+            yield f"{name} stands alone", "leave it out beside kinds"
+        elif name in _ALL or name in _NONE:
+            continue
+        elif kind not in _KINDS:
+            yield f"there is no kind of loss {quoted(kind)}", _near(kind)
+        elif _KINDS[kind] in _ON_REQUEST:
+            yield f"{kind} is what was left out on request, which is never refused", "leave it out"
+        elif kind != name and not takes_all:
+            yield f"{name} takes nothing away where nothing is refused", f"write all,{name}"
+        elif name in names and kind != name and kind in names:
+            yield f"{kind} is both named and taken away", "keep one of the two"
+
+
+def _names(text: str) -> list[str]:
+    """Read a list: separated by commas, or as JSON and TOML write it."""
+    names: object = None
+    if text.startswith("["):
+        try:
+            names = json.loads(text)
+        except ValueError:
+            names = None
+    if not isinstance(names, list):
+        names = text.split(",")
+    return [str(name).strip().lower() for name in names] or [""]
+
+
+def _near(kind: str) -> str:
+    found = difflib.get_close_matches(kind, [*_KINDS, "all"], n=_NEAR, cutoff=0.5)
+    if found:
+        return "did you mean " + " or ".join(found) + "?"
+    return "`relay formats --from … --to …` names those of a route, docs/protocols.md lists all"
 
 
 #: What is lost of an event for which the target has no message.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pydantic import BaseModel
 
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.choices import Mode, Wait
@@ -33,6 +36,7 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 def config_problems(config: Config) -> list[Problem]:
     """Check the tables against each other."""
     checks = (
+        _placeholder_problems,
         _address_problems,
         _selection_problems,
         _topic_problems,
@@ -89,6 +93,34 @@ def _storage_path_problems(route: Route) -> Iterator[Problem]:
                 yield Problem(f"route.{side}.{name}", "holds a NUL character, which no path has")
 
 
+#: What other programs replace by the value of a variable.
+_PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_]\w*[^}]*\}|\$\([A-Za-z_]\w*\)|\{\{.*?\}\}").search
+
+
+def _placeholder_problems(config: Config) -> Iterator[Problem]:
+    """Find texts in which somebody should have put a value: relay replaces nothing in its file."""
+    for path, text in _texts_of(config):
+        if _PLACEHOLDER(text):
+            variable = f"RELAY_{'__'.join(path).upper()}".replace("-", "_")
+            message = "holds a placeholder, and relay reads no variables in its file"
+            hint = f"put the value there, or leave the key out and set {variable} in the environment"
+            yield Problem(".".join(path), message, hint)
+
+
+def _texts_of(table: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every text of a configuration that is no secret, with its key; those of lists and tables, too."""
+    for name, field in type(table).model_fields.items():
+        key, value = (*path, field.alias or name), getattr(table, name)
+        if isinstance(value, BaseModel):
+            yield from _texts_of(value, key)
+        elif isinstance(value, dict):
+            yield from (((*key, str(inner)), text) for inner, text in value.items() if isinstance(text, str))
+        elif isinstance(value, tuple):
+            yield from ((key, text) for text in value if isinstance(text, str))
+        elif isinstance(value, str):
+            yield key, value
+
+
 def _address_problems(config: Config) -> Iterator[Problem]:
     clusters = {"source": config.source.bootstrap_servers, "target": config.target.bootstrap_servers}
     for table, servers in clusters.items():
@@ -130,7 +162,7 @@ def _topic_problems(config: Config) -> list[Problem]:
     by = partitioning(target.partition_by)
     problems = routing_problems(target.topic, config.target_partitions, by, config.topic_rules)
     for name in config.source.topics:
-        problems += _name_problems("source.topics", name)
+        problems += _source_name_problems(name)
     if problems:
         return problems
     try:
@@ -151,6 +183,19 @@ def _topic_problems(config: Config) -> list[Problem]:
 def _target_path(config: Config, name: str) -> str:
     """Return the key from which a target topic comes: that of the rules if it is none of the rest."""
     return "target.topic" if name in config.target_topics.values() else "target.topics"
+
+
+#: What patterns of topics have, and names do not.
+_PATTERN: Final = re.compile(r"[*?^$|()\[\]{}\\+]").search
+
+
+def _source_name_problems(name: str) -> Iterator[Problem]:
+    """Check the name of a source topic, which may be meant as a pattern."""
+    if _PATTERN(name):
+        message = f"{quoted(name)} is a pattern, and patterns of topics are not supported"
+        yield Problem("source.topics", message, "name each topic")
+    else:
+        yield from _name_problems("source.topics", name)
 
 
 def _name_problems(path: str, name: str) -> Iterator[Problem]:

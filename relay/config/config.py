@@ -10,6 +10,7 @@ import re
 import warnings
 from typing import NamedTuple
 
+from pydantic import PrivateAttr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from relay.codecs import codec_named
@@ -18,7 +19,18 @@ from relay.codecs.losses import Keys
 from relay.config.addresses import same_brokers
 from relay.config.choices import Mode, PartitionBy, Wait, Watermarks
 from relay.config.flags import FlagSource
-from relay.config.tables import Backfill, Delivery, Errors, Http, Limits, Route, SchemaHistory, Source, Target
+from relay.config.tables import (
+    Backfill,
+    Delivery,
+    Errors,
+    Http,
+    Limits,
+    Logging,
+    Route,
+    SchemaHistory,
+    Source,
+    Target,
+)
 from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
 from relay.kernel import translator_class
@@ -64,7 +76,21 @@ class Config(BaseSettings):
     schema: SchemaHistory = SchemaHistory()  # type: ignore[assignment]  # hides a method that pydantic has given up
     limits: Limits = Limits()
     http: Http = Http()
+    log: Logging = Logging()
     backfill: Backfill = Backfill()
+
+    _file: str = PrivateAttr("")
+
+    @property
+    def file(self) -> str:
+        """The file that it was read from, as it was named; "" for none."""
+        return self._file
+
+    def read_from(self, file: str) -> Config:
+        """Return the same configuration, as that of a file."""
+        found = self.model_copy()
+        found._file = file  # noqa: SLF001 - a copy of this object
+        return found
 
     @classmethod
     def settings_customise_sources(

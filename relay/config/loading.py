@@ -63,7 +63,7 @@ def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
         problems += config_problems(config)
     if problems or config is None:
         raise ConfigError(without_secrets(problems, secrets_in(data, os.environ, settings)))
-    return config
+    return config.read_from(str(path))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from relay import limits
+from relay.codecs.codec import option_text
 from relay.config.choices import (
     End,
     FileFormat,
@@ -34,7 +35,9 @@ from relay.config.choices import (
 )
 from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.limits import DEFAULT_LIMITS
+from relay.log_text import LogFormat, LogLevel, LogSettings
 from relay.policies import ERROR_CLASSES, Policy
+from relay.times import milliseconds_of, parse_duration, parse_moment
 
 
 def _split(given: object) -> object:
@@ -56,31 +59,33 @@ def _option_texts(given: object) -> object:
     """Make texts of codec options, whatever their TOML type: each codec reads its own."""
     if not isinstance(given, dict):
         return given
-    return {str(name).replace("_", "-"): _option_text(value) for name, value in given.items()}
-
-
-def _option_text(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
+    return {str(name).replace("_", "-"): option_text(value) for name, value in given.items()}
 
 
 def _moment(given: object) -> object:
-    """Read a point in time with its zone, a TOML value or text; kept as text, empty for none."""
-    moment = datetime.datetime.fromisoformat(given) if isinstance(given, str) and given else given
-    if isinstance(moment, datetime.datetime):
-        if moment.tzinfo is None:
-            raise ValueError("must have a time zone, such as 2026-01-31T12:00:00Z")
-        return moment.isoformat()
+    """Read a point in time, a TOML value or text, without a zone in UTC; kept as text, empty for none."""
+    if isinstance(given, datetime.date):
+        return parse_moment(given.isoformat()).isoformat()
+    return parse_moment(given).isoformat() if isinstance(given, str) and given else given
+
+
+def _seconds(given: object) -> object:
+    """Read a duration as seconds; a number is seconds already."""
+    if isinstance(given, str) and not _NUMBER.fullmatch(given.strip()):
+        return parse_duration(given).total_seconds()
     return given
+
+
+def _milliseconds(given: object) -> object:
+    """Read a duration as whole milliseconds; a number is milliseconds already."""
+    seconds = _seconds(given)
+    return seconds if seconds is given or not isinstance(seconds, float) else round(seconds * 1000)
 
 
 def _texts(given: object) -> object:
     """Make texts of topic settings, whatever their TOML type."""
     return (
-        {str(name): _option_text(value) for name, value in given.items()}
-        if isinstance(given, dict)
-        else given
+        {str(name): option_text(value) for name, value in given.items()} if isinstance(given, dict) else given
     )
 
 
@@ -90,6 +95,8 @@ def _path(given: str) -> str:
     return given
 
 
+#: What is left to pydantic as a number: it says what is wrong with it.
+_NUMBER: Final = re.compile(r"[-+]?[0-9_.]*(e[-+]?[0-9]+)?|[-+]?(inf|infinity|nan)", re.IGNORECASE)
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 
@@ -104,7 +111,8 @@ Port = Annotated[int, Field(ge=0, le=65_535)]
 #: Numbers that go to the brokers unchanged, in 32 bits with a sign.
 WirePositive = Annotated[int, Field(gt=0, le=_INT32_MAX)]
 WireNonNegative = Annotated[int, Field(ge=0, le=_INT32_MAX)]
-Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=86_400, allow_inf_nan=False)]
+WireMilliseconds = Annotated[int, BeforeValidator(_milliseconds), Field(gt=0, le=_INT32_MAX)]
 
 #: `topic/0`, with numbers as Kafka writes them: `int` also takes digits of other scripts, and leading zeros.
 _NAMED_PARTITION: Final = re.compile(r"(.+)/(?:0|[1-9][0-9]{0,9})", re.DOTALL)
@@ -248,9 +256,9 @@ class Source(_ConfigTable):
     max_partition_fetch_bytes: WirePositive = 262_144
     # Long polls of partitions without records delay the busy ones of the same broker; 20 s without records
     # count as a failure.
-    fetch_max_wait_ms: int = Field(default=50, gt=0, le=10_000)
-    session_timeout_ms: WirePositive = 30_000
-    rebalance_timeout_ms: WirePositive = 60_000
+    fetch_max_wait_ms: Annotated[int, BeforeValidator(_milliseconds), Field(gt=0, le=10_000)] = 50
+    session_timeout_ms: WireMilliseconds = 30_000
+    rebalance_timeout_ms: WireMilliseconds = 60_000
     security: Security = Security()
     schema_registry: SchemaRegistry = SchemaRegistry()
 
@@ -283,18 +291,11 @@ class Source(_ConfigTable):
     @property
     def start_timestamp_ms(self) -> int | None:
         """The time to begin at, in milliseconds since 1970."""
-        return _milliseconds(self.start_timestamp)
+        return _milliseconds_of(self.start_timestamp)
 
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-
-def _milliseconds(moment: str) -> int | None:
-    return (
-        (datetime.datetime.fromisoformat(moment) - _EPOCH) // datetime.timedelta(milliseconds=1)
-        if moment
-        else None
-    )
+def _milliseconds_of(moment: str) -> int | None:
+    return milliseconds_of(parse_moment(moment)) if moment else None
 
 
 class TopicRule(_ConfigTable):
@@ -384,7 +385,7 @@ class SchemaHistory(_ConfigTable):
     """How table definitions are kept beyond a restart, and whether rows wait for them."""
 
     history_topic: str = "relay.schema-history.{group_id}"
-    wait: Annotated[Wait, BeforeValidator(_option_text)] = Wait.AUTO
+    wait: Annotated[Wait, BeforeValidator(option_text)] = Wait.AUTO
 
 
 class Limits(_ConfigTable):
@@ -412,6 +413,18 @@ class Http(_ConfigTable):
     host: Text = "127.0.0.1"
     port: Port = 0
     allowed_hosts: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)] = ()
+
+
+class Logging(_ConfigTable):
+    """What `relay run` logs to standard output, and how."""
+
+    level: LogLevel = LogLevel.INFO
+    format: LogFormat = LogFormat.AUTO
+
+    @property
+    def settings(self) -> LogSettings:
+        """Return them as the log takes them."""
+        return LogSettings(self.level, self.format)
 
 
 class Backfill(_ConfigTable):
@@ -450,4 +463,4 @@ class Backfill(_ConfigTable):
     @property
     def end_timestamp_ms(self) -> int | None:
         """The time to end before, in milliseconds since 1970."""
-        return _milliseconds(self.end_timestamp)
+        return _milliseconds_of(self.end_timestamp)

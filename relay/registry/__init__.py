@@ -1,11 +1,19 @@
 """Schema registries: who knows the schemas that Avro messages name by an id.
 
-Contract: a `SchemaRegistry` asks one over HTTP, a `SchemaFile` is one in a file; `opened` gives either. Both
-answer needs through `relay.resolver.Resolver`. All of it waits.
+Contract: a `SchemaRegistry` asks one over HTTP, a `SchemaFile` is one in a file, a `SchemaList` one in
+memory. All answer needs through `relay.resolver.Resolver`. All of it waits.
 """
 
 from relay.registry.client import RETRIES, SchemaRegistry, registry_problems
-from relay.registry.schema_file import SchemaFile
+from relay.registry.schema_file import SchemaFile, SchemaLine, SchemaList
 from relay.registry.settings import RegistrySettings
 
-__all__ = ["RETRIES", "RegistrySettings", "SchemaFile", "SchemaRegistry", "registry_problems"]
+__all__ = [
+    "RETRIES",
+    "RegistrySettings",
+    "SchemaFile",
+    "SchemaLine",
+    "SchemaList",
+    "SchemaRegistry",
+    "registry_problems",
+]

@@ -1,13 +1,14 @@
-"""A schema registry in a file: a JSON object a line, `{"id", "subject", "version", "schema"}`.
+"""A schema registry in a file, or in memory: a JSON object a line, `{"id", "subject", "version", "schema"}`.
 
-Contract: as `SchemaRegistry`, without a network. A schema that is new is added to the end of the file, under
-the next free number; one that the file has in another subject keeps its id. `schemaType` is there if it is
-not AVRO. Several programs must not write one file at the same time.
+Contract: as `SchemaRegistry`, without a network. A schema that is new is added at the end, under the next
+free number; one that is there in another subject keeps its id. `schemaType` is there if it is not AVRO.
+Several programs must not write one file at the same time.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from relay.files import open_regular
 from relay.needs import RegisteredSchema
 
 
-class _Line(msgspec.Struct, rename="camel", omit_defaults=True):
+class SchemaLine(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A schema as a line has it."""
+
     id: int
     schema: str
     subject: str = ""
@@ -26,38 +29,32 @@ class _Line(msgspec.Struct, rename="camel", omit_defaults=True):
     schema_type: str = "AVRO"
 
 
-class SchemaFile:
-    """The schemas of a file. Raises ConfigError, with `key_path`, for a file that cannot be read.
+class SchemaList:
+    """The schemas of some lines, in memory. Raises ConfigError, with `key_path`, for a line that is none."""
 
-    `is_new`: the file may be missing, and is made with the first schema.
-    """
+    name = "the list of schemas"
 
-    def __init__(self, path: Path, key_path: str, *, is_new: bool = False) -> None:
-        self._path = path
+    def __init__(self, lines: Iterable[bytes] = (), key_path: str = "") -> None:
         #: By id; and ids by what a schema says, however it is spelled.
         self._schemas: dict[int, RegisteredSchema] = {}
         self._ids: dict[tuple[str, bytes], int] = {}
         self._versions: dict[str, dict[int, int]] = {}
-        try:
-            with open_regular(path) as file:
-                for number, line in enumerate(file, 1):
-                    if line.strip():
-                        self._take(line, number, key_path)
-        except FileNotFoundError:
-            if not is_new:
-                raise ConfigError([Problem(key_path, f"{path} does not exist")]) from None
-        except OSError as error:
-            raise ConfigError([Problem(key_path, f"{path} cannot be read: {error.strerror}")]) from error
+        self._take_all(lines, key_path)
+
+    def _take_all(self, lines: Iterable[bytes], key_path: str) -> None:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                self._take(line, number, key_path)
 
     def _take(self, text: bytes, number: int, key_path: str) -> None:
         try:
-            line = msgspec.json.decode(text, type=_Line)
+            line = msgspec.json.decode(text, type=SchemaLine)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             hint = 'each line is {"id": …, "schema": "…"}, with "subject" and "version"'
             raise ConfigError([Problem(key_path, f"line {number} is no schema", hint)]) from None
         self._add(line)
 
-    def _add(self, line: _Line) -> None:
+    def _add(self, line: SchemaLine) -> None:
         schema = RegisteredSchema(line.schema, line.schema_type)
         self._schemas.setdefault(line.id, schema)
         self._ids.setdefault(_meaning(schema), line.id)
@@ -67,7 +64,7 @@ class SchemaFile:
         """Return the schema of an id. Raises SchemaMissing."""
         found = self._schemas.get(id) if isinstance(id, int) else None
         if found is None:
-            raise SchemaMissing(f"{self._path} has no schema {id}")
+            raise SchemaMissing(f"{self.name} has no schema {id}")
         return found
 
     def id_of(self, subject: str, schema: RegisteredSchema) -> int:
@@ -78,14 +75,40 @@ class SchemaFile:
             return id
         if id is None:
             id = next(free for free in itertools.count(len(self._schemas) + 1) if free not in self._schemas)
-        line = _Line(id, schema.text, subject, 1 + max(versions.values(), default=0), schema.kind)
+        line = SchemaLine(id, schema.text, subject, 1 + max(versions.values(), default=0), schema.kind)
+        self.keep(line)
+        self._add(line)
+        return id
+
+    def keep(self, line: SchemaLine) -> None:
+        """Take note of a new schema. Raises RegistryUnavailable, and then it is not added."""
+
+
+class SchemaFile(SchemaList):
+    """The schemas of a file. Raises ConfigError, with `key_path`, for a file that cannot be read.
+
+    `is_new`: the file may be missing, and is made with the first schema.
+    """
+
+    def __init__(self, path: Path, key_path: str, *, is_new: bool = False) -> None:
+        super().__init__()
+        self._path, self.name = path, str(path)
+        try:
+            with open_regular(path) as file:
+                self._take_all(file, key_path)
+        except FileNotFoundError:
+            if not is_new:
+                raise ConfigError([Problem(key_path, f"{path} does not exist")]) from None
+        except OSError as error:
+            raise ConfigError([Problem(key_path, f"{path} cannot be read: {error.strerror}")]) from error
+
+    def keep(self, line: SchemaLine) -> None:
+        """Write it behind the others. Raises RegistryUnavailable."""
         try:
             with self._path.open("ab") as file:
                 file.write(msgspec.json.encode(line) + b"\n")
         except OSError as error:
             raise RegistryUnavailable(f"{self._path} cannot be written: {error.strerror}") from error
-        self._add(line)
-        return id
 
 
 def _meaning(schema: RegisteredSchema) -> tuple[str, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -46,7 +47,8 @@ def run_service(config: Config, log: Log | None = None, translator: Translates |
     0 stopped on request, all delivered and committed, 1 a bug, 2 the user's input, 3 the environment.
     """
     tune(takes_windows=_takes_windows(config))
-    return asyncio.run(_run_until_signal(config, log or Log(), partial(run_until, translator=translator)))
+    log = log or Log(settings=config.log.settings)
+    return asyncio.run(_run_until_signal(config, log, partial(run_until, translator=translator)))
 
 
 def run_member(config: Config, log: Log, beside: Beside) -> int:
@@ -104,7 +106,7 @@ async def relay_until(
             async with serving(config.http, status, log):
                 counts = await serve(stop, config, log, translator, status)
     except RecordRefused as refused:
-        return _record_refused(refused, log, status)
+        return _record_refused(refused, config, log, status)
     except RelayError as error:
         return _failed(error, log, status)
     except Exception as error:
@@ -222,16 +224,19 @@ def _timing(config: Config) -> Timing:
     )
 
 
-def _record_refused(refused: RecordRefused, log: Log, status: Status) -> int:
-    """Log which record it is: an operator needs its position; its content is never logged."""
+def _record_refused(refused: RecordRefused, config: Config, log: Log, status: Status) -> int:
+    """Log which record it is, and which command shows it: its content is never logged."""
     error, partition, offset = refused.error, f"{refused.topic}/{refused.partition}", refused.offset
+    then = f"relay explain {partition}/{offset} --config {shlex.quote(config.file or 'relay.toml')}"
     if isinstance(error, RelayError):
         message = "; ".join([str(error), *getattr(error, "__notes__", ())])
         status.add_error("translate", error.code, f"{partition}/{offset}", message)
-        log.error("record.refused", partition=partition, offset=offset, code=error.code, message=message)
+        log.error(
+            "record.refused", partition=partition, offset=offset, code=error.code, message=message, next=then
+        )
         return error.exit_status
     kind = type(error).__name__
-    log.error("record.refused", partition=partition, offset=offset, code="defect", message=kind)
+    log.error("record.refused", partition=partition, offset=offset, code="defect", message=kind, next=then)
     _log_defect(error, log)
     return DEFECT
 

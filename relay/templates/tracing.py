@@ -10,7 +10,7 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -79,15 +79,16 @@ def _lost(words: Mapping[str, int], added: int) -> list[str]:
 class Trace:
     """One derivation: the marks that were printed, and the conditions that were met.
 
-    `negative`: slots whose numbers are below 0 in all messages. `counts_losses`: whether values of which
-    something is lost fit as well. `words`: what values may lose, and what each adds to the template's number.
+    `refused`: words of losses of which values do not fit: the straight line refuses them. `negative`: slots
+    whose numbers are below 0 in all messages. `words`: what values may lose, and what each adds to the
+    template's number.
     """
 
-    def __init__(self, *, counts_losses: bool = True) -> None:
+    def __init__(self, refused: Collection[str] = ()) -> None:
         self.conditions: list[Condition] = []
         self.negative: set[int] = set()
         self.words: dict[str, int] = {}
-        self._counts_losses = counts_losses
+        self._refused = refused
         self._marked: list[_UnframedOp] = []
         self._found: set[_UnframedOp] = set()
         self._converted: dict[Put, None] = {}
@@ -135,11 +136,11 @@ class Trace:
         """Return what prints a cell, and note that it is converted, whether or not it will be printed."""
         read, write, null, null_word, loss = written
         put = Put(slots, read, write, null)
-        if null_word is not None and self._counts_losses:
-            put = put._replace(null_adds=self._adds(null_word))
-        elif null_word is not None:
+        if null_word in self._refused:
             put = put._replace(null=None)
-        if loss is not None and self._counts_losses:
+        elif null_word is not None:
+            put = put._replace(null_adds=self._adds(null_word))
+        if loss is not None and loss.word not in self._refused:
             put = put._replace(lossy=loss.write, adds=self._adds(loss.word))
         if read is not None or write is not None or put.null_adds:
             self._converted[put] = None

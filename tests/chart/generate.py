@@ -1,5 +1,5 @@
-"""The table of values in helm/README.md, read from values.yaml, and what the chart knows of protocols, read
-from relay. `python -m chart.generate` in `tests` writes both anew.
+"""The table of values in helm/README.md, read from values.yaml, what the chart knows of protocols, read from
+relay, and its dashboards. `python -m chart.generate` in `tests` writes them anew.
 
 A text begins with `# --` above its key and may go on in more lines of comment. A key with a text is a row,
 whatever lies below it.
@@ -12,6 +12,7 @@ import re
 from typing import Any, NamedTuple
 
 import yaml
+from chart.dashboards import DASHBOARDS, dashboard
 from chart.rendering import CHART
 from docs.generate import added_by_options, table
 
@@ -20,6 +21,7 @@ from relay.codecs.codec import parse_options
 
 README = CHART / "README.md"
 PROTOCOLS = CHART / "files" / "protocols.yaml"
+BOARDS = CHART / "files" / "dashboards"
 _BEGIN, _END = "<!-- values -->\n", "<!-- end -->\n"
 _KEY = re.compile(r"( *)([A-Za-z]+):")
 _COMMENT = re.compile(r" *# ?(-- )?(.*)")
@@ -99,7 +101,10 @@ def protocols() -> str:
 
 
 def main() -> None:
-    """Write both."""
+    """Write all of it."""
+    BOARDS.mkdir(exist_ok=True)
+    for name in DASHBOARDS:
+        (BOARDS / f"{name}.json").write_text(dashboard(name), encoding="utf-8")
     PROTOCOLS.write_text(protocols(), encoding="utf-8")
     README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -39,7 +39,9 @@ def values_of(path: Path) -> dict[str, Any]:
 
 
 class Rendered:
-    """What a release consists of. `objects` by kind; the pod of `helm test` is `test_pod`."""
+    """What a release consists of. `objects` by kind; the pod of `helm test` is `test_pod`; `others` is what
+    stands beside relay itself, by kind and component.
+    """
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.texts = chart().render(values, name=RELEASE, namespace=NAMESPACE)
@@ -47,8 +49,15 @@ class Rendered:
         found = [each for text in self.texts.values() for each in yaml.load_all(text, _Loader) if each]
         (self.test_pod,) = (each for each in found if each["kind"] == "Pod")
         self.all: list[Object] = found
-        self.objects: dict[str, Object] = {each["kind"]: each for each in found if each["kind"] != "Pod"}
-        assert len(self.objects) == len(found) - 1
+        self.objects: dict[str, Object] = {}
+        self.others: dict[tuple[str, str], Object] = {}
+        for each in found:
+            component = each["metadata"]["labels"]["app.kubernetes.io/component"]
+            if component == "relay":
+                self.objects[each["kind"]] = each
+            else:
+                self.others[each["kind"], component] = each
+        assert len(self.objects) + len(self.others) == len(found)
 
     @property
     def workload(self) -> Object:
@@ -64,9 +73,8 @@ class Rendered:
 
     @property
     def container(self) -> Object:
-        """The only container of its pods."""
-        (found,) = self.pod["containers"]
-        container: Object = found
+        """The first container of its pods, which is relay's."""
+        container: Object = self.pod["containers"][0]
         return container
 
     @property

@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import helm_python as helm
 import pytest
 import yaml
-from chart.rendering import CHART, NAME, NAMESPACE, ROOT, example
+from chart.rendering import CHART, NAME, NAMESPACE, ROOT, Rendered, example
 from status_support import make_status
 
 from relay.codecs.losses import INFORMATIONAL
@@ -84,12 +85,70 @@ def test_each_says_what_to_do(rule: dict[str, Any]) -> None:
 def test_a_release_watches_itself() -> None:
     groups = example("monitoring").objects["PrometheusRule"]["spec"]["groups"]
     selectors = [found for rule in groups[0]["rules"] for found in re.findall(r"\{([^}]*)\}", rule["expr"])]
-    assert len(selectors) == 11
+    assert len(selectors) == 10
     assert {
         selector for selector in selectors if not selector.startswith(f'namespace="{NAMESPACE}",job="{NAME}"')
     } == set()
     # Prometheus Operator names the job after the service.
     assert example("monitoring").objects["Service"]["metadata"]["name"] == NAME
+    assert {rule["alert"] for rule in groups[0]["rules"]} == {rule["alert"] for rule in rules()} - {
+        "RelayLossyConversions"
+    }
     assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in groups[0]["rules"]} == {
         "https://wiki.example.com/relay/kubernetes"
     }
+
+
+def alerts_of(alerts: dict[str, Any]) -> dict[str, Any]:
+    spec = Rendered({"prometheusRule": {"enabled": True, "alerts": alerts}}).objects["PrometheusRule"]["spec"]
+    return {rule["alert"]: rule for rule in spec["groups"][0]["rules"]}
+
+
+def test_without_changes_they_are_those_of_the_file() -> None:
+    selector = f'namespace="{NAMESPACE}",job="{NAME}"'
+    wanted = {rule["alert"]: rule for rule in rules()}
+    for rule in wanted.values():
+        rule["expr"] = rule["expr"].replace('job="relay"', selector).replace(" # threshold", "").strip()
+    assert alerts_of({}) == wanted
+
+
+def test_single_alerts_are_changed() -> None:
+    before, after = (
+        alerts_of({}),
+        example("monitoring").objects["PrometheusRule"]["spec"]["groups"][0]["rules"],
+    )
+    (late,) = (rule for rule in after if rule["alert"] == "RelayEventsLate")
+    assert late["expr"] == before["RelayEventsLate"]["expr"].replace("> 900", "> 3600")
+    assert late["for"] == "30m"
+    assert late["labels"] == {"severity": "critical", "team": "data"}
+    assert late["annotations"]["summary"] == before["RelayEventsLate"]["annotations"]["summary"]
+    assert "0.25\n" in alerts_of({"RelayEventsLate": {"threshold": 0.25}})["RelayEventsLate"]["expr"]
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_each_can_be_turned_off(rule: dict[str, Any]) -> None:
+    name = rule["alert"]
+    assert set(alerts_of({})) - set(alerts_of({name: {"enabled": False}})) == {name}
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_a_threshold_is_a_whole_number_of_the_expression(rule: dict[str, Any]) -> None:
+    """Or the alert has none, and one that is given is refused."""
+    name, change = rule["alert"], {rule["alert"]: {"threshold": 123456789}}
+    if "# threshold" not in rule["expr"]:
+        with pytest.raises(helm.HelmRenderError, match=f"{name} has no threshold"):
+            alerts_of(change)
+        return
+    before, after = alerts_of({})[name]["expr"], alerts_of(change)[name]["expr"]
+    (number,) = re.findall(r"> ([0-9]+) # threshold", rule["expr"])
+    assert before.count(f"> {number}") == 1
+    assert after == before.replace(f"> {number}", "> 123456789")
+
+
+def test_an_alert_that_is_not_there_is_refused() -> None:
+    with pytest.raises(helm.HelmRenderError, match="there is no alert RelayLate"):
+        alerts_of({"RelayLate": {"enabled": False}})
+    with pytest.raises(
+        helm.HelmRenderError, match=r"alerts\.RelayDown\.labels: the chart itself sets severity"
+    ):
+        alerts_of({"RelayDown": {"labels": {"severity": "page"}}})

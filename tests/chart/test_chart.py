@@ -18,7 +18,7 @@ from relay.config.tables import Delivery
 
 #: The oldest release of Kubernetes that Chart.yaml allows, and the newest that is known here.
 KUBERNETES = ("1.28", kubernetes_validate.latest_version())
-CUSTOM = {"ServiceMonitor", "PrometheusRule"}
+CUSTOM = {"ServiceMonitor", "PrometheusRule", "ScaledObject"}
 USER = 10_001
 MARGIN_SECONDS = 15
 
@@ -87,11 +87,12 @@ def test_objects_belong_to_the_release(name: str) -> None:
 @pytest.mark.parametrize("name", examples())
 def test_pods_are_hardened(name: str) -> None:
     release = example(name)
-    for pod in (release.pod, release.test_pod["spec"]):
+    jobs = [each["spec"]["template"]["spec"] for each in release.all if each["kind"] == "Job"]
+    for pod in (release.pod, release.test_pod["spec"], *jobs):
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        (container,) = pod["containers"]
+        container = pod["containers"][0]
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -177,7 +178,8 @@ def test_examples_are_valid_for_relay(name: str, tmp_path: Path, monkeypatch: py
     path.write_text(release.toml, encoding="utf-8")
     config = load_config(path)
     assert (config.http.host, config.http.port) == ("0.0.0.0", release.container["ports"][0]["containerPort"])  # noqa: S104 - nothing is bound
-    assert config.delivery.mode is (Mode.EXACTLY_ONCE if name == "exactly-once" else Mode.AT_LEAST_ONCE)
+    is_exact = release.workload["kind"] == "StatefulSet"
+    assert config.delivery.mode is (Mode.EXACTLY_ONCE if is_exact else Mode.AT_LEAST_ONCE)
     assert (
         release.pod["terminationGracePeriodSeconds"] >= config.delivery.drain_timeout_seconds + MARGIN_SECONDS
     )
@@ -348,11 +350,13 @@ def test_prometheus_is_told_where_the_metrics_are() -> None:
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["spec"]["endpoints"]
+    given = values_of(CHART / "ci/monitoring.yaml")["serviceMonitor"]
     assert endpoint == {
         "port": service["spec"]["ports"][0]["name"],
         "path": "/metrics",
         "interval": "15s",
         "scrapeTimeout": "10s",
+        **{key: given[key] for key in ("relabelings", "metricRelabelings")},
     }
 
 

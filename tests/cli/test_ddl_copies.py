@@ -157,5 +157,5 @@ def test_ddl_without_its_copy_in_partition_0_is_warned_of(
 def test_copies_are_shown_as_a_note(relay: Run) -> None:
     route = ("translate", "--from", "ticdc-open-protocol", "--to", "canal-json")
     summary = relay(*route, input=copies(("a", 0), ("a", 1))).stderr
-    assert "notes   ddl-copies 1" in summary
+    assert "notes    ddl-copies 1" in summary
     assert "ddl-copies" not in next((line for line in summary.splitlines() if "lost" in line), "")

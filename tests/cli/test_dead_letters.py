@@ -419,10 +419,10 @@ async def test_many_dead_letters_keep_the_order_of_their_partitions(
 
 
 async def test_what_is_wrong_is_said(route: Route) -> None:
-    result = await route.run("dead-letters", "list", "--since", "yesterday", "--until", "2026-01-31T12:00:00")
+    result = await route.run("dead-letters", "list", "--since", "yesterday", "--until", "31.1.2026")
     assert result.exit_code == 2
     assert "--since: 'yesterday' is neither a time nor a duration" in result.stderr
-    assert "--until: '2026-01-31T12:00:00' lacks its time zone" in result.stderr
+    assert "--until: '31.1.2026' is neither a time nor a duration" in result.stderr
     route.configure(dead="", policy="stop")
     result = await route.run("dead-letters", "list")
     assert (result.exit_code, "errors.dead_letter_topic: is not set" in result.stderr) == (2, True)

@@ -47,7 +47,7 @@ def explained(result: Result) -> dict[str, Any]:
 
 
 async def explain(route: Route, offset: int, *arguments: str) -> Result:
-    return await route.run("explain", "--partition", "0", "--offset", str(offset), *arguments)
+    return await route.run("explain", f"0/{offset}", *arguments)
 
 
 async def test_every_record_is_explained_as_the_relay_translates_it(route: Route) -> None:
@@ -77,11 +77,13 @@ async def test_every_record_is_explained_as_the_relay_translates_it(route: Route
 async def test_a_row_is_shown_with_its_whole_way(route: Route) -> None:
     records = await fill(route)
     row = next(each for each in records if is_row(each) and b'"UPDATE"' in (each.value or b""))
-    result = await explain(route, row.offset, "--topic", route.source)
+    result = await route.run("explain", f"{route.source}/0/{row.offset}")
     assert result.exit_code == 0, result.stderr
     for text in (
         f"source  {route.source}/0/{row.offset}",
         f"key null, value {len(row.value or b'')} bytes",
+        "  key       NULL",
+        f"  value     '{(row.value or b'').decode()}'",
         f"records of {route.history}",
         "h  X'FF'",
         "h  NULL",
@@ -133,6 +135,7 @@ async def test_garbage_is_explained_with_its_policy(route: Route, policy: str, w
     result = await explain(route, 0)
     assert result.exit_code == 0, result.stderr
     for text in (
+        "value     X'7B2261223AFF1B'",
         "decode.malformed",
         "ticdc-canal-json",
         "the whole message",
@@ -180,7 +183,7 @@ async def test_a_missing_target_is_no_obstacle(route: Route) -> None:
 async def test_a_record_that_is_not_there_is_named_with_what_is(route: Route) -> None:
     assert (
         await explain(route, 0)
-    ).stderr.strip() == f"error: --offset: {route.source}/0 does not hold 0 yet: it is empty"
+    ).stderr.strip() == f"error: POSITION: {route.source}/0 does not hold 0 yet: it is empty"
     count = len(await fill(route))
     await route.kafka.delete_before(route.source, 10)
     for offset, words in ((count, "yet"), (9, "any more")):
@@ -188,10 +191,10 @@ async def test_a_record_that_is_not_there_is_named_with_what_is(route: Route) ->
         assert result.exit_code == 2
         assert f"does not hold {offset} {words}: it holds the offsets 10 to {count - 1}" in result.stderr
     assert (await explain(route, 10)).exit_code == 0
-    result = await route.run("explain", "--partition", "1", "--offset", "0")
+    result = await route.run("explain", "--partition", "1", "--offset", "0", "--set", "log.level=error")
     assert (result.exit_code, result.stderr.strip()) == (
         2,
-        f"error: --partition: {route.source} has the partitions 0 to 0",
+        f"error: POSITION: {route.source} has the partitions 0 to 0",
     )
 
 
@@ -218,10 +221,10 @@ async def test_the_mark_of_a_transaction_is_no_record(route: Route) -> None:
 
 
 async def test_topics_that_are_wrong_are_named(route: Route) -> None:
-    result = await explain(route, 0, "--topic", "other")
+    result = await route.run("explain", "other/0/0")
     assert result.exit_code == 2
     assert (
-        f"--topic: 'other' is no source topic of this configuration (its source topics are: {route.source})"
+        f"POSITION: 'other' is no source topic of this configuration (its source topics are: {route.source})"
         in result.stderr
     )
     route.source = "is-not-there"

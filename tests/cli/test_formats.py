@@ -35,8 +35,9 @@ def test_all_protocols_with_their_options(relay: Run) -> None:
 def test_one_protocol_shows_what_it_carries(relay: Run) -> None:
     assert "ticdc" not in relay("formats", "--from", "made-up").stdout
     carried = relay("formats", "--to", "made-up", "--to-option", "mode=terse").stdout
-    assert "before              none" in carried
-    assert "row key             yes" in carried
+    assert "before                   none" in carried
+    assert "row key                  yes" in carried
+    assert "event time milliseconds  yes" in carried
 
 
 def test_json(relay: Run) -> None:
@@ -46,7 +47,7 @@ def test_json(relay: Run) -> None:
         "name": "mode", "type": "plain | terse", "default": "plain", "side": "both", "description": "how much is said",
     }  # fmt: skip
     assert options["strict"]["side"] == "target"
-    assert options["strict"]["type"] == "true | false"
+    assert options["strict"]["type"] == "true, false or kinds"
     assert options["strict"]["default"] == "false"
     assert [name for name, entry in found.items() if not entry["readable"]] == ["flat-json"]
     one = json.loads(relay("formats", "--from", "made-up", "--json").stdout)["protocols"]
@@ -61,6 +62,7 @@ def test_a_route_that_loses(relay: Run) -> None:
     assert "- the GTID of the transaction" in text
     found = json.loads(relay(*route, "--json").stdout)
     assert [loss["what"] for loss in found["lost"]] == ["before", "gtid"]
+    assert [loss["kinds"] for loss in found["lost"]] == [["before-image"], ["gtid"]]
 
 
 @pytest.mark.parametrize(("handling", "lost"), [("none", False), ("handle-key-only", True)])

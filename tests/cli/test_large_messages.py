@@ -122,7 +122,7 @@ def test_rows_above_the_limit_follow_the_error_policy(relay: Run) -> None:
     assert relay(*ROUTE, *limit, FULL).exit_code == 2
     skipped = relay(*ROUTE, *limit, "--on-error", "skip", FULL)
     assert skipped.exit_code == 0
-    assert "failed  4 skipped" in skipped.stderr
+    assert "failed   4 skipped" in skipped.stderr
     assert "max-message-bytes is 2000" in skipped.stderr
 
 

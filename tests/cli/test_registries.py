@@ -107,4 +107,4 @@ def test_a_schema_that_is_not_there_is_an_error_of_its_record(relay: Run, tmp_pa
     assert "has no schema 1" in done.stderr
     arguments = "--from", "debezium-avro", "--to", "canal-json", "--from-registry", str(schemas), AVRO
     skipped = relay("translate", *arguments, "--on-error", "skip")
-    assert (skipped.exit_code, skipped.stdout) == (0, "")
+    assert (skipped.exit_code, skipped.stdout) == (3, "")

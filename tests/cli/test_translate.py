@@ -11,6 +11,8 @@ import pytest
 from support import DATA, row_message
 from typer.testing import Result
 
+from relay import ConsumerRecord, ProducerRecord, Translator
+
 Run = Callable[..., Result]
 Lines = Callable[..., bytes]
 ROUTE = ("translate", "--from", "made-up", "--to", "made-up")
@@ -43,9 +45,9 @@ def test_the_summary_counts_and_quiet_suppresses_it(relay: Run, lines: Lines) ->
     data = lines("insert", "insert", "update", "watermark", "bad")
     summary = relay(*ROUTE, "--on-error", "skip", input=data).stderr
     assert "5 records read, 3 written" in summary
-    assert "events  insert 2, update 1, watermark 1" in summary
-    assert "lost    watermark 1" in summary
-    assert "failed  1 skipped" in summary
+    assert "events   insert 2, update 1, watermark 1" in summary
+    assert "lost     watermark 1" in summary
+    assert "failed   1 skipped" in summary
     assert relay(*ROUTE, "--quiet", input=lines("insert")).stderr == ""
 
 
@@ -71,7 +73,7 @@ def test_skip_goes_on_and_many_errors_are_only_counted(relay: Run, lines: Lines)
     assert len(written(result)) == 1
     assert result.stderr.count("error: ") == 20
     assert "Further errors are only counted." in result.stderr
-    assert "failed  30 skipped" in result.stderr
+    assert "failed   30 skipped" in result.stderr
 
 
 def test_dead_letters_are_the_original_records_with_reasons(relay: Run, lines: Lines, tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_dead_letters_are_the_original_records_with_reasons(relay: Run, lines: L
         ["relay.error.path", "word[0]"],
         ["relay.error.detail", "is bad"],
     ]
-    assert "failed  1 written to the dead letters" in result.stderr
+    assert "failed   1 written to the dead letters" in result.stderr
 
 
 def test_topic_and_partitions(relay: Run, lines: Lines) -> None:
@@ -126,7 +128,7 @@ def test_a_record_may_become_messages_and_tombstones(relay: Run) -> None:
     assert found == [
         (0, '{"id":1}', False), (1, '{"id":1}', True), (2, '{"id":2}', False), (3, '{"id":2}', True),
     ]  # fmt: skip
-    assert "lost    ddl 1" in result.stderr
+    assert "lost     ddl 1" in result.stderr
 
 
 def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
         "--from: there is no protocol 'made-down' (did you mean made-up",
         "--from-option: 'novalue' is not of the form NAME=VALUE",
         "--to-option mod: made-up has no option 'mod' (did you mean mode?)",
-        "--to-option strict: 'maybe' does not fit",
+        "--to-option strict: there is no kind of loss 'maybe'",
         "--to-option mode: given twice",
         "--topic: 'a b' makes no topic name",
         "--on-error: dead-letter needs a file to write to (add --dead-letters FILE)",
@@ -219,7 +221,9 @@ def test_a_bug_asks_for_a_report(relay: Run, lines: Lines) -> None:
     result = relay(*ROUTE, input=lines("insert", "crash"))
     assert result.exit_code == 1
     message = result.stderr.splitlines()[-1]
-    assert "this is a bug in relay, please report it; RELAY_TRACEBACK=1 shows where" in message
+    assert (
+        "this is a bug in relay, please report it (CONTRIBUTING.md says where); RELAY_TRACEBACK=1" in message
+    )
     assert "ZeroDivisionError: stdin line 2 (t/0/11): made up" in message
     assert "Traceback" not in result.stderr
     assert [line["value"] for line in written(result)] == ["insert"]
@@ -231,3 +235,63 @@ def test_the_traceback_can_be_asked_for_in_the_environment(
 ) -> None:
     monkeypatch.setenv("RELAY_TRACEBACK", "1")
     assert "Traceback" in relay(*ROUTE, input=lines("crash")).stderr
+
+
+def test_all_records_failing_is_no_success(relay: Run, lines: Lines, tmp_path: Path) -> None:
+    result = relay(*ROUTE, "--on-error", "skip", input=lines(*["bad"] * 3))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "  failed   3 skipped: none could be translated" in result.stderr
+    dead = ("--on-error", "dead-letter", "--dead-letters", tmp_path / "dead")
+    result = relay(*ROUTE, *dead, input=lines("bad"))
+    assert result.exit_code == 2
+    assert "  failed   1 written to the dead letters: none could be translated" in result.stderr
+    assert relay(*ROUTE, "--on-error", "skip", input=b"").exit_code == 0
+
+
+def test_a_stop_is_told_apart(relay: Run, lines: Lines) -> None:
+    result = relay(*ROUTE, input=lines("insert", "bad", "insert"))
+    summary = result.stderr.splitlines()[0]
+    assert summary.startswith("stopped: 2 records read, 1 written in ")
+    assert summary.endswith("; --on-error skip or dead-letter goes on behind such a record")
+
+
+def test_an_interruption_is_told_apart(
+    relay: Run, lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        raise KeyboardInterrupt
+
+    (tmp_path / "in.jsonl").write_bytes(lines("insert"))
+    monkeypatch.setattr(Translator, "translate", interrupted)
+    result = relay(*ROUTE, tmp_path / "in.jsonl")
+    assert result.exit_code == 130
+    assert result.stderr.startswith("interrupted: 1 records read, 0 written in ")
+    assert result.stderr.rstrip().endswith("in.jsonl was not read")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told_apart(relay: Run, lines: Lines) -> None:
+    result = relay(*ROUTE, "--output", "/dev/full", input=lines("insert", "insert"))
+    assert result.exit_code == 3
+    first, *rest = result.stderr.splitlines()
+    assert first.startswith("failed: 1 records read, 0 written in ")
+    assert first.endswith("; the output is not complete")
+    assert rest[-1].startswith("error: cannot write /dev/full: No space left on device")
+
+
+def test_a_value_is_named_by_its_file(relay: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(b"insert\nbad\n")
+    result = relay(*ROUTE, tmp_path / "in.txt")
+    assert result.stderr.splitlines()[-1] == f"error: {tmp_path}/in.txt line 2: made-up: word[0]: is bad"
+    result = relay("inspect", "--from", "made-up", tmp_path / "in.txt")
+    assert f"insert    shop.orders  {tmp_path}/in.txt line 1" in result.stdout
+
+
+@pytest.mark.parametrize(("bad", "told"), [(3, 3), (30, 20)])
+def test_many_unreadable_records_are_counted(relay: Run, tmp_path: Path, bad: int, told: int) -> None:
+    (tmp_path / "in.txt").write_bytes(b"bad\n" * bad + b"insert\n")
+    result = relay("inspect", "--from", "made-up", tmp_path / "in.txt")
+    assert result.exit_code == 2
+    assert result.stderr.count("word[0]: is bad") == told
+    counted = f"error: {bad} of {bad + 1} records in {tmp_path}/in.txt cannot be read as made-up"
+    assert (counted in result.stderr.splitlines()) is (bad > told)

@@ -103,7 +103,7 @@ def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_library_example_runs(tmp_path: Path) -> None:
-    example, _ = blocks(ROOT / "README.md", "python")
+    example, rows, _ = blocks(ROOT / "README.md", "python")
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", example],
         cwd=ROOT,
@@ -115,12 +115,22 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert '"type":"UPDATE"' in ran.stdout
     assert ran.stdout.splitlines()[-1].startswith("Counter(")
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", rows],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search(r"^update \S+\.\S+ \{'.*\} \{'", ran.stdout, re.MULTILINE)
 
 
 def test_the_library_example_of_claim_checks_works(tmp_path: Path) -> None:
     """Rows above the limit go into a storage, and come back out of it."""
     scope: dict[str, Any] = {}
-    exec(blocks(ROOT / "README.md", "python")[1], scope)  # noqa: S102 - the page's own text
+    exec(blocks(ROOT / "README.md", "python")[2], scope)  # noqa: S102 - the page's own text
     uri = {"claim-check-storage-uri": str(tmp_path)}
     small = {
         "enable-tidb-extension": "true",

@@ -169,6 +169,25 @@ PROMISES: Final = (
     ),
     Promise(
         "SECURITY.md",
+        "reads nothing but the request",
+        (
+            "playground/test_translation.py::test_no_file_is_read_or_written",
+            "playground/test_translation.py::test_schemas_come_from_the_request_alone",
+            "playground/test_translation.py::test_what_other_packages_answer_is_not_asked",
+            "playground/test_server.py::test_nothing_else_is_served",
+        ),
+    ),
+    Promise(
+        "SECURITY.md",
+        "only its own page can ask it through a visitor's browser",
+        (
+            "playground/test_server.py::test_pages_of_other_sites_cannot_ask",
+            "playground/test_server.py::test_forms_of_other_sites_cannot_ask",
+            "playground/test_server.py::test_a_name_that_anybody_could_own_is_refused",
+        ),
+    ),
+    Promise(
+        "SECURITY.md",
         "An answer is bounded in size, depth and life",
         (
             "service/test_tokens.py::test_an_answer_has_bounds",

@@ -49,22 +49,30 @@ def missing() -> str:
 
 
 class Image:
-    """A store of buildah's in `folder` with the image in it. The caller removes the folder."""
+    """A store of buildah's in `folder` with the image in it. The caller removes the folder.
 
-    def __init__(self, folder: Path) -> None:
+    `target`: the stage to build; "" for the last one.
+    """
+
+    def __init__(self, folder: Path, target: str = "") -> None:
         self._folder = folder
         # Downloads that the build caches go to the temporary folder, too.
         self._temporary = folder / "tmp"
         self._temporary.mkdir()
         self._make_base()
-        self.buildah(
-            "bud", "--isolation", "chroot", "--pull-never", "--tag", "localhost/relay:test", str(ROOT)
-        )
+        self._build(target)
         self.settings: dict[str, Any] = json.loads(
             self.buildah("inspect", "--type", "image", "localhost/relay:test")
         )["OCIv1"]["config"]
         self.container = self.buildah("from", "--pull-never", "localhost/relay:test").strip()
         self.root = Path(self.buildah("mount", self.container).strip())
+
+    def _build(self, target: str) -> None:
+        chosen = ["--target", target] if target else []
+        self.buildah(
+            *("bud", "--isolation", "chroot", "--pull-never", *chosen),
+            *("--tag", "localhost/relay:test", str(ROOT)),
+        )
 
     def buildah(self, command: str, *arguments: str) -> str:
         """Run a command of buildah's on the store; gives what it prints."""

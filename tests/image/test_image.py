@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -26,8 +27,7 @@ PARTITIONS = 4
 COUNT = 20_000
 
 
-@pytest.fixture(scope="module")
-def image() -> Iterator[Image]:
+def built(target: str = "") -> Iterator[Image]:
     """Build the image; RELAY_IMAGE_TEST says whether, and whether a machine that cannot is a failure (1) or a
     skip.
     """
@@ -37,7 +37,17 @@ def image() -> Iterator[Image]:
     if lacks := missing():
         (pytest.fail if wanted == "1" else pytest.skip)(f"building the image needs {lacks}")
     with tempfile.TemporaryDirectory(prefix="relay-image-") as folder:
-        yield Image(Path(folder))
+        yield Image(Path(folder), target)
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[Image]:
+    yield from built()
+
+
+@pytest.fixture(scope="module")
+def spark_image() -> Iterator[Image]:
+    yield from built("spark")
 
 
 def run(
@@ -162,3 +172,45 @@ async def test_sigterm_drains(image: Image, kafka: Any, make_config: Any, tmp_pa
 
 async def _holds_or_ended(kafka: Any, topic: str, process: asyncio.subprocess.Process) -> bool:
     return process.returncode is not None or bool(await kafka.length(topic) > 0)
+
+
+# The image with Spark.
+
+
+def test_the_spark_image_translates_files(spark_image: Image, tmp_path: Path) -> None:
+    """As the user without rights, on a read-only file system: /tmp is all that it can write."""
+    shutil.copy(RECORDS, tmp_path / "in.jsonl")
+    (tmp_path / "relay.toml").write_text(
+        """
+        [route]
+        from = "ticdc-canal-json"
+        to = "canal-json"
+        [source]
+        bootstrap_servers = "127.0.0.1:1"
+        topics = ["orders"]
+        group_id = "g"
+        [target]
+        topic = "{topic}.canal"
+        [backfill]
+        input = "/etc/relay/in.jsonl"
+        output = "/tmp/out"
+        """,
+        encoding="utf-8",
+    )
+    tmp_path.chmod(0o755)
+    job = " ".join(spark_image.settings["Cmd"])
+    script = f"/opt/entrypoint.sh {job} && cat /tmp/out/*/*/part-* | wc -l"
+    assert spark_image.settings["Entrypoint"] == ["/opt/entrypoint.sh"]
+    done = run(spark_image, tmp_path, "sh", "-c", script)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    assert done.stdout.split() == [b"60"]
+
+
+def test_the_spark_image_has_the_connector(spark_image: Image) -> None:
+    jars = {
+        path.name for path in spark_image.root.glob("app/.venv/lib/python3.11/site-packages/pyspark/jars/*")
+    }
+    for name in ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "kafka-clients"):
+        assert any(name in jar for jar in jars)
+    # What Spark has is not there twice.
+    assert len([jar for jar in jars if "snappy-java" in jar]) == 1

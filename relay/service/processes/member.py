@@ -35,7 +35,7 @@ def main() -> None:
         config = receive_first(channel)
     except EOFError:
         sys.exit(ServiceError.exit_status)
-    log = Log(process=number)
+    log = Log(settings=config.log.settings, process=number)
     sys.exit(run_member(config, log, partial(_beside, channel, log)))
 
 

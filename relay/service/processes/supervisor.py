@@ -39,7 +39,7 @@ def supervise(config: Config, log: Log | None = None) -> int:
     """Run the relay in processes until SIGTERM or SIGINT, or until one of them ends. Return the exit status:
     that of the first process that ended with another one than 0.
     """
-    return asyncio.run(_supervise_until_signal(config, log or Log()))
+    return asyncio.run(_supervise_until_signal(config, log or Log(settings=config.log.settings)))
 
 
 async def _supervise_until_signal(config: Config, log: Log) -> int:

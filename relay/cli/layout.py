@@ -1,0 +1,57 @@
+"""Text that fits a terminal: lines are broken between words, where there is a width."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Final, TextIO
+
+#: Narrower than this, nothing is broken: it would be all breaks.
+_NARROWEST: Final = 40
+
+
+def width() -> int | None:
+    """Return how many columns the terminal has that stdout is. None for a pipe or a file, whose lines are
+    not broken: that would only make them hard to search.
+    """
+    return _width_of(sys.stdout)
+
+
+def error_width() -> int | None:
+    """Return the same of stderr."""
+    return _width_of(sys.stderr)
+
+
+def _width_of(stream: TextIO) -> int | None:
+    if not stream.isatty():
+        return None
+    columns = shutil.get_terminal_size().columns
+    return columns if columns >= _NARROWEST else None
+
+
+def wrapped(text: str, first: str, rest: str, columns: int | None) -> list[str]:
+    """Return a text as lines: `first` stands before the first of them, `rest` before the others. Words stay
+    whole.
+    """
+    if columns is None or len(first) + len(text) <= columns:
+        return [first + text]
+    return textwrap.wrap(
+        text,
+        columns,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first]
+
+
+def pairs(rows: Sequence[tuple[str, str]], columns: int | None, indent: str = "  ") -> list[str]:
+    """Return names with texts beside them, below each other; a text that is broken stays in its column."""
+    room = max(map(len, dict(rows)), default=0)
+    lines: list[str] = []
+    for name, text in rows:
+        first = f"{indent}{name:{room}}  "
+        lines += [line.rstrip() for line in wrapped(text, first, " " * len(first), columns)]
+    return lines

@@ -1,0 +1,75 @@
+"""What there is to choose in the playground: protocols, options, profiles, and examples."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from relay.cli.formats import options_of, profile_options
+from relay.codecs import PROTOCOLS
+from relay.codecs.codec import PROFILE, Codec
+
+
+class Example(msgspec.Struct, frozen=True):
+    """A captured record: the lines of `message`, and those that come before it to define its table."""
+
+    title: str
+    message: str
+    before: str
+
+
+class _Line(msgspec.Struct):
+    """What an example's file tells of a record. Without a title, it only comes before others."""
+
+    title: str = ""
+    definition: bool = False
+
+
+@functools.cache
+def catalogue() -> dict[str, Any]:
+    """Return everything that the page offers, as JSON."""
+    return {"protocols": [_protocol(codec) for codec in PROTOCOLS.values()]}
+
+
+def _protocol(codec: Codec) -> dict[str, Any]:
+    return {
+        "name": codec.name,
+        "title": codec.title,
+        "readable": codec.is_readable,
+        "registry": codec.uses_registry,
+        "options": [msgspec.structs.asdict(option) for option in options_of(codec) if option.name != PROFILE],
+        "profiles": {
+            name: [msgspec.structs.asdict(each) for each in profile_options(codec, name, {})]
+            for name in codec.profiles
+        },
+        "examples": [msgspec.structs.asdict(example) for example in examples(codec.name)],
+        "schemas": _shipped(f"{codec.name}.schemas.jsonl"),
+    }
+
+
+def examples(protocol: str) -> Iterator[Example]:
+    """Give the examples of a protocol, none if there are none."""
+    before: list[str] = []
+    for line in _shipped(f"{protocol}.jsonl").splitlines():
+        about = msgspec.json.decode(line, type=_Line)
+        record = _without_our_members(line)
+        if about.title:
+            yield Example(about.title, record, "\n".join(before))
+        if about.definition:
+            before.append(record)
+
+
+def _without_our_members(line: str) -> str:
+    members: dict[str, msgspec.Raw] = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    kept = {name: value for name, value in members.items() if name not in _Line.__struct_fields__}
+    return msgspec.json.encode(kept).decode()
+
+
+def _shipped(name: str) -> str:
+    """Return the text of a file of examples; "" if there is none of that name."""
+    file = files("relay.cli.playground").joinpath("examples", name)
+    return file.read_text(encoding="utf-8") if file.is_file() else ""

@@ -1,0 +1,97 @@
+"""The playground's server: the page, what there is to choose, and `/translate`, which answers a request.
+
+It reads nothing but the request, and remembers nothing. A page of another site cannot ask it: `Host` as for
+all servers of relay; and where a browser says which page asks (`Origin`, `Sec-Fetch-Site`), it must be this
+server's own. A request is JSON by its type, which forms of other sites cannot send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+import msgspec
+from aiohttp import web
+
+from relay.cli.playground.catalogue import catalogue
+from relay.cli.playground.translation import Request, answer, encoded
+from relay.record_lines import DECODE_ERRORS
+from relay.service.observe.pages import Page
+from relay.service.observe.server import HEADER_BYTES, Server, Settings, json_answer
+
+#: Most bytes of a request to translate.
+MOST_BYTES: Final = 1 << 20
+#: How long a request may take to come.
+_REQUEST_SECONDS: Final = 10.0
+_JSON: Final = "application/json"
+_REQUEST: Final = msgspec.json.Decoder(Request)
+
+
+class PlaygroundServer(Server):
+    """Serves the playground while its `async with` block runs."""
+
+    paths: ClassVar[Mapping[str, str]] = {
+        "/": "the playground",
+        "/catalogue": "protocols, options and examples",
+        "/translate": "POST: what was pasted, translated",
+    }
+    settings: ClassVar = Settings("--host", "another --port, 0 for any that is free", "a higher --port")
+    not_ours: ClassVar = "this server has no such name; ask for its address, or for localhost"
+    request_bytes: ClassVar = MOST_BYTES + HEADER_BYTES
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port)
+        self._page = Page("relay.cli.playground", "playground.html")
+        # One at a time: a translation takes the processor, and may take some memory.
+        self._turn = asyncio.Lock()
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return a handler for each of `paths`."""
+        return [
+            web.get("/", self._page.answer),
+            web.get("/catalogue", self._catalogue),
+            web.post("/translate", self._translate),
+        ]
+
+    def check(self, request: web.Request) -> None:
+        """Raise an HTTPException for a request that comes, or may come, from a page of another site."""
+        super().check(request)
+        origin = request.headers.get("Origin")
+        is_ours = origin is None or origin.partition("://")[2].lower() == request.host.lower()
+        is_page = request.path == "/"  # another page may lead to it
+        if not is_ours or not (is_page or request.headers.get("Sec-Fetch-Site", "none") in _OWN_PAGES):
+            raise web.HTTPForbidden(reason="only the playground's own page may ask")
+
+    async def _catalogue(self, _: web.Request) -> web.Response:
+        return json_answer(catalogue(), indent=False)
+
+    async def _translate(self, request: web.Request) -> web.Response:
+        if request.content_type != _JSON:
+            return json_answer({"error": f"the request is to be {_JSON}"}, 415)
+        if (request.content_length or 0) > MOST_BYTES:
+            return _too_large()
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                body = await request.read()
+            asked = _REQUEST.decode(body)
+        except TimeoutError:
+            return json_answer({"error": "the request did not end in time"}, 408)
+        except web.HTTPRequestEntityTooLarge:
+            return _too_large()
+        except msgspec.ValidationError as error:
+            return json_answer({"error": f"the request is not what /translate takes: {error}"}, 400)
+        except DECODE_ERRORS:
+            return json_answer({"error": "the request is not valid JSON in UTF-8"}, 400)
+        async with self._turn:
+            found = await asyncio.to_thread(lambda: encoded(answer(asked)))
+        return web.Response(body=found, content_type=_JSON)
+
+
+#: What a browser says of requests of the page itself, and of an address that somebody has typed.
+_OWN_PAGES: Final = {"same-origin", "none"}
+
+
+def _too_large() -> web.Response:
+    most = f"{MOST_BYTES >> 20} MiB"
+    return json_answer({"error": f"this is more than {most}; `relay translate` takes files of any size"}, 413)

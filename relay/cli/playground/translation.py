@@ -1,0 +1,401 @@
+"""The playground's answer to a request: events, records and losses of what was pasted, or what is wrong.
+
+Contract: the same request has the same answer. Whatever it holds, no file, object, topic or registry is
+touched: claim checks and needs of other packages are refused, schemas are those that the request holds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from relay.advice import advice
+from relay.catalog import DdlMessage, learn
+from relay.cli.event_text import Line, event_lines
+from relay.cli.inspect import event_object, exact
+from relay.cli.loss_words import KIND_WORDS, large_row_losses, route_losses
+from relay.cli.playground.pasted import Pasted, Statement, is_sql, records_in, statements_in
+from relay.codecs.losses import INFORMATIONAL, Lossy
+from relay.errors import (
+    CodecError,
+    ConfigError,
+    DdlNotUnderstood,
+    LimitExceeded,
+    NeedUnanswered,
+    Problem,
+    RelayError,
+)
+from relay.limits import Limits
+from relay.model import Event, Position, Source, TableId
+from relay.mysql.ddl import read_ddl
+from relay.needs import Need, SchemaById, SchemaId
+from relay.record_lines import DECODE_ERRORS, format_record
+from relay.records import ConsumerRecord, Header, ProducerRecord
+from relay.registry import SchemaLine, SchemaList
+from relay.resolver import Answer, Resolver
+from relay.shown import plain_json, printable, to_json
+from relay.translator import Translator, kind_of
+
+#: Records of a request that are translated; the rest is counted.
+MOST_RECORDS: Final = 100
+#: Most bytes of all records that the answer shows; what is behind them is counted.
+_MOST_SHOWN: Final = 4 << 20
+_LIMITS: Final = Limits(
+    decompressed_bytes=4 << 20,
+    values=200_000,
+    rows=1_000,
+    output_bytes=8 << 20,
+    lenient_json_bytes=1 << 20,
+    cache_bytes=16 << 20,
+)
+#: Statements stand before every record.
+_BEFORE_ALL_NS: Final = -(1 << 62)
+#: Bytes of a line of a hex dump.
+_DUMP_BYTES: Final = 8
+#: Bytes that may stand before JSON: a version and a length.
+_LONGEST_FRAME: Final = 16
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the page asks: protocols and their options as texts, and what was pasted.
+
+    `before`: statements, or records of the source protocol, that come first and are not shown; `key`: of
+    message values; `schemas`: those of the source's registry, one a line.
+    """
+
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    from_options: dict[str, str] = {}
+    to_options: dict[str, str] = {}
+    message: str = ""
+    before: str = ""
+    key: str = ""
+    schemas: str = ""
+
+
+def answer(request: Request) -> dict[str, Any]:
+    """Return what the page shows, as JSON: `problems` alone, or `records` with `lost` and `notes`."""
+    try:
+        return _answered(request)
+    except ConfigError as error:
+        return {"problems": [_problem(each) for each in error.problems]}
+
+
+def _answered(request: Request) -> dict[str, Any]:
+    translator = Translator(
+        request.source, request.target, request.from_options, request.to_options, limits=_LIMITS
+    )
+    schemas = SchemaList(request.schemas.encode().split(b"\n"), "schemas")
+    playing = _Playing(translator, _LocalAnswers(schemas))
+    pasted = records_in(request.message, "message", request.key)
+    if not pasted:
+        raise ConfigError([Problem("message", "is empty", "paste a message, or choose an example")])
+    translator.expect_partitions((each.record.topic, each.record.partition) for each in pasted)
+    playing.go_before(request.before, pasted)
+    shown = playing.shown(pasted)
+    return {
+        "problems": [],
+        "records": shown,
+        "left_out": len(pasted) - len(shown),
+        "advice": [
+            *map(_problem, advice(request.target, request.to_options)),
+            *_joining_advice(translator),
+        ],
+        "cannot_carry": _cannot_carry(translator),
+    }
+
+
+class _NewSchemas(SchemaList):
+    """A registry without schemas, and those that a translation has registered in it since they were taken."""
+
+    def __init__(self) -> None:
+        self._new: list[SchemaLine] = []
+        super().__init__()
+
+    def keep(self, line: SchemaLine) -> None:
+        """Take note of a new schema."""
+        self._new.append(line)
+
+    def taken(self) -> list[dict[str, Any]]:
+        """Return those that are new since the last call."""
+        found, self._new = self._new, []
+        return [
+            {"id": each.id, "subject": printable(each.subject), **part(each.schema.encode(errors="replace"))}
+            for each in found
+        ]
+
+
+class _LocalAnswers(Resolver):
+    """Answers out of the request alone."""
+
+    def __init__(self, schemas: SchemaList) -> None:
+        self.registered = _NewSchemas()
+        super().__init__(registries={"source": schemas, "target": self.registered})
+
+    def fetch(self, need: Need[Answer]) -> Answer:
+        """Return a schema. Raises SchemaMissing, and NeedUnanswered for everything else."""
+        if not _is_of_a_side(need):
+            raise NeedUnanswered(f"{need.what()} is needed, and the playground fetches nothing")
+        return super().fetch(need)
+
+
+def _is_of_a_side(need: Need[Any]) -> bool:
+    """Whether a schema is needed of the registry of the source or the target; other packages have others."""
+    return isinstance(need, SchemaById | SchemaId) and need.registry in {"source", "target"}
+
+
+class _Playing:
+    """A translator at work on what was pasted."""
+
+    def __init__(self, translator: Translator, answers: _LocalAnswers) -> None:
+        self._translator, self._answers = translator, answers
+        self._shown_bytes = 0
+
+    def go_before(self, text: str, pasted: Sequence[Pasted]) -> None:
+        """Take what comes before the records. Raises ConfigError with what of it cannot be read."""
+        if not text.strip():
+            return
+        if is_sql(text):
+            self._learn(statements_in(text, "before"), pasted)
+            return
+        problems = []
+        for record, line in records_in(text, "before"):
+            try:
+                self._answers.inspect(self._translator, record)
+            except RelayError as error:
+                problems.append(Problem(f"before, line {line}", str(error)))
+        if problems:
+            raise ConfigError(problems)
+
+    def _learn(self, statements: Sequence[Statement], pasted: Sequence[Pasted]) -> None:
+        """Teach the catalogue these statements, in the database of the pasted rows if they name none."""
+        session = self._database_of(pasted)
+        problems = []
+        for number, (text, named, line) in enumerate(statements, 1):
+            database, path = named or session, f"before, line {line}"
+            try:
+                problem = self._learn_one(text, database, number)
+            except LimitExceeded as error:
+                problem = Problem("", error.reason)
+            if problem is not None:
+                problems.append(problem._replace(path=path))
+        if problems:
+            raise ConfigError(problems)
+
+    def _learn_one(self, text: str, database: str, number: int) -> Problem | None:
+        try:
+            read_ddl(text, most_statements=_LIMITS.ddl_statements)
+        except DdlNotUnderstood as error:
+            return Problem("", f"is not understood: {error}")
+        at = Position(number, _BEFORE_ALL_NS + number, "statements", 0, number)
+        source = Source("playground", at.event_time_ns)
+        message = DdlMessage(text, TableId(database, ""), "QUERY", source, at, at.event_time_ns)
+        catalog, change = learn(self._translator.catalog, message)
+        if any(not table.database for table in change.targets):
+            return Problem("", "names no database", "write database.table, or USE database; before it")
+        self._translator.catalog = catalog
+        return None
+
+    def _database_of(self, pasted: Sequence[Pasted]) -> str:
+        """Return the database of the first row that names one without a definition of its table."""
+        for record, _ in pasted[:MOST_RECORDS]:
+            for table in self._tables_of(record):
+                if table.database:
+                    return table.database
+        return ""
+
+    def _tables_of(self, record: ConsumerRecord) -> tuple[TableId, ...]:
+        before = self._translator.state
+        try:
+            return self._answers.learn(self._translator, record)
+        except (RelayError, Need):
+            return ()
+        finally:
+            self._translator.restore(before)
+
+    def shown(self, pasted: Sequence[Pasted]) -> list[dict[str, Any]]:
+        """Translate the records, one after the other, and return what is to be shown of them."""
+        found = []
+        for each in pasted[:MOST_RECORDS]:
+            if self._shown_bytes > _MOST_SHOWN:
+                break
+            found.append(self._one(each))
+        return found
+
+    def _one(self, pasted: Pasted) -> dict[str, Any]:
+        record, line = pasted
+        translator, before = self._translator, self._translator.state
+        events: Sequence[Event] = ()
+        written: Sequence[ProducerRecord] = ()
+        error: RelayError | None = None
+        try:
+            events = self._answers.inspect(translator, record)
+        except RelayError as raised:
+            error = raised
+        learnt = translator.state
+        shown = [_event(event, record) for event in events]
+        translator.restore(before)
+        counted = Counter(translator.lossy)
+        try:
+            written = self._answers.translate(translator, record)
+        except RelayError as raised:
+            error = error or raised
+            # What cannot be written teaches definitions all the same.
+            translator.restore(learnt)
+        output = [self._output(out) for out in written]
+        return {
+            "place": printable(str(record.place)),
+            "line": line,
+            "key": part(record.key),
+            "value": part(record.value),
+            "headers": _headers(record.headers),
+            "events": shown,
+            "output": output,
+            "schemas": self._answers.registered.taken(),
+            "lost": _losses(Counter(translator.lossy) - counted),
+            "error": None if error is None else _error(error),
+        }
+
+    def _output(self, out: ProducerRecord) -> dict[str, Any]:
+        line = format_record(out, 0)
+        self._shown_bytes += len(line)
+        return {
+            "topic": printable(out.topic),
+            "partition": out.partition,
+            "key": part(out.key),
+            "value": part(out.value),
+            "headers": _headers(out.headers),
+            "objects": [f"{printable(blob.name)}, {len(blob.data)} bytes" for blob in out.blobs],
+            "line": plain_json(line).decode().rstrip("\n"),
+        }
+
+
+def _event(event: Event, record: ConsumerRecord) -> dict[str, Any]:
+    """Return an event as `relay inspect` prints it, and with `--json`."""
+    try:
+        lines = event_lines(event, str(record.place))
+        found = to_json(event_object(event, record), exact)
+    except CodecError as error:
+        return {"kind": kind_of(event), "lines": [], "json": "", "error": _error(error)}
+    indented = msgspec.json.format(found, indent=2).decode()
+    return {"kind": kind_of(event), "lines": [_shown_line(line) for line in lines], "json": indented}
+
+
+def _shown_line(line: Line) -> list[tuple[str, str]]:
+    """Return a line without empty pieces; blanks between columns belong to the piece before them."""
+    found: list[tuple[str, str]] = []
+    for text, style in line:
+        if found and not text.strip(" "):
+            before, its_style = found[-1]
+            found[-1] = before + text, its_style
+        elif text:
+            found.append((printable(text, longest=None), style))
+    return found
+
+
+def part(data: bytes | None) -> dict[str, Any]:
+    """Return key, value or header as it can be read, its size, and in which form it is: `null`, `json`,
+    `text`, `hex`, or `framed`, which is JSON behind a few bytes.
+    """
+    if data is None:
+        return {"form": "null", "text": "null", "bytes": 0}
+    form, text = _readable(data)
+    return {"form": form, "text": text, "bytes": len(data)}
+
+
+def _readable(data: bytes) -> tuple[str, str]:
+    begin = data.find(b"{", 0, _LONGEST_FRAME + 1)
+    document = None if begin < 0 else _indented(data[begin:])
+    if document is None:
+        begin, document = 0, _indented(data) if data[:1] == b"[" else None
+    if document is not None and not begin:
+        return "json", document
+    text = _text(data)
+    if text is not None:
+        return "text", printable(text, "\n", None)
+    if document is not None:
+        return "framed", f"{_dump(data[:begin])}\n{document}"
+    return "hex", _dump(data)
+
+
+def _text(data: bytes) -> str | None:
+    """Return bytes as text; None if they are none, or are none for people."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if any(ord(char) < 0x20 and char not in "\t\r\n" for char in text) else text
+
+
+def _headers(headers: Sequence[Header]) -> list[dict[str, Any]]:
+    return [{"name": printable(name), **part(value)} for name, value in headers]
+
+
+def _indented(data: bytes) -> str | None:
+    """Return JSON with an indent, in which numbers and texts stay as they are spelled; None if it is none."""
+    try:
+        return plain_json(msgspec.json.format(data, indent=2)).decode()
+    except DECODE_ERRORS:
+        return None
+
+
+def _dump(data: bytes) -> str:
+    """Return bytes as lines of offset, hex, and what of it is ASCII."""
+    lines = []
+    for at in range(0, len(data), _DUMP_BYTES):
+        some = data[at : at + _DUMP_BYTES]
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in some)
+        lines.append(f"{at:04x}  {some.hex(' '):{3 * _DUMP_BYTES - 1}}  {text}")
+    return "\n".join(lines)
+
+
+def _losses(counted: Mapping[Lossy, int]) -> list[dict[str, Any]]:
+    """Return what was lost, and what was assumed, with words for it; losses first."""
+    found = [
+        {"what": str(kind), "count": count, "words": KIND_WORDS[kind], "is_note": kind in INFORMATIONAL}
+        for kind, count in counted.items()
+    ]
+    return sorted(found, key=lambda each: (each["is_note"], each["what"]))
+
+
+def _error(error: RelayError) -> dict[str, Any]:
+    protocol, path, reason = "", "", str(error)
+    if isinstance(error, CodecError):
+        protocol, path, reason = error.protocol, error.path, error.reason
+    return {
+        "code": error.code,
+        "protocol": printable(protocol),
+        "path": printable(path),
+        "reason": printable(reason),
+    }
+
+
+def _problem(problem: Problem) -> dict[str, str]:
+    return {
+        "path": printable(problem.path),
+        "message": printable(problem.message),
+        "hint": printable(problem.hint),
+    }
+
+
+def _joining_advice(translator: Translator) -> list[dict[str, str]]:
+    if translator.route.joining is None:
+        return []
+    message = "joins rows of neighbouring source records; here each record is shown alone"
+    return [_problem(Problem("to.option.max-batch-size", message))]
+
+
+def _cannot_carry(translator: Translator) -> list[str]:
+    """Return what the route never carries, in words."""
+    route = translator.route
+    losses = route_losses(route.source.decodes, route.target.output(route.target_options))
+    return [loss.words for loss in losses + large_row_losses(route.target_options)]
+
+
+def encoded(found: Mapping[str, Any]) -> bytes:
+    """Return an answer as bytes of JSON."""
+    return to_json(found, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,219 @@
+"""An HTTP server of a few pages and JSON documents, for people and programs on a trusted network.
+
+Contract: it answers requests for names that nobody else can own (`hosts`), and no page of another site can
+read an answer. Few connections are open at once; large, slow and many requests are cut off. There is no
+access log and no authentication. What is served is made by subclasses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, ClassVar, Final, NamedTuple, Self, cast
+
+import orjson
+from aiohttp import web
+
+from relay.errors import AddressUnavailable
+from relay.logs import Log, frames_of
+from relay.service.observe.hosts import Hosts
+from relay.shown import to_json
+
+#: Connections at a time; each costs a file descriptor that the process itself may need.
+MAX_CONNECTIONS: Final = 64
+#: How long a connection may be without a whole request, the first one or the next.
+_REQUEST_SECONDS: Final = 10.0
+#: Most bytes of a request without a body; all of them are headers.
+HEADER_BYTES: Final = 1 << 16
+_SHUTDOWN_SECONDS: Final = 1.0
+_COMMON_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "relay",
+}
+_EXAMPLES: Final = "such as 127.0.0.1 or 0.0.0.0"
+
+
+class Settings(NamedTuple):
+    """What users call the settings of a server's address, for errors: "set HOST", "set ANOTHER_PORT"."""
+
+    host: str
+    another_port: str
+    higher_port: str
+
+
+class Server:
+    """Serves while its `async with` block runs. Port 0 takes any free port; `port` tells which.
+    `names`: host names by which it may be asked for, see `Hosts`.
+
+    A subclass says what is served: `routes`, and `paths` with a word about each, the answer to any other
+    path. `not_ours`: what is said to a request for another name; `request_bytes`: most bytes of a request.
+    Entering raises AddressUnavailable.
+    """
+
+    paths: ClassVar[Mapping[str, str]]
+    settings: ClassVar[Settings]
+    not_ours: ClassVar[str]
+    request_bytes: ClassVar[int] = HEADER_BYTES
+
+    def __init__(self, host: str, port: int, *, names: Sequence[str] = (), log: Log | None = None) -> None:
+        self._host, self._port, self._log = host, port, log
+        self._hosts = Hosts((host, *names))
+        self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: dict[web.RequestHandler, asyncio.Transport] = {}
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return what is served, by path and method."""
+        raise NotImplementedError
+
+    @property
+    def port(self) -> int:
+        """The port that is served."""
+        return self._port
+
+    async def __aenter__(self) -> Self:
+        self._runner = web.AppRunner(self._application(), shutdown_timeout=_SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                self._connection, self._host, self._port, backlog=MAX_CONNECTIONS
+            )
+        except (OSError, ValueError) as error:
+            await self._runner.cleanup()
+            raise _unavailable(self._host, self._port, error, self.settings) from error
+        self._port = self._server.sockets[0].getsockname()[1]
+        if self._log is not None:
+            self._log.info("http.serving", host=self._host, port=self._port)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for transport in self._connections.values():
+            # A client that does not read would keep it open.
+            transport.abort()
+
+    def _connection(self) -> web.RequestHandler:
+        assert self._runner is not None  # noqa: S101 - it is made by `setup`; this tells the type
+        assert self._runner.server is not None  # noqa: S101 - it is made by `setup`; this tells the type
+        return _Connection(self._runner.server, self._connections, self.request_bytes)
+
+    def _application(self) -> web.Application:
+        application = web.Application(middlewares=[self._answered], client_max_size=self.request_bytes)
+        application.add_routes(self.routes())
+        return application
+
+    def check(self, request: web.Request) -> None:
+        """Raise an HTTPException for a request that may come from a page of another site."""
+        if not all(map(self._hosts.allows, request.headers.getall("Host", ()))):
+            raise web.HTTPMisdirectedRequest(reason=self.not_ours)
+
+    @web.middleware
+    async def _answered(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401 - aiohttp's own type is private
+        response: web.StreamResponse
+        try:
+            self.check(request)
+            response = await handler(request)
+        except web.HTTPMethodNotAllowed as refused:
+            methods = sorted(refused.allowed_methods)
+            response = json_answer(
+                {"error": f"only {' and '.join(methods)}", "paths": self.paths}, refused.status
+            )
+            response.headers["Allow"] = ", ".join(methods)
+        except web.HTTPException as refused:
+            response = json_answer({"error": refused.reason, "paths": self.paths}, refused.status)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            if self._log is not None:
+                self._log.error(
+                    "http.failed", path=request.path, kind=type(error).__name__, frames=frames_of(error)
+                )
+            response = json_answer({"error": "a bug in relay", "kind": type(error).__name__}, 500)
+        response.headers.update(_COMMON_HEADERS)
+        if isinstance(request.protocol, _Connection):
+            request.protocol.received = 0
+        return response
+
+
+class _Connection(web.RequestHandler):
+    """A client's connection; `others` are all that are open, the oldest first; `most_bytes`: of a request.
+
+    If there are too many, the oldest is closed: the newest may be the kubelet's probe, and slow clients must
+    not keep it out.
+    """
+
+    def __init__(
+        self, server: web.Server, others: dict[web.RequestHandler, asyncio.Transport], most_bytes: int
+    ) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            # Counted from the last answer, or from the start, to the end of the next request.
+            keepalive_timeout=_REQUEST_SECONDS,
+            lingering_time=_SHUTDOWN_SECONDS,
+            access_log=None,  # type: ignore[arg-type]  # aiohttp takes None for none
+            logger=_silent(),
+        )
+        self._others, self._most_bytes = others, most_bytes
+        #: Bytes that came since the last answer.
+        self.received = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, unless it is more than any request that is answered here."""
+        self.received += len(data)
+        if self.received > self._most_bytes and self.transport is not None:
+            self.transport.abort()
+            return
+        super().data_received(data)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._others[self] = cast("asyncio.Transport", transport)
+        if len(self._others) > MAX_CONNECTIONS:
+            self._others.pop(next(iter(self._others))).abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._others.pop(self, None)
+        super().connection_lost(exc)
+
+
+def json_answer(body: Mapping[str, Any], code: int = 200, *, indent: bool = True) -> web.Response:
+    """Make an answer of JSON."""
+    option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0)
+    data = to_json(body, option=option)
+    return web.Response(body=data, status=code, content_type="application/json")
+
+
+def _unavailable(host: str, port: int, error: OSError | ValueError, settings: Settings) -> AddressUnavailable:
+    # A ValueError: what cannot be a name at all.
+    if isinstance(error, socket.gaierror | ValueError):
+        why = f"the host's name is not known; set {settings.host} to an address of this machine, {_EXAMPLES}"
+    elif error.errno == errno.EADDRINUSE:
+        why = f"another program, perhaps another relay, uses the port; stop it or set {settings.another_port}"
+    elif error.errno == errno.EADDRNOTAVAIL:
+        why = f"this machine does not have the address; set {settings.host} to one that it has, {_EXAMPLES}"
+    elif error.errno in {errno.EACCES, errno.EPERM}:
+        why = f"relay may not use this port; ports below 1024 need rights: set {settings.higher_port}"
+    else:
+        why = error.strerror or type(error).__name__
+    return AddressUnavailable(f"cannot serve HTTP at {host}:{port}: {why}")
+
+
+def _silent() -> logging.Logger:
+    """Make a logger for what clients do wrong on the wire: nobody here can do anything about it."""
+    logger = logging.Logger("relay.http")  # outside the tree of loggers on purpose
+    logger.addHandler(logging.NullHandler())
+    return logger

@@ -1,0 +1,109 @@
+"""The target option `strict`: all losses, some, or all but some."""
+
+from __future__ import annotations
+
+import pytest
+from open_support import cell, ddl, framed, row
+from support import OPEN, TICDC, captured
+from templates_support import Both
+
+from relay import ConfigError, ConsumerRecord, Lossy, NotRepresentable, Translator
+from relay.codecs.losses import LOSSES, refused_losses
+from relay.config.tables import Route
+
+FLAGSHIP = captured("ticdc/canal-json.tidb-extension/09_dml")
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("false", set()),
+        ("", set()),
+        ("true", set(LOSSES)),
+        ("all", set(LOSSES)),
+        ("all,-commit-ts", LOSSES - {Lossy.COMMIT_TS}),
+        ("-commit-ts, all, -watermark", LOSSES - {Lossy.COMMIT_TS, Lossy.WATERMARK}),
+        ("decimal-digits, GTID", {Lossy.DECIMAL_DIGITS, Lossy.GTID}),
+        ("all,schema-guessed", LOSSES | {Lossy.SCHEMA_GUESSED}),
+        ('["all", "-commit-ts"]', LOSSES - {Lossy.COMMIT_TS}),
+    ],
+)
+def test_what_is_refused(text: str, refused: set[Lossy]) -> None:
+    assert refused_losses(text) == refused
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("decimals", "there is no kind of loss 'decimals' (did you mean decimal-digits"),
+        ("all,-comit-ts", "there is no kind of loss 'comit-ts' (did you mean commit-ts"),
+        ("xyzzy", "there is no kind of loss 'xyzzy' (`relay formats --from … --to …` names those of a route"),
+        ("-commit-ts", "-commit-ts takes nothing away where nothing is refused (write all,-commit-ts)"),
+        ("false,gtid", "false stands alone (leave it out beside kinds)"),
+        ("all,gtid,-gtid", "gtid is both named and taken away (keep one of the two)"),
+        ("table-left-out", "table-left-out is what was left out on request, which is never refused"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Translator(TICDC, "canal-json", {}, {"strict": text})
+    assert [str(each).startswith(f"to.option.strict: {problem}") for each in raised.value.problems] == [True]
+
+
+def test_strict_is_an_option_of_the_target() -> None:
+    with pytest.raises(ConfigError, match="is an option of the target side"):
+        Translator(TICDC, "canal-json", {"strict": "all"})
+
+
+def test_the_flagship_passes_without_its_commit_ts() -> None:
+    translator = Translator(TICDC, "canal-json", {}, {"strict": "all,-commit-ts,-watermark"})
+    for record in FLAGSHIP:
+        translator.translate(record)
+    assert translator.lossy == {Lossy.COMMIT_TS: 60, Lossy.WATERMARK: 8}
+
+
+@pytest.mark.parametrize("text", ["true", "all", "commit-ts", "watermark", "all,-watermark"])
+def test_a_refused_record_leaves_nothing(text: str) -> None:
+    translator, refused = Translator(TICDC, "canal-json", {}, {"strict": text}), refused_losses(text)
+    expected = Translator(TICDC, "canal-json")
+    for record in FLAGSHIP:
+        before, counted = translator.state, expected.lossy
+        plain = expected.translate(record)
+        lost = set(expected.lossy - counted) & refused
+        if not lost:
+            assert translator.translate(record) == plain
+            continue
+        with pytest.raises(NotRepresentable) as raised:
+            translator.translate(record)
+        assert translator.state == before
+        assert f"would lose: {', '.join(sorted(lost))};" in str(raised.value)
+        translator.learn(record)
+
+
+def test_what_is_only_counted_can_be_refused_by_name() -> None:
+    guessed = Translator(TICDC, "canal-json", {}, {"strict": "schema-guessed"})
+    row = next(record for record in FLAGSHIP if b'"INSERT"' in (record.value or b""))
+    with pytest.raises(NotRepresentable, match="the route would lose: schema-guessed"):
+        guessed.translate(row)
+
+
+def test_templates_refuse_the_same_kinds() -> None:
+    """A value of a refused kind fits no template; one of another kind does, and is counted."""
+    options = {"strict": "zero-date", "enable-tidb-extension": "true"}
+    both = Both(OPEN, target="ticdc-debezium", target_options=options)
+    table = ddl("CREATE TABLE d.t (id INT PRIMARY KEY, day DATE, price DECIMAL(30,18))")
+
+    def message(day: str, price: str) -> ConsumerRecord:
+        cells = {"id": cell(3, 1, 11, h=True), "day": cell(10, day, 65), "price": cell(246, price, 65)}
+        return framed(row({"u": cells}))
+
+    both.learn(framed(table), message("2024-01-01", "1"), message("2024-01-01", "1"))
+    assert both.fits(message("2024-01-02", "2"))
+    assert both.fits(message("2024-01-02", "1.234567890123456789"))
+    assert both.templated.lossy[Lossy.DECIMAL_DIGITS] == 1
+    assert not both.fits(message("0000-00-00", "1"))
+
+
+def test_a_list_in_the_configuration() -> None:
+    table = {"from": TICDC, "to": "canal-json", "to_options": {"strict": ["all", "-commit-ts"]}}
+    assert Route.model_validate(table).to_options == {"strict": "all,-commit-ts"}

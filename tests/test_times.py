@@ -1,0 +1,116 @@
+"""Durations and moments as people write them, alone and in settings."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from config_support import MINIMAL, load, problems
+
+from relay.times import milliseconds_of, parse_duration, parse_moment
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("2h", 7200),
+        ("1h30m", 5400),
+        ("1h 30min", 5400),
+        ("500ms", 0.5),
+        ("1.5 m", 90),
+        ("2D", 172_800),
+        (" 1w ", 604_800),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "90", "h", "2 hours", "-5s", "1h30", "s1", "٣s", "1e3s", "5s!"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="is no duration"):
+        parse_duration(text)
+
+
+def test_a_duration_beyond_all_clocks() -> None:
+    with pytest.raises(ValueError, match="longer than any clock"):
+        parse_duration("999999999w")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-26T10:00",
+        "2026-11-26 10:00:00",
+        "2026-11-26T10:00:00Z",
+        "2026-11-26T12:00:00+02:00",
+        "2026-11-26 10:00:00.000 UTC",
+        "20261126T1000",
+    ],
+)
+def test_moments(text: str) -> None:
+    assert parse_moment(text) == datetime(2026, 11, 26, 10, tzinfo=UTC)
+    assert milliseconds_of(parse_moment(text)) == 1_795_687_200_000
+
+
+def test_a_day() -> None:
+    assert parse_moment("2026-11-26") == datetime(2026, 11, 26, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["", "now", "10:00", "2026-13-01", "2h", "UTC"])
+def test_what_is_no_moment(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time"):
+        parse_moment(text)
+
+
+def test_durations_in_settings(tmp_path: Path) -> None:
+    delivery = '[delivery]\ndrain_timeout_seconds = "1m30s"\nstall_timeout_seconds = "10m"\ncommit_interval_seconds = 2\n'
+    waits = (
+        'group_id = "g"\nrebalance_timeout_ms = "2m"\nsession_timeout_ms = 20000\nfetch_max_wait_ms = "0.1s"'
+    )
+    found = load(tmp_path, MINIMAL.replace('group_id = "g"', waits) + delivery)
+    assert (found.delivery.drain_timeout_seconds, found.delivery.commit_interval_seconds) == (90, 2)
+    assert found.delivery.stall_timeout_seconds == 600
+    assert (found.source.rebalance_timeout_ms, found.source.session_timeout_ms) == (120_000, 20_000)
+    assert found.source.fetch_max_wait_ms == 100
+
+
+def test_durations_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS", "45s")
+    monkeypatch.setenv("RELAY_DELIVERY__STALL_TIMEOUT_SECONDS", "400")
+    delivery = load(tmp_path, MINIMAL).delivery
+    assert (delivery.drain_timeout_seconds, delivery.stall_timeout_seconds) == (45, 400)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("drain_timeout_seconds", '"soon"', "is no duration: write for example 500ms, 90s, 15m, 2h or 1h30m"),
+        ("drain_timeout_seconds", '"2 fortnights"', "is no duration"),
+        ("drain_timeout_seconds", '"2d"', "input should be less than or equal to 86400"),
+        ("drain_timeout_seconds", '"-5"', "input should be greater than 0"),
+    ],
+)
+def test_what_is_no_duration_in_settings(tmp_path: Path, key: str, value: str, said: str) -> None:
+    assert problems(tmp_path, f"{MINIMAL}[delivery]\n{key} = {value}\n")[0].startswith(
+        f"delivery.{key}: {said}"
+    )
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "2026-11-26T10:00:00",
+        "2026-11-26T12:00:00+02:00",
+        '"2026-11-26T10:00"',
+        '"2026-11-26 10:00:00.000 UTC"',
+    ],
+)
+def test_moments_in_settings(tmp_path: Path, moment: str) -> None:
+    start = f'group_id = "g"\nstart = "timestamp"\nstart_timestamp = {moment}'
+    assert (
+        load(tmp_path, MINIMAL.replace('group_id = "g"', start)).source.start_timestamp_ms
+        == 1_795_687_200_000
+    )
