@@ -546,7 +546,7 @@ def test_findings_are_told_once_and_make_the_exit_status(tmp_path: Path) -> None
         "import sys; from fuzz import __main__ as command; from fuzz import test_fuzz as planted;"
         "planted.Translator.translate = planted.canaries; sys.exit(command.main())"
     )
-    arguments = ["--seconds", "3", "--seed", "7", "--jobs", "2", "--only", SOURCE, "--output", str(tmp_path)]
+    arguments = ["--seconds", "6", "--seed", "7", "--jobs", "2", "--only", SOURCE, "--output", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments],
         cwd=Path(__file__).parents[1],
