@@ -15,7 +15,7 @@ from relay.cli.arguments import Input, InputFormat
 from relay.cli.exits import describe, say, say_warning
 from relay.cli.record_files import RecordReader
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import Codec, side_of
+from relay.codecs.codec import Codec, side_of, types_of_options
 from relay.detection import Detection, Dialect, detect
 from relay.errors import ConfigError, Malformed, Problem, RelayError
 from relay.records import ConsumerRecord
@@ -193,11 +193,11 @@ def _choose(found: Detection, options: tuple[str, ...]) -> Chosen:
 
 def reading_settings(codec: Codec, dialect: Dialect) -> list[tuple[str, str]]:
     """Return what a reader has to be told of a dialect. Most of it the messages tell again."""
-    fields = {field.encode_name: field.type for field in msgspec.structs.fields(codec.options)}
+    types = types_of_options(codec.options)
     return [
         (name, value)
         for name, value in dialect.options.items()
-        if name in fields and side_of(fields[name]) != "target" and name in _NEEDED
+        if name in types and side_of(types[name]) != "target" and name in _NEEDED
     ]
 
 

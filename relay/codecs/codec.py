@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import functools
 import re
 import typing
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -473,6 +474,12 @@ def option_text(value: object) -> object:
     return value
 
 
+@functools.cache
+def types_of_options(options: type[Options]) -> Mapping[str, Any]:
+    """Return the types of a codec's options, by their names outside."""
+    return {field.encode_name: field.type for field in msgspec.structs.fields(options)}
+
+
 def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
     """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
     certain one. An option that is given besides a profile wins over it.
@@ -480,22 +487,22 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
     Raises ConfigError with every problem: an unknown name (with the near ones), an option of the other side,
     a value that does not fit, options that contradict each other.
     """
-    fields = {field.encode_name: field for field in msgspec.structs.fields(codec.options)}
+    types = types_of_options(codec.options)
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     for name, text in _with_profile(codec, given, key_path, side, problems).items():
-        if name not in fields:
-            problems.append(_unknown_option(codec, name, list(fields), key_path))
+        if name not in types:
+            problems.append(_unknown_option(codec, name, list(types), key_path))
             continue
-        only = side_of(fields[name].type)
+        only = side_of(types[name])
         if side is not None and only not in {None, side}:
             problems.append(_wrong_side(f"{key_path}.{name}", only, side))
             continue
         try:
-            values[name] = msgspec.convert(text, fields[name].type, strict=False)
+            values[name] = msgspec.convert(text, types[name], strict=False)
         except msgspec.ValidationError as error:
             message = f"{quoted(text)} does not fit"
-            if choices := _choices(fields[name].type):
+            if choices := _choices(types[name]):
                 problems.append(Problem(f"{key_path}.{name}", message, f"choices: {', '.join(choices)}"))
             else:
                 problems.append(Problem(f"{key_path}.{name}", f"{message}: {error}"))
@@ -525,9 +532,9 @@ def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
     """Return the options with which a source reads what a target with these options writes; these are known
     to be right.
     """
-    fields = {field.encode_name: field.type for field in msgspec.structs.fields(codec.options)}
+    types = types_of_options(codec.options)
     options = _with_profile(codec, given, "", None, [])
-    return {name: text for name, text in options.items() if side_of(fields[name]) != "target"}
+    return {name: text for name, text in options.items() if side_of(types[name]) != "target"}
 
 
 def _with_profile(
@@ -563,7 +570,7 @@ def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
 
 def key_rule_problem(codec: Codec, options: Options) -> tuple[str, str] | None:
     """Return why keys cannot be made of chosen columns, and what to do about it; None if they can."""
-    names = {field.encode_name for field in msgspec.structs.fields(codec.options)}
+    names = types_of_options(codec.options)
     if codec.keyed_encoder is None and "key" not in names:
         return f"the keys of {codec.name} are part of its messages", "leave it out, or write another protocol"
     if getattr(options, "max_batch_size", 1) > 1:
