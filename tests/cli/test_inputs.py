@@ -43,7 +43,11 @@ def test_compressed_files(first: Path, tmp_path: Path) -> None:
     assert read(tmp_path / "b.zst") == plain
 
 
-@pytest.mark.parametrize("broken", [gzip.compress(b"x" * 1_000)[:-20], b"\x1f\x8bno", b"\x28\xb5\x2f\xfdno"])
+@pytest.mark.parametrize(
+    "broken",
+    [gzip.compress(b"x" * 1_000)[:-20], b"\x1f\x8bno", b"\x28\xb5\x2f\xfdno"],
+    ids=["cut", "gzip", "zstd"],
+)
 def test_a_damaged_file_is_an_error_of_the_input(broken: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(broken)
     with pytest.raises(ConfigError, match=r"INPUT: cannot read .*a\.gz"):
