@@ -62,12 +62,14 @@ ONE_SIDED = {
             "ignore.default.for.nullables": "true",
             "key.subject.name.strategy": "RecordNameStrategy",
             "value.subject.name.strategy": "RecordNameStrategy",
+            "schema-id": "header",
         }.items()
     },
     "ticdc-simple-json": {},
     "ticdc-simple-avro": {},
-    "ticdc-avro": {"keyspace": ("prod", "target")},
+    "ticdc-avro": {"keyspace": ("prod", "target"), "schema-id": ("header", "target")},
     "ticdc-debezium-avro": {
+        "schema-id": ("header", "target"),
         "cluster-id": ("prod", "target"),
         "replace.null.with.default": ("false", "target"),
     },
@@ -187,7 +189,6 @@ def test_the_row_key_needs_the_member_that_holds_it() -> None:
     ("target", "name", "choices"),
     [
         ("canal-json", "ddl", "keep, drop"),
-        ("canal-json", "strict", "true, false"),
         ("debezium-json", "decimal.handling.mode", "precise, double, string"),
         ("debezium-json", "key.converter.schemas.enable", "true, false"),
     ],

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -43,6 +44,7 @@ from relay.codecs.wire.avro_decimals import decimal_bytes, read_decimal
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.by_topic import ByTopic
 from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.id_headers import SchemaIdPlace, placing
 from relay.codecs.wire.shaping import KeepUnknownBefore
 from relay.codecs.wire.ticdc_options import DecimalMode, RawChangeEvent
 from relay.errors import (
@@ -92,6 +94,7 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
             extra={"side": "target"},
         ),
     ] = msgspec.field(name="replace.null.with.default", default=True)
+    schema_id: SchemaIdPlace = "prefix"
 
     def as_json(self) -> TicdcDebeziumOptions:
         """The options of the messages in JSON."""
@@ -584,7 +587,7 @@ CODEC: Final = Codec(
     decodes=carries(TicdcDebeziumAvroOptions(enable_tidb_extension=True, avro_enable_watermark=True)),
     encodes=carries,
     decoder=Decoder,
-    encoder=Encoder,
+    encoder=partial(placing, Encoder),
     ddl_everywhere=True,
     keys=Keys.ROW,
     uses_registry=True,

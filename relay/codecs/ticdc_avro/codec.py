@@ -15,6 +15,7 @@ records of pingcap/ticdc master b813e76f9 (2026-08-18).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from relay.codecs.codec import Codec, RowSignature
@@ -26,6 +27,7 @@ from relay.codecs.ticdc_avro.encoder import Encoder
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
 from relay.codecs.ticdc_avro.signs import signs
 from relay.codecs.wire.avro import ID_HEADERS, named_schemas
+from relay.codecs.wire.id_headers import placing
 from relay.records import ConsumerRecord
 
 
@@ -45,8 +47,8 @@ CODEC: Final = Codec(
     ),
     encodes=carries,
     decoder=Decoder,
-    encoder=Encoder,
-    keyed_encoder=Encoder,
+    encoder=partial(placing, Encoder),
+    keyed_encoder=partial(placing, Encoder),
     ddl_everywhere=True,
     keys=Keys.ROW,
     uses_registry=True,

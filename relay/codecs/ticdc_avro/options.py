@@ -9,6 +9,7 @@ from msgspec import Meta
 from relay.codecs.codec import ZonedOptions
 from relay.codecs.losses import Before, Carries
 from relay.codecs.ticdc_avro.columns import Modes
+from relay.codecs.wire.id_headers import SchemaIdPlace
 from relay.codecs.wire.ticdc_options import (
     CorruptionHandling,
     DecimalMode,
@@ -48,6 +49,7 @@ class TicdcAvroOptions(ZonedOptions, frozen=True):
         str, Meta(description="the first part of the namespaces of schemas: TiCDC's keyspace", extra=_TARGET)
     ] = "default"
     output_raw_change_event: RawChangeEvent = False
+    schema_id: SchemaIdPlace = "prefix"
 
     @property
     def modes(self) -> Modes:

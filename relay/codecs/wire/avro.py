@@ -34,7 +34,8 @@ SOURCE_REGISTRY, TARGET_REGISTRY = "source", "target"
 ID_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 _PARTS: Final[tuple[Part, ...]] = ("key", "value")
 _NUMBER, _GUID = 0, 1
-_NUMBER_BYTES, _GUID_BYTES = 5, 17
+#: Bytes of the usual prefix, and of one with a GUID.
+PREFIX_BYTES, _GUID_BYTES = 5, 17
 #: No GUID that is a hash begins so.
 _TICDC_STATEMENT: Final = b'\x01{"query"'
 #: What a compiled schema takes, for each byte of its text (measured with CPython 3.11).
@@ -81,11 +82,11 @@ def _id(protocol: str, part: Part, data: bytes) -> tuple[int | str, bytes]:
     """The schema id that some bytes begin with, and what follows."""
     if not data:
         raise Malformed(protocol, part, "empty, which is neither null nor Avro with a schema id")
-    if data[0] == _NUMBER and len(data) >= _NUMBER_BYTES:
-        id = int.from_bytes(data[1:_NUMBER_BYTES], "big", signed=True)
+    if data[0] == _NUMBER and len(data) >= PREFIX_BYTES:
+        id = int.from_bytes(data[1:PREFIX_BYTES], "big", signed=True)
         if id < 1:
             raise Malformed(protocol, part, f"schema id {id}, which no registry gives (ids of 8 bytes?)")
-        return id, data[_NUMBER_BYTES:]
+        return id, data[PREFIX_BYTES:]
     if data.startswith(_TICDC_STATEMENT):
         raise Malformed(protocol, part, "a statement of TiCDC Avro, which has no schema id")
     if data[0] == _GUID and len(data) >= _GUID_BYTES:

@@ -11,6 +11,7 @@ what not is true of Avro, too; names are those that Avro takes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +42,7 @@ from relay.codecs.wire.avro import (
 )
 from relay.codecs.wire.by_topic import ByTopic
 from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.id_headers import placing
 from relay.errors import DecodeError, EncodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event
 from relay.needs import Answers
@@ -193,8 +195,8 @@ CODEC: Final = Codec(
     ),
     encodes=carries,
     decoder=Decoder,
-    encoder=Encoder,
-    keyed_encoder=Encoder,
+    encoder=partial(placing, Encoder),
+    keyed_encoder=partial(placing, Encoder),
     marker=MARKER,
     ddl_topics=ddl_topics,
     keys=Keys.ROW,

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from relay.codecs.codec import Options
 from relay.codecs.wire.avro import SubjectNames
+from relay.codecs.wire.id_headers import SchemaIdPlace
 from relay.codecs.wire.shaping import InsertUnknownBefore
 
 NAME: Final = "debezium-json"
@@ -243,6 +244,8 @@ class DebeziumAvroOptions(ConnectorOptions, frozen=True):
             extra=_TARGET,
         ),
     ] = msgspec.field(name="value.subject.name.strategy", default="TopicNameStrategy")
+
+    schema_id: SchemaIdPlace = msgspec.field(name="schema-id", default="prefix")
 
     def as_json(self) -> DebeziumOptions:
         """Return the options of the JSON that says the same, with schemas."""

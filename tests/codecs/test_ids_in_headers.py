@@ -1,0 +1,56 @@
+"""Ids of schemas in headers instead of before the Avro: `schema-id=header`."""
+
+from __future__ import annotations
+
+import pytest
+from fake_registry import MemoryRegistry
+from support import captured
+
+from relay import ConsumerRecord, Event, ProducerRecord, Resolver, Translator
+from relay.codecs.wire.avro import ID_HEADERS, PREFIX_BYTES
+
+TICDC = "ticdc-canal-json"
+CONTROL = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
+TARGETS = {"ticdc-avro": CONTROL, "ticdc-debezium-avro": CONTROL, "debezium-avro": {}}
+
+
+class Wire:
+    """A route into a registry, and back."""
+
+    def __init__(self, target: str, options: dict[str, str]) -> None:
+        self.target, registry = target, MemoryRegistry()
+        self.translator = Translator(TICDC, target, None, options)
+        self._resolver = Resolver(registries={"source": registry, "target": registry})
+
+    def written(self) -> list[ProducerRecord]:
+        records = captured("ticdc/canal-json.tidb-extension/09_dml")
+        return [out for each in records for out in self._resolver.translate(self.translator, each)]
+
+    def read(self, outs: list[ProducerRecord]) -> list[Event]:
+        back = Translator(self.target, self.target)
+        records = [
+            ConsumerRecord(out.topic, out.partition, at, out.timestamp_ms, out.key, out.value, out.headers)
+            for at, out in enumerate(outs)
+        ]
+        return [event for each in records for event in self._resolver.inspect(back, each)]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_ids_move_from_before_the_avro_into_headers(target: str) -> None:
+    usual, moved = (Wire(target, TARGETS[target] | {"schema-id": place}) for place in ("prefix", "header"))
+    before, behind = usual.written(), moved.written()
+    framed = 0
+    for one, other in zip(before, behind, strict=True):
+        headers = dict(other.headers)
+        for name, whole, body in (("key", one.key, other.key), ("value", one.value, other.value)):
+            if whole is None or whole[:1] != b"\0":
+                assert body == whole
+                assert ID_HEADERS[name] not in headers
+                continue
+            id = headers[ID_HEADERS[name]] or b""
+            assert id + (body or b"") == whole
+            assert len(id) == PREFIX_BYTES
+            framed += 1
+        assert other.headers[-1] == one.headers[-1]
+    assert framed > 80
+    assert moved.read(behind) == usual.read(before)
