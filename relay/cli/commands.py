@@ -338,8 +338,8 @@ for _name, _command, _example in COMMANDS:
 def _diff(
     context: typer.Context,
     *,
-    left: Annotated[str, typer.Argument(metavar="A", help="A file; - for stdin.")],
-    right: Annotated[str, typer.Argument(metavar="B", help="A file; - for stdin.")],
+    left: Annotated[str, typer.Argument(metavar="A", help="A file or a folder; - for stdin.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="A file or a folder; - for stdin.")],
     a: Annotated[
         str, typer.Option("--a", metavar="PROTOCOL", help="Protocol of A.", autocompletion=_sources)
     ],

@@ -11,11 +11,12 @@ from typing import Any, Final
 import msgspec
 import typer
 
-from relay.cli.arguments import STANDARD, Input, InputFormat, key_values, limits_of, open_input
+from relay.cli.arguments import STANDARD, Input, InputFormat, key_values, limits_of
 from relay.cli.bootstrap import Bootstrap
 from relay.cli.diff_explained import Explainer
 from relay.cli.event_text import Line, aligned, cell_text
 from relay.cli.exits import DIFFERENT, ProgressReport, describe, say, say_error, say_warning
+from relay.cli.inputs import open_inputs
 from relay.cli.inspect import exact, line_printer
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
@@ -97,7 +98,7 @@ def diff(request: DiffRequest) -> int:
         for number, side in enumerate(request.sides):
             translator = translators[number]
             request.bootstrap.teach(translator, quiet=request.quiet or number > 0)
-            opened = stack.enter_context(open_input(side.input))
+            opened = stack.enter_context(open_inputs([side.input], request.input_format))
             reader = RecordReader(opened.stream, opened.name, request.input_format)
             sides.append(_Side(_NAMES[number], opened, reader, translator, resolvers[number], chosen))
         _compare(sides, comparison, quiet=request.quiet)

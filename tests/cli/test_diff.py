@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -166,6 +167,17 @@ def test_the_protocol_of_b_is_that_of_a_with_its_options(relay: Run) -> None:
     result = relay("diff", file, file, "--a", "ticdc-canal-json", "--a-option", "enable-tidb-extension=true")
     assert result.exit_code == 0, result.stderr
     assert "others 8" in result.stdout
+
+
+def test_compressed_files_and_folders_are_compared(relay: Run, tmp_path: Path) -> None:
+    lines = (DATA / f"{DML}.jsonl").read_bytes().splitlines(keepends=True)
+    folder = tmp_path / "b"
+    folder.mkdir()
+    (folder / "1.jsonl.gz").write_bytes(gzip.compress(b"".join(lines[:30])))
+    (folder / "2.jsonl").write_bytes(b"".join(lines[30:]))
+    assert relay("diff", DATA / f"{DML}.jsonl", folder, "--a", "ticdc-canal-json").exit_code == 0
+    (folder / "2.jsonl").unlink()
+    assert relay("diff", DATA / f"{DML}.jsonl", folder, "--a", "ticdc-canal-json").exit_code == DIFFERENT
 
 
 def test_a_record_that_cannot_be_read_is_told(relay: Run, tmp_path: Path) -> None:
