@@ -13,17 +13,19 @@ times nor positions, which two producers may tell differently.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
-import orjson
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, SchemaChange, TableId, TableSchema
+from relay.errors import DdlNotUnderstood
+from relay.model import ABSENT, Cell, DdlKind, Op, Row, RowChange, SchemaChange, TableId, TableSchema
+from relay.mysql.ddl.tokens import tokenize
 from relay.records import ConsumerRecord
 
 #: Changes of one key that wait on both sides from which on they are compared, although heads differ.
@@ -39,7 +41,7 @@ class Change(msgspec.Struct, frozen=True):
     `kind`: the operation, or `schema-change`. `json_columns`: columns whose texts are compared as JSON.
     `key_columns`: what the side knows as the row's key, () if nothing. `is_guessed`: the types are what the
     message tells. `record`, `catalog`: where it comes from, and what was known before that. `ddl`: a
-    statement; `meaning`: what it does, which servers spell in their own ways; None if nobody knows.
+    statement; `words`: its own, however they are quoted; `meaning`: what it does, None if nobody knows.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class Change(msgspec.Struct, frozen=True):
     record: ConsumerRecord
     catalog: Catalog
     ddl: str = ""
+    words: tuple[str, ...] = ()
     meaning: tuple[object, ...] | None = None
 
     @property
@@ -66,8 +69,8 @@ def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Itera
     values.
     """
     if isinstance(event, SchemaChange):
-        text, meaning = _plain(event.ddl), _meaning(event)
-        yield Change(_DDL, event.table, None, None, frozenset(), (), False, record, catalog, text, meaning)
+        told = event.ddl, _plain(event.ddl), _meaning(event)
+        yield Change(_DDL, event.table, None, None, frozenset(), (), False, record, catalog, *told)
     if not isinstance(event, RowChange):
         return
     schema = event.schema
@@ -87,23 +90,71 @@ def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Itera
         yield change(event.op, before, after)
 
 
-def _plain(ddl: str) -> str:
-    return " ".join(ddl.strip(" \t\r\n;").split())
+#: What names of tables tell alone, but for charsets.
+_TOLD_BY_TABLES: Final = frozenset(
+    {
+        DdlKind.CREATE_DATABASE,
+        DdlKind.DROP_DATABASE,
+        DdlKind.DROP_TABLE,
+        DdlKind.TRUNCATE_TABLE,
+        DdlKind.RENAME_TABLE,
+        DdlKind.DROP_VIEW,
+    }
+)
+#: What the definitions behind a statement tell.
+_TOLD_BY_DEFINITIONS: Final = _TOLD_BY_TABLES | {
+    DdlKind.CREATE_TABLE,
+    DdlKind.ADD_COLUMN,
+    DdlKind.DROP_COLUMN,
+    DdlKind.MODIFY_COLUMN,
+    DdlKind.RENAME_COLUMN,
+    DdlKind.SET_DEFAULT,
+    DdlKind.ADD_INDEX,
+    DdlKind.DROP_INDEX,
+    DdlKind.RENAME_INDEX,
+    DdlKind.ADD_PRIMARY_KEY,
+    DdlKind.DROP_PRIMARY_KEY,
+    DdlKind.TABLE_COMMENT,
+}
+
+
+def _plain(ddl: str) -> tuple[str, ...]:
+    """The words of a statement, which servers print in capitals or not, with quotes and `=` or not."""
+    try:
+        tokens = tokenize(ddl, backslash_escapes=True)
+    except DdlNotUnderstood:
+        return tuple(ddl.strip(" \t\r\n;").split())
+    return tuple(
+        token.text.upper() if token.kind in {"word", "name"} else token.text
+        for token in tokens
+        if token.text not in {";", "="}
+    )
 
 
 def _meaning(event: SchemaChange) -> tuple[object, ...] | None:
-    """Return what a statement does, and names and types of the columns that its tables have then."""
-    if not event.kinds:
+    """Return what a statement does, and the definitions that its tables have then; None if these do not tell
+    all of it.
+    """
+    kinds = frozenset(event.kinds)
+    if not kinds or not kinds <= (_TOLD_BY_DEFINITIONS if event.definitions else _TOLD_BY_TABLES):
         return None
-    shapes = [
-        (schema.id, schema.primary_key, [(column.name, _shape(column.type)) for column in schema.columns])
-        for schema in event.definitions
+    return event.kinds, event.targets, event.renamed, [_shape(schema) for schema in event.definitions]
+
+
+def _shape(schema: TableSchema) -> tuple[object, ...]:
+    """A definition without charsets, which not every protocol tells."""
+    columns = [
+        (
+            column.name,
+            msgspec.structs.replace(column.type, charset=None, collation=None),
+            column.nullable is False,
+            column.default,
+            column.comment or "",
+        )
+        for column in schema.columns
     ]
-    return event.kinds, event.targets, event.renamed, shapes
-
-
-def _shape(given: ColumnType) -> ColumnType:
-    return msgspec.structs.replace(given, charset=None, collation=None)
+    keys = sorted([(key.name, key.columns, is_unique) for key, is_unique in schema.ordered_keys()])
+    return schema.id, schema.primary_key, columns, keys, schema.comment or ""
 
 
 def _cells(schema: TableSchema, row: Row | None) -> Cells | None:
@@ -122,7 +173,7 @@ def differing(one: Change, other: Change) -> list[str]:
     """
     if one.kind != other.kind:
         return ["operation"]
-    if one.ddl != other.ddl and (one.meaning is None or one.meaning != other.meaning):
+    if one.words != other.words and (one.meaning is None or one.meaning != other.meaning):
         return ["statement"]
     found: dict[str, None] = {}
     for name in ("before", "after"):
@@ -162,9 +213,22 @@ def _same_json(one: Cell, other: Cell) -> bool:
     if not (isinstance(one, str) and isinstance(other, str)):
         return False
     try:
-        return bool(orjson.loads(one) == orjson.loads(other))
-    except orjson.JSONDecodeError:
+        return bool(_typed(_document(one)) == _typed(_document(other)))
+    except (ValueError, RecursionError):
         return False
+
+
+def _typed(value: Any) -> object:  # noqa: ANN401 - any JSON
+    """A document in which true is not 1, nor 1 the DOUBLE 1.0: MySQL keeps them apart."""
+    if isinstance(value, dict):
+        return {name: _typed(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_typed(each) for each in value]
+    return type(value), value
+
+
+#: Reads JSON without rounding its numbers.
+_document: Final = json.JSONDecoder(parse_float=Decimal).decode
 
 
 #: Says what the protocols lose that makes two changes differ, or (None in place of the second) makes the

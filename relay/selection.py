@@ -72,17 +72,22 @@ class Selection(NamedTuple):
                 left_out.append(Lossy.TABLE_LEFT_OUT)
             elif self.left_out_kinds and kind_of(event) in self.left_out_kinds:
                 left_out.append(Lossy.KIND_LEFT_OUT)
+                kept += self._told_instead(event)
             elif isinstance(event, Watermark) and not self.watermarks:
                 left_out.append(Lossy.WATERMARK)
             elif isinstance(event, SchemaChange) and not self.ddl:
                 left_out.append(Lossy.DDL)
-                if self.definitions:
-                    kept += (each for each in _definitions(event) if self.has_table(each.schema.id))
+                kept += self._told_instead(event)
             elif isinstance(event, Bootstrap) and not (self.ddl or self.definitions):
                 left_out.append(Lossy.BOOTSTRAP)
             else:
                 kept.append(event)
         return kept, left_out
+
+    def _told_instead(self, event: Event) -> Iterator[Bootstrap]:
+        """The definitions that rows need of an event that is left out."""
+        if self.definitions and isinstance(event, SchemaChange):
+            yield from (each for each in _definitions(event) if self.has_table(each.schema.id))
 
     @classmethod
     def choosing(

@@ -8,7 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from support import record, row_message
 
+from relay import Translator
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.comparison import Change, Comparison, changes_of, differing
@@ -119,6 +121,9 @@ def test_json_is_compared_by_what_it_says_and_absent_is_not_null() -> None:
     (other,) = row(Op.INSERT, None, (1, 2, '{"a":[1,2]}'))
     (third,) = row(Op.INSERT, None, (1, 2, '{"a":[2,1]}'))
     assert (differing(one, other), differing(one, third)) == ([], ["j"])
+    for left, right in (("true", "1"), ("[0]", "[false]"), ("1", "1.0"), (f"{10**20 + 1}", f"{10**20 + 2}")):
+        (mine,), (others,) = row(Op.INSERT, None, (1, 2, left)), row(Op.INSERT, None, (1, 2, right))
+        assert differing(mine, others) == ["j"]
     (absent,) = row(Op.INSERT, None, (1, ABSENT, None))
     (null,) = row(Op.INSERT, None, (1, None, None))
     assert differing(absent, null) == ["v"]
@@ -147,6 +152,9 @@ def test_a_statement_is_compared_by_what_it_does() -> None:
     other = statement("alter table `t` comment = 'x';", DdlKind.TABLE_COMMENT)
     assert differing(one, other) == []
     assert differing(one, statement("DROP TABLE t", DdlKind.DROP_TABLE)) == ["statement"]
+    added = statement("ALTER TABLE t ADD COLUMN a INT", DdlKind.ADD_COLUMN)
+    assert differing(added, statement("alter table `t` add column `a` int", DdlKind.ADD_COLUMN)) == []
+    assert differing(added, statement("ALTER TABLE t ADD COLUMN b INT", DdlKind.ADD_COLUMN)) == ["statement"]
     assert differing(statement("a  b"), statement("a b;")) == []
     assert differing(statement("a b"), statement("a c")) == ["statement"]
 
@@ -206,3 +214,30 @@ def test_what_is_explained_is_counted_apart() -> None:
     assert (found.explained, found.losses) == (3, Counter({Lossy.DECIMAL_DIGITS: 3}))
     assert (1, 5, 0) in asked
     assert (1, None, 1) in asked
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("alter c set default 5", "alter c set default 6"),
+        ("modify c int not null", "modify c int null"),
+        ("drop index a", "drop index b"),
+        ("truncate partition p0", "truncate partition p1"),
+        ("comment 'a'", "comment 'b'"),
+    ],
+)
+def test_statements_on_a_known_table_differ_by_what_they_do(one: str, other: str) -> None:
+    def altered(text: str) -> Change:
+        create = "CREATE TABLE t (id INT PRIMARY KEY, c INT, KEY a (c), KEY b (c))"
+        translator = Translator("ticdc-canal-json", "ticdc-canal-json")
+        found: list[Change] = []
+        for at, sql in enumerate((create, f"ALTER TABLE t {text}")):
+            given = record(
+                row_message({}, op="ALTER", isDdl=True, sql=sql, data=None, es=at, ts=at), offset=at
+            )
+            (event,) = translator.inspect(given)
+            found = list(changes_of(event, given, translator.catalog))
+        return found[0]
+
+    assert differing(altered(one), altered(other)) == ["statement"]
+    assert differing(altered(one), altered(one.upper().replace("'A'", "'a'"))) == []

@@ -212,6 +212,15 @@ def test_a_dump_is_split_the_same_in_any_chunks(size: int) -> None:
     assert found[1].text.endswith("SET @b = '$'; END")
 
 
+def test_comments_between_statements_may_be_many_and_must_end() -> None:
+    comment = b"/* " + b"x" * 5_000 + b" */\n"
+    chunks = [comment * 1_000, b"USE d;"]
+    parts = [chunk[at : at + 4096] for chunk in chunks for at in range(0, len(chunk), 4096)]
+    assert [each.text for each in statements(parts, 1000)] == ["USE d"]
+    with pytest.raises(DdlNotUnderstood, match="a comment does not end"):
+        list(statements([b"/*/ x"], 1000))
+
+
 def test_rows_are_stepped_over_and_a_statement_has_a_limit() -> None:
     rows = b"INSERT INTO t VALUES ('" + b"x" * 10_000 + b"');"
     assert list(statements([rows, b"USE d;"], 100)) == [DumpStatement("USE d", 1)]

@@ -112,8 +112,8 @@ class Explainer:
         """Whether a change of the other side is this one once it is read with what this side knows."""
         if not other.is_guessed or one.is_guessed:
             return False
-        again = self._read(_in_place(other.record, one.record), one, 1 - side)
-        return any(_has(again, each) for each in (one, *there.changes))
+        again = self._read([_in_place(other.record, one.record)], one, 1 - side)
+        return again is not None and any(_has(again, each) for each in (one, *there.changes))
 
     def _written(self, change: Change, side: int, *, is_kept: bool = True) -> _Written | None:
         """Write the record of a change of this side in the other protocol, and read it again. None if that
@@ -133,23 +133,28 @@ class Explainer:
             return None
         lost = writer.lossy - before
         losses = Counter({word: count for word, count in lost.items() if word not in _NOT_COMPARED})
-        found = [
-            each for out in written for each in self._read(_in_place(out, change.record), change, 1 - side)
-        ]
+        found = self._read([_in_place(out, change.record) for out in written], change, 1 - side)
+        if found is None:
+            return None
         result = _Written(found, losses)
         if is_kept:
             self._last[side] = change.record, result
         return result
 
-    def _read(self, record: ConsumerRecord, change: Change, side: int) -> list[Change]:
-        """Read a record in the protocol of a side, with what was known where a change stands."""
+    def _read(self, records: Sequence[ConsumerRecord], change: Change, side: int) -> list[Change] | None:
+        """Read records in the protocol of a side, one after the other, with what was known where a change
+        stands. None if one of them cannot be read.
+        """
         reader = self._readers[side]
         reader.catalog = change.catalog
+        found: list[Change] = []
         try:
-            events = self._reading[side].inspect(reader, record)
-            return [each for event in events for each in changes_of(event, record, change.catalog)]
+            for record in records:
+                for event in self._reading[side].inspect(reader, record):
+                    found += changes_of(event, record, change.catalog)
         except _REFUSED:
-            return []
+            return None
+        return found
 
 
 def _has(changes: Iterable[Change], change: Change) -> bool:

@@ -107,7 +107,15 @@ class _Scanner:
             raise _at_line(line, "the statement is not UTF-8") from error
 
     def _skip_between(self) -> None:
-        """Step over what stands between statements."""
+        """Step over what stands between statements: blanks, delimiters, comments."""
+        self._skip_known()
+        while _PLAIN_COMMENT.match(self._data, self._at):
+            while self._data.find(b"*/", self._at + 2) < 0:
+                self._must_fill("a comment")
+            self._skip_known()
+
+    def _skip_known(self) -> None:
+        """Step over what is seen whole."""
         while True:
             found = _BETWEEN.match(self._data, self._at)
             end = self._at if found is None else found.end()
@@ -115,11 +123,7 @@ class _Scanner:
             if self._data.startswith(self._delimiter, self._at):
                 self._step(self._at + len(self._delimiter))
             elif len(self._data) - self._at >= _ENOUGH or not self._fill():
-                break
-        if _PLAIN_COMMENT.match(self._data, self._at):
-            while self._data.find(b"*/", self._at) < 0:
-                self._must_fill("a comment")
-            self._skip_between()
+                return
 
     def _is_kept(self) -> bool:
         found = _FIRST_WORD.match(self._data, self._at)

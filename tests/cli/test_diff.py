@@ -169,6 +169,24 @@ def test_the_protocol_of_b_is_that_of_a_with_its_options(relay: Run) -> None:
     assert "others 8" in result.stdout
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_the_other_side_lacks_are_no_loss_of_its_protocol(
+    relay: Run, tmp_path: Path, target: str
+) -> None:
+    rows = [each for each in captured("mysql/canal-json/09_dml") if b'"type":"INSERT"' in (each.value or b"")]
+    given, empty = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    given.write_bytes(b"".join(format_record(each, at) for at, each in enumerate(rows[:3])))
+    empty.write_bytes(b"")
+    code, found = compared_files(relay, given, empty, "--a", "canal-json", "--b", target)
+    assert code == DIFFERENT
+    assert sum(found["only_in_a"].values()) == found["sides"][0]["rows"] > 2
+
+
+def compared_files(relay: Run, *arguments: object) -> tuple[int, dict[str, Any]]:
+    result = relay("diff", *arguments, "--json")
+    return result.exit_code, json.loads(result.stdout)
+
+
 def test_compressed_files_and_folders_are_compared(relay: Run, tmp_path: Path) -> None:
     lines = (DATA / f"{DML}.jsonl").read_bytes().splitlines(keepends=True)
     folder = tmp_path / "b"

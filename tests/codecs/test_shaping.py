@@ -310,6 +310,14 @@ def test_ddl_is_left_out_counted_no_loss_and_learnt(target: str) -> None:
     assert translator.lossy[Lossy.SCHEMA_GUESSED] == 0
 
 
+@pytest.mark.parametrize("target", sorted(SIMPLE))
+def test_definitions_are_told_where_statements_are_left_out_by_their_kind(target: str) -> None:
+    selection = Selection(left_out_kinds=frozenset({"schema-change"}))
+    translator = Translator(CANAL, target, selection=selection)
+    assert len(translator.translate(record(ddl(CREATE)))) == 1
+    assert translator.lossy == {Lossy.KIND_LEFT_OUT: 1}
+
+
 @pytest.mark.parametrize("target", BUILT_IN)
 def test_watermarks_are_left_out_and_counted(target: str) -> None:
     mark = row_message({}, type="TIDB_WATERMARK", data=None, mysqlType=None, sqlType=None)

@@ -398,7 +398,12 @@ class Bench:
                 return
 
     def _is_readable_alone(self, produced: Sequence[ProducerRecord]) -> bool:
-        """Whether a reader that has seen nothing before reads these records, values and all."""
+        """Whether readers that have seen nothing before read these records, values and all: one of them all
+        together, or one of each, as a packet's rows may contradict a statement in it.
+        """
+        return self._read_anew(produced) or all(self._read_anew([each]) for each in produced)
+
+    def _read_anew(self, produced: Sequence[ProducerRecord]) -> bool:
         reader, offsets = self.reader, self._offsets.copy()
         self.reader = self._new_reader()
         try:

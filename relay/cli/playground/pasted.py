@@ -143,15 +143,16 @@ def statements_in(text: str, path: str) -> list[Statement]:
         raise ConfigError([Problem(path, str(error))]) from error
     database = ""
     found: list[Statement] = []
+    line = place = 0
     for group in _groups(tokens):
+        start = group[0].start
+        line, place = line + text.count("\n", place, start), start
         if group[0].text.upper() == "USE" and len(group) == 2:
             database = group[1].text
             continue
         if group[0].text.upper() in _NO_DDL:
             continue
-        start = group[0].start
-        line = text.count("\n", 0, start) + 1
-        found.append(Statement(text[start : group[-1].end], database, line))
+        found.append(Statement(text[start : group[-1].end], database, line + 1))
     return found
 
 

@@ -128,11 +128,18 @@ def _real(pack: Callable[[float], bytes]) -> Maker:
             if value is None or type(value) is bool:
                 _refused(value, null, add)
             else:
-                add(head + pack(float(value)))
+                add(head + pack(_real_number(value)))
 
         return write
 
     return make
+
+
+def _real_number(value: Any) -> float:  # noqa: ANN401 - any JSON
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("a number beyond every double") from None
 
 
 def _float_bytes(value: float) -> bytes:
