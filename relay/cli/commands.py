@@ -239,6 +239,7 @@ def _translate(
     from_topic: FromTopic = None,
     brokers: Brokers = None,
     config: TopicConfig = None,
+    settings: Settings = None,
     last: Last = None,
     since: Since = None,
     quiet: _Quiet = False,
@@ -280,7 +281,7 @@ def _translate(
     )
 
     def work() -> int:
-        topic_request = topic_of(from_topic, brokers, config, last, since)
+        topic_request = topic_of(from_topic, brokers, config, settings, last, since)
         return translate(msgspec.structs.replace(request, topic_request=topic_request))
 
     raise finish(work, show_traceback=context.obj)
@@ -299,6 +300,7 @@ def _inspect(
     from_topic: FromTopic = None,
     brokers: Brokers = None,
     config: TopicConfig = None,
+    settings: Settings = None,
     last: Last = None,
     since: Since = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False,
@@ -324,7 +326,7 @@ def _inspect(
             input_format,
             from_registry,
             as_json=as_json,
-            topic=topic_of(from_topic, brokers, config, last, since),
+            topic=topic_of(from_topic, brokers, config, settings, last, since),
         )
 
     raise finish(work, show_traceback=context.obj)

@@ -4,6 +4,7 @@ capture`, `relay produce`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -88,7 +89,12 @@ _Partitions = Annotated[
 
 
 def topic_of(
-    topic: str | None, brokers: str | None, config: Path | None, last: int | None, since: str | None
+    topic: str | None,
+    brokers: str | None,
+    config: Path | None,
+    settings: Sequence[str] | None,
+    last: int | None,
+    since: str | None,
 ) -> TopicRequest | None:
     """Return what --from-topic and its companions ask for; None if INPUT is to be read.
 
@@ -96,13 +102,19 @@ def topic_of(
     """
     if topic is not None:
         return TopicRequest(
-            topic=topic, bootstrap=brokers, config=config, last=last, since=since, option="--from-topic"
+            topic=topic,
+            bootstrap=brokers,
+            config=config,
+            settings=tuple(settings or ()),
+            last=last,
+            since=since,
+            option="--from-topic",
         )
-    given = {"--brokers": brokers, "--config": config, "--last": last, "--since": since}
+    given = {"--brokers": brokers, "--config": config, "--set": settings, "--last": last, "--since": since}
     problems = [
         Problem(option, "is about a topic, and none is named", "add --from-topic TOPIC")
         for option, value in given.items()
-        if value is not None
+        if value
     ]
     if problems:
         raise ConfigError(problems)

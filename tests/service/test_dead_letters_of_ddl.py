@@ -43,6 +43,7 @@ partitions = {spread}
 [errors]
 decode = "dead-letter"
 dead_letter_topic = "dead-{topic}"
+first_failures = 0
 [delivery]
 mode = "{mode}"
 commit_interval_seconds = 0.2

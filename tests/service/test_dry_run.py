@@ -42,9 +42,9 @@ async def test_it_translates_and_counts_and_leaves_no_trace(kafka: Any, make_con
     await kafka.produce(source, records)
     settings = {"route_include_tables": ["dml_db.*"], "target_create_topics": True}
     config = make_config(source, f"{source}.out", **settings)
-    before = await kafka.topics()
+    before = [each for each in await kafka.topics() if not each.startswith("__")]
     log, status = await dry(kafka, config, source, len(records))
-    assert {each for each in await kafka.topics() if not each.startswith("__")} == set(before)
+    assert set(await kafka.topics()) - {"__consumer_offsets", "__transaction_state"} == set(before)
     assert await kafka.committed(config.source.group_id) == {}
     assert [each["message"] for each in log.named("topics.warning")] == [
         f"target topic {source}.out does not exist at {config.target_servers}: a run creates it",

@@ -75,10 +75,9 @@ async def test_a_batch_that_the_broker_refuses(
     refuses its batch.
     """
 
-    async def limits_of_yesterday(config: Any, settings: Any) -> Topics:
-        return msgspec.structs.replace(
-            await check_topics(config, settings), limits={config.target.topic: 1_000_000}
-        )
+    async def limits_of_yesterday(config: Any, clusters: Any, **more: Any) -> Topics:
+        found = await check_topics(config, clusters, **more)
+        return msgspec.structs.replace(found, limits={config.target.topic: 1_000_000})
 
     monkeypatch.setattr("relay.service.app.check_topics", limits_of_yesterday)
     source, target = await kafka.topic(2), await kafka.topic(2, max_message_bytes="2000")

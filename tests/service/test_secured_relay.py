@@ -48,7 +48,8 @@ class Login:
 
         async def is_granted() -> bool:
             found = await preflight(config, clusters_of(config))
-            return all(each.state is State.OK for each in found)
+            # What an empty topic holds cannot be told.
+            return all(each.state in {State.OK, State.UNTESTED} for each in found)
 
         await self.kafka.until(is_granted)
         return config

@@ -90,6 +90,8 @@ def test_what_one_tells_is_told_as_it_is(clock: Clock) -> None:
 def test_everything_a_status_knows_is_carried_on(clock: Clock) -> None:
     """Whoever gives a status one more part says here how those of several processes become one."""
     clocks = {"now", "steady", "_samples", "_heartbeat_at", "_newest_ms", "on_recovery", "_outages"}
+    #: Of a dry run, which has one process.
+    alone = {"is_dry_run", "records_translated"}
     joined = {
         *("about", "phase", "phase_since", "started", "processes", "readers", "partitions", "assigned_at"),
         *(
@@ -104,7 +106,7 @@ def test_everything_a_status_knows_is_carried_on(clock: Clock) -> None:
         ),
         *("last_errors", "dead_letters", "skips", "schemas", "checks", "translator"),
     }
-    assert vars(busy_status(clock)).keys() == clocks | joined
+    assert vars(busy_status(clock)).keys() == clocks | alone | joined
 
 
 def test_counters_and_histograms_are_added_up(clock: Clock) -> None:

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from output_digests import OPTION_SETS
 from support import CAPTURED, captured, protocol_of, reading_options
 
-from relay import CodecError, ConsumerRecord, ProducerRecord, Translator
+from relay import CodecError, ConsumerRecord, ProducerRecord, Resolver, Translator
 from relay.codecs import BUILT_IN
 from relay.needs import Need
 from relay.selection import Selection
@@ -83,8 +82,7 @@ def test_events_out_of_bounds_are_left_out(folder: str) -> None:
 def middle_tso(file: str, records: Sequence[ConsumerRecord]) -> int:
     """The commit ts of the event in the middle of a file."""
     reader = Translator(protocol_of(file), "canal-json", reading_options(file))
-    found: list[int] = []
+    resolver, found = Resolver(), list[int]()
     for record in records:
-        with suppress(Need):
-            found += [event.source.tso for event in reader.inspect(record)]
+        found += [event.source.tso for event in resolver.inspect(reader, record)]
     return sorted(found)[len(found) // 2]
