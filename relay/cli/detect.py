@@ -175,6 +175,8 @@ def _of_first(lines: Iterable[bytes], name: str, input_format: InputFormat) -> D
 def _choose(found: Detection, options: tuple[str, ...]) -> Chosen:
     """Return the protocol of most records, with the options that reading it needs."""
     readable = [each for each in found.dialects if each.protocols]
+    if not found.records:
+        raise ConfigError([Problem("--from auto", "there is no record to tell by", "name the protocol")])
     if not found.dialects:
         hint = "name the protocol; `relay formats` lists them"
         raise ConfigError([Problem("--from auto", "the records are of no format that relay knows", hint)])

@@ -282,6 +282,7 @@ class _Run:
             error.add_note(self._reader.where(record))
             refused = self._errors.apply(error, record, self._translator)
             if refused.policy is Policy.STOP:
+                self._end = "stopped: ", "; --on-error skip or dead-letter goes on behind such a record"
                 raise
             self._go_on(record, error, refused)
             return
@@ -313,7 +314,7 @@ class _Run:
         if isinstance(error, KeyboardInterrupt):
             self._end = "interrupted: ", f"; the rest of {self._reader.name} was not read"
         elif error_class(error) is not None:
-            self._end = "stopped: ", "; --on-error skip or dead-letter goes on behind such a record"
+            self._end = self._end if self._end[0] else ("stopped: ", "; the rest of the input was not read")
         elif not isinstance(error, BrokenPipeError):
             self._end = "failed: ", "; the output is not complete"
 

@@ -149,7 +149,7 @@ def test_from_auto_says_why_it_cannot(relay: Relay, tmp_path: Path) -> None:
             "ExtractNewRecordState has flattened (member __op), which relay does not read",
         ),
         ('{"isDdl":true,"type":"QUERY"}\n', "the records can be"),
-        ("", "the records are of no format that relay knows"),
+        ("", "there is no record to tell by (name the protocol)"),
     ):
         path.write_text(text)
         result = relay("translate", "--from", "auto", "--to", "canal-json", path)

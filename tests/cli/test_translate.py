@@ -257,6 +257,12 @@ def test_a_stop_is_told_apart(relay: Run, lines: Lines) -> None:
     assert summary.endswith("; --on-error skip or dead-letter goes on behind such a record")
 
 
+def test_a_line_that_is_no_record_ends_a_run_whatever_the_policy(relay: Run, lines: Lines) -> None:
+    result = relay(*ROUTE, "--on-error", "skip", input=lines("insert") + b'{"topic":"t","val\n')
+    summary = next(line for line in result.stderr.splitlines() if line.startswith("stopped: "))
+    assert summary.endswith("; the rest of the input was not read")
+
+
 def test_an_interruption_is_told_apart(
     relay: Run, lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
