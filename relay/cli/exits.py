@@ -8,6 +8,7 @@ A reader that closes the pipe early (`relay translate … | head`) has what it w
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -21,6 +22,9 @@ from relay.errors import ConfigError, RelayError
 from relay.shown import LONGEST, printable
 
 BUG = 1
+_ENVIRONMENT = 3
+#: What the system says of a disk that takes no more, which is whatever stdout stands for, too.
+_NO_PLACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: Of `relay diff`: it has compared, and there are differences.
 DIFFERENT = 4
 INTERRUPTED = 130
@@ -38,10 +42,10 @@ def finish(work: Callable[[], int | None], *, show_traceback: bool) -> typer.Exi
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # the outermost place: everything is reported
         status = _status(error)
-        if isinstance(error, BrokenPipeError):
-            _discard_stdout()
-        else:
+        if not isinstance(error, BrokenPipeError):
             _report(error, show_traceback=show_traceback)
+        if isinstance(error, BrokenPipeError) or _is_full(error):
+            _discard_stdout()
     return typer.Exit(status)
 
 
@@ -50,7 +54,13 @@ def _status(error: BaseException) -> int:
         return error.exit_status
     if isinstance(error, BrokenPipeError):
         return 0
+    if _is_full(error):
+        return _ENVIRONMENT
     return INTERRUPTED if isinstance(error, KeyboardInterrupt) else BUG
+
+
+def _is_full(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in _NO_PLACE
 
 
 def _report(error: BaseException, *, show_traceback: bool) -> None:
@@ -63,6 +73,8 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
             say_error(str(problem))
     elif isinstance(error, RelayError):
         say_error(describe(error))
+    elif isinstance(error, OSError) and _is_full(error):
+        say_error(f"cannot write {error.filename or 'the output'}: {error.strerror}")
     elif not isinstance(error, KeyboardInterrupt):
         advice = "" if show_traceback else "; RELAY_TRACEBACK=1 shows where"
         say_error(
@@ -122,5 +134,5 @@ class ProgressReport:
 
 
 def _discard_stdout() -> None:
-    """Point stdout at /dev/null, or the interpreter's flush at exit complains about the closed pipe."""
+    """Point stdout at /dev/null, or the interpreter's flush at exit complains about what it cannot write."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

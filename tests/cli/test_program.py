@@ -124,6 +124,15 @@ def test_a_full_disk_is_the_fault_of_the_environment() -> None:
     assert b"error: cannot write /dev/full: No space left on device" in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_is_full_is_no_bug() -> None:
+    command = [sys.executable, "-m", "relay", "inspect", "--from", "ticdc-canal-json", str(ROWS)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 3
+    assert done.stderr.decode().splitlines() == ["error: cannot write the output: No space left on device"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "forbidden"),
     [
