@@ -123,7 +123,9 @@ class Wire:
         caused_by = ConsumerRecord("topic", 0, self._offset, TIME_MS, None, None)
         payloads, lossy = self._answered(encode)
         records = [
-            ConsumerRecord("topic", 0, self._offset + number, TIME_MS, payload.key, payload.value)
+            ConsumerRecord(
+                "topic", 0, self._offset + number, TIME_MS, payload.key, payload.value, payload.headers
+            )
             for number, payload in enumerate(payloads)
         ]
         self._offset += len(records)
