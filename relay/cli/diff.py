@@ -85,7 +85,7 @@ def diff(request: DiffRequest) -> int:
     if problems:
         raise ConfigError(problems)
     resolvers = [_resolver(side) for side in request.sides]
-    explain: Explain = lambda _, __, ___: None  # noqa: E731
+    explain: Explain = _unexplained
     if not request.strict:
         named = [(side.protocol, given) for side, given in zip(request.sides, options, strict=True)]
         explainer = Explainer(named, resolvers, limits)
@@ -106,6 +106,10 @@ def diff(request: DiffRequest) -> int:
     if any(side.unreadable for side in sides):
         return CodecError.exit_status
     return 0 if comparison.is_equal else DIFFERENT
+
+
+def _unexplained(_: Change, __: Change | None, ___: int) -> None:
+    """Explain no difference."""
 
 
 def _options(side: SideRequest, number: int, problems: list[Problem]) -> dict[str, str]:

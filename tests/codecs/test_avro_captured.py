@@ -77,7 +77,8 @@ def rows(protocol: str, records: list[ConsumerRecord], text_of: Callable[[int | 
 
 def _commit_ts(protocol: str, value: Any) -> int | None:
     if protocol == "ticdc-avro":
-        return value.get("_tidb_commit_ts", 1)  # type: ignore[no-any-return]
+        commit_ts: int = value.get("_tidb_commit_ts", 1)
+        return commit_ts
     return value["source"]["commit_ts"] if value.get("op", WATERMARK) != WATERMARK else None
 
 
