@@ -326,7 +326,8 @@ def learn(
     targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in _targets_of(part, names)))
     about = _subject_of(table, targets, statement)
     after = _left_by(identity, catalog, about, at) if about.table else None
-    known_after = [_left_by(identity, catalog, id_, at) for id_ in targets]
+    told = dict.fromkeys([*targets, *(schema.id for schema in message.definitions)])
+    known_after = [_left_by(identity, catalog, id_, at) for id_ in told]
     renamed = tuple(pair for part in statement.statements for pair in _renamed_by(part, names))
     named_before = dict.fromkeys([*(pair.old for pair in renamed), *targets])
     known_before = [known.table(id_, at) for id_ in named_before]

@@ -494,10 +494,11 @@ class SchemaChange(msgspec.Struct, frozen=True):
     …`); empty when the statement was not understood, and then `wire_kind` is all that is known. `wire_kind`
     is the kind that the source protocol named, in its word. `targets` are all tables that the statement names
     as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
-    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known; `known_before`:
-    those that its tables had before it, where they were known: `targets` and the old names of a rename, but
-    no views. `views`: those that it creates or renames, or as they were before it dropped them; those whose
-    columns' names are known. `table_changes`: what the message itself says of tables.
+    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known, then those of
+    other tables that the message itself defines; `known_before`: those that its tables had before it, where
+    they were known: `targets` and the old names of a rename, but no views. `views`: those that it creates or
+    renames, or as they were before it dropped them; those whose columns' names are known. `table_changes`:
+    what the message itself says of tables.
     """
 
     ddl: str

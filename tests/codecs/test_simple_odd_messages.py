@@ -7,6 +7,7 @@ import math
 from datetime import UTC
 from typing import Any
 
+import debezium_json_support as debezium
 import pytest
 from simple_support import AVRO, SIMPLE, bootstrap, column, read, row, table, value_of, written
 from support import CANAL, TICDC, record, row_message
@@ -153,6 +154,19 @@ def test_a_row_with_another_key_than_its_definition_brings_one(source: str, targ
 
 
 KEYED = "CREATE TABLE t (a INT NOT NULL PRIMARY KEY, b INT NOT NULL)"
+
+
+@BOTH
+def test_a_table_that_its_statement_does_not_name_is_defined_for_its_rows(target: str) -> None:
+    """Debezium names in `tableChanges` what it has learnt, whatever the text says."""
+    told = {"columns": [{"name": "id", "typeName": "INT"}], "primaryKeyColumnNames": []}
+    change = {"type": "CREATE", "id": '"shop"."t"', "table": told}
+    translator, reader = Translator(debezium.DEBEZIUM, target), Translator(target, target)
+    outs = translator.translate(debezium.record(debezium.ddl("CREATE TABLE other.u (a INT)", [change])))
+    outs += translator.translate(debezium.record(debezium.row(after={"id": 7}), offset=1))
+    *_, inserted = [event for out in outs for event in reader.inspect(record(out.value or b""))]
+    assert isinstance(inserted, RowChange)
+    assert (str(inserted.schema.id), inserted.after) == ("shop.t", (7,))
 
 
 def statement(sql: str) -> dict[str, Any]:

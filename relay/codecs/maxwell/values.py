@@ -119,8 +119,9 @@ _LONGEST: Final = 20
 def guessed_type(value: msgspec.Raw) -> ColumnType | None:
     """Return the type of a column of which nothing but a value is known; None if that is NULL.
 
-    Text may be anything that Maxwell writes as text: dates and base64 are not told from it. An array of texts
-    is a SET.
+    A number that neither a DECIMAL nor a DOUBLE holds is a JSON document.
+    Text may be anything that Maxwell writes as text: dates and base64 are not told from it. An array of
+    texts is a SET.
     """
     kind = kind_of(value)
     if kind is NULL:
@@ -140,19 +141,26 @@ _LEAST_PLAIN: Final = -6
 
 
 def _number_type(text: str) -> ColumnType:
-    if text.lstrip("-").isdigit():
-        number = Decimal(text)
+    if text.lstrip("-").isdigit() and len(text) <= _LONGEST:
+        number = int(text)
         if -(1 << 63) <= number < 1 << 63:
             return _BIGINT
         return _UNSIGNED if 0 < number < 1 << 64 else _DECIMAL
     mantissa, _, exponent = text.upper().partition("E")
+    kind = _DOUBLE if exponent and _is_double(text, mantissa) else _JSON
     if exponent and "." in mantissa and int(exponent[:6]) >= _LEAST_PLAIN:
-        return _DOUBLE
+        return kind
     try:
         size = Decimal(text).adjusted()
     except InvalidOperation:  # an exponent that no Decimal has
-        return _DOUBLE
-    return _DECIMAL if abs(size) <= _MOST_DIGITS else _DOUBLE
+        return _JSON
+    return _DECIMAL if abs(size) <= _MOST_DIGITS else kind
+
+
+def _is_double(text: str, mantissa: str) -> bool:
+    """Whether a number is within the range of a double."""
+    number = float(text)
+    return math.isfinite(number) and (number != 0 or not mantissa.strip("-0."))
 
 
 _MOST_DIGITS: Final = 65

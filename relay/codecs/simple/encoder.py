@@ -237,9 +237,10 @@ class SimpleEncoder:
     ) -> Iterator[Payload]:
         commit_ts, word = commit_ts_of(change.source, caused_by, lossy), ddl_type(change)
         self._count_lost(change.source, lossy)
-        entries = _entries(change)
+        entries, told = _entries(change), set[TableId]()
         for table, ddl in per_table_statements(change):
             main, other = _tables(change, table)
+            told |= {main} if other is None else {main, other}
             entry = entries.get(main)
             if entry is None and main.table:
                 lossy.append(Lossy.TABLE_DEFINITION)
@@ -247,6 +248,10 @@ class SimpleEncoder:
             message.sql = ddl
             message.pre_table_schema = None if other is None else entries.get(other)
             yield self._payload(message)
+        # A source may tell tables that its statement does not name; their rows need them.
+        for schema in change.definitions:
+            if schema.id in entries and schema.id not in told:
+                yield self._definition(entries[schema.id], change.emitted_at_ns)
 
 
 def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | None]:
