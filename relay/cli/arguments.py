@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, NamedTuple, cast
 
 import typer
 
+from relay.cli.origins import Origins
 from relay.errors import ConfigError, Problem
 from relay.files import open_regular
 from relay.limits import Limits
@@ -61,6 +62,9 @@ class ConfigSource(NamedTuple):
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
 ]
+Output = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="Where the records are written; - for stdout.")
+]
 
 
 class InputFormat(enum.StrEnum):
@@ -73,11 +77,15 @@ class InputFormat(enum.StrEnum):
 
 
 class Input(NamedTuple):
-    """An opened INPUT: its name in messages and, of a regular file, its size."""
+    """An opened input: its name in messages and, of a regular file, its size; how its lines are read; and
+    from where they come, if not from a file of that name.
+    """
 
     stream: BinaryIO
     name: str
     size: int | None
+    format: InputFormat = InputFormat.AUTO
+    origins: Origins | None = None
 
 
 def key_values(
@@ -98,29 +106,6 @@ def key_values(
         else:
             found[name] = value
     return found
-
-
-#: Options, by the keys and paths that the core knows them by.
-_OPTIONS: Final = {
-    "from": "--from",
-    "to": "--to",
-    "target.topic": "--topic",
-    "target.partition_by": "--partition-by",
-    "include_tables": "--include-table",
-    "exclude_tables": "--exclude-table",
-    "include_events": "--include-event",
-    "exclude_events": "--exclude-event",
-}
-
-
-def as_options(problems: Iterable[Problem]) -> list[Problem]:
-    """Return what the core says of its settings as something about a command's options."""
-    return [problem._replace(path=_option(problem.path)) for problem in problems]
-
-
-def _option(path: str) -> str:
-    side, option, name = path.partition(".option.")
-    return f"--{side}-option {name}" if option else _OPTIONS.get(path, path)
 
 
 def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
@@ -144,8 +129,8 @@ _MOST_DIGITS: Final = 18
 
 
 @contextmanager
-def open_input(name: str) -> Iterator[Input]:
-    """Open INPUT, `-` being stdin. Raises ConfigError when it cannot be read."""
+def open_input(name: str, option: str = "INPUT") -> Iterator[Input]:
+    """Open a file, `-` being stdin. Raises ConfigError, about `option`, when it cannot be read."""
     if name == STANDARD:
         if sys.stdin.isatty():
             typer.echo("Reading records from the terminal, one a line; Ctrl-D ends.", err=True)
@@ -156,7 +141,7 @@ def open_input(name: str) -> Iterator[Input]:
         stream = open_regular(path)
     except (OSError, ValueError) as error:
         problem = f"cannot read {name}: {getattr(error, 'strerror', None) or error}"
-        raise ConfigError([Problem("INPUT", problem, "give a file, or - for stdin")]) from error
+        raise ConfigError([Problem(option, problem, "give a file, or - for stdin")]) from error
     size = path.stat().st_size if path.is_file() else None
     with stream:
         yield Input(stream, name, size)

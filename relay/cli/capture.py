@@ -56,7 +56,7 @@ def produce(
     """
     located = locate(request)
     with open_inputs(names, input_format) as opened, _rereadable(opened) as source, quiet_client():
-        written = asyncio.run(_produce(located, source, input_format, quiet=quiet, dry_run=dry_run))
+        written = asyncio.run(_produce(located, source, quiet=quiet, dry_run=dry_run))
     if not quiet:
         what = "would be written" if dry_run else "written"
         say(f"{written} record{'s'[: written != 1]} {what} to {located.topic}")
@@ -74,11 +74,9 @@ def _rereadable(opened: Input) -> Iterator[Input]:
         yield opened._replace(stream=cast("BinaryIO", kept))
 
 
-async def _produce(
-    located: Located, source: Input, input_format: InputFormat, *, quiet: bool, dry_run: bool
-) -> int:
+async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: bool) -> int:
     topic = await _topic(located)
-    count = _check(_records(source, input_format), located.topic, topic)
+    count = _check(_records(source), located.topic, topic)
     if dry_run:
         return count
     progress = ProgressReport(f"writing {located.topic}", quiet=quiet)
@@ -86,7 +84,7 @@ async def _produce(
     done = 0
     try:
         await start_sink(sink)
-        records = iter(_records(source, input_format))
+        records = iter(_records(source))
         while chunk := list(islice(records, _CHUNK)):
             await sink.write([_for_topic(record, located.topic) for record in chunk])
             done += len(chunk)
@@ -113,9 +111,9 @@ def _limit_of(topic: TopicInfo) -> int:
     return int((topic.settings or {}).get("max.message.bytes", DEFAULT_LIMIT_BYTES))
 
 
-def _records(source: Input, input_format: InputFormat) -> Iterable[ConsumerRecord]:
+def _records(source: Input) -> Iterable[ConsumerRecord]:
     source.stream.seek(0)
-    return RecordReader(source.stream, source.name, input_format)
+    return RecordReader.of(source)
 
 
 def _for_topic(record: ConsumerRecord, topic: str) -> ProducerRecord:

@@ -13,6 +13,7 @@ from relay.catalog import Catalog
 from relay.cli.arguments import ConfigSource
 from relay.cli.exits import ProgressReport, say, say_error, say_warning
 from relay.cli.schema_history import FAILED, load_history_config, read_history_kept
+from relay.cli.spelling import IMPORT
 from relay.config import Config
 from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
@@ -135,7 +136,12 @@ def _found(config: Config, request: DefinitionRequest, moment: int | None) -> _F
     chosen = Selection(tables=chosen_tables(config.route.include_tables, config.route.exclude_tables))
     if request.url is None:
         dumped = read_dumps(
-            request.sql, moment or BEFORE_ALL, request.database, option="--sql", limits=limits
+            request.sql,
+            moment or BEFORE_ALL,
+            request.database,
+            option=IMPORT.dump,
+            database_option=IMPORT.dump_database,
+            limits=limits,
         )
         kept = [each for each in dumped.definitions if chosen.has_table(each.table)]
         return _Found(kept, len(dumped.definitions) - len(kept), dumped.problems)
