@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import enum
+import io
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,8 @@ from relay.limits import Limits
 from relay.shown import quoted, shown_name
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from relay.config import Config
 
 #: The name that stands for stdin and stdout.
@@ -63,7 +67,14 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
 ]
 Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="Where the records are written; - for stdout.")
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where the records are written; - for stdout. What is in the file stays until the first record "
+        "is there; a run that is stopped leaves those that it has written.",
+    ),
 ]
 
 
@@ -147,20 +158,54 @@ def open_input(name: str, option: str = "INPUT") -> Iterator[Input]:
         yield Input(stream, name, size)
 
 
+class _OutputFile(io.FileIO):
+    """A file whose old content stays until something is written."""
+
+    def __init__(self, name: str) -> None:
+        self._is_begun, self._is_new = False, not os.path.lexists(name)
+        super().__init__(name, "wb", opener=lambda path, flags: os.open(path, flags & ~os.O_TRUNC, 0o666))
+
+    def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]  # as FileIO does
+        """Write over the old content."""
+        self.begin()
+        return super().write(data)
+
+    def begin(self) -> None:
+        """Take the old content away."""
+        if not self._is_begun and stat.S_ISREG(os.fstat(self.fileno()).st_mode):
+            self.truncate(0)
+        self._is_begun = True
+
+    def discard(self) -> None:
+        """Leave everything as it was, if nothing was written."""
+        if self._is_new and not self._is_begun:
+            Path(str(self.name)).unlink(missing_ok=True)
+
+
 @contextmanager
 def open_output(name: str, option: str) -> Iterator[BinaryIO]:
-    """Open a file for writing without a buffer, `-` being stdout. Raises ConfigError if that fails."""
+    """Open a file for writing without a buffer, `-` being stdout. Raises ConfigError if that fails.
+
+    What stands in it stays until the first bytes are written, or until all is done without any: an error
+    before that leaves the file as it was.
+    """
     if name == STANDARD:
         sys.stdout.flush()
         # A test's stdout may have no raw file below it.
         yield cast("BinaryIO", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
         return
     try:
-        stream = Path(name).open("wb", buffering=0)  # noqa: SIM115 - closed below; only opening may raise ConfigError
-    except OSError as error:
-        raise ConfigError([Problem(option, f"cannot write {name}: {error.strerror or error}")]) from error
+        stream = _OutputFile(name)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError([Problem(option, f"cannot write {name}: {reason}")]) from error
     with stream:
-        yield cast("BinaryIO", stream)
+        try:
+            yield cast("BinaryIO", stream)
+        except BaseException:
+            stream.discard()
+            raise
+        stream.begin()
 
 
 def same_file(one: str, other: str) -> bool:
