@@ -532,8 +532,8 @@ def _check(
     processes: _Processes = None,
     settings: Settings = None,
 ) -> None:
-    """Check a configuration, and print everything that is wrong with it, or what it does. No broker is asked
-    without --connect.
+    """Check a configuration and the files that it names, and print everything that is wrong, or what it does.
+    No broker is asked without --connect.
 
     With --connect: one line per check, ok, FAILED or untested, with the reason and what to do. The exit
     status is 3 if one FAILED.
