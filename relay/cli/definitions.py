@@ -75,6 +75,8 @@ def import_definitions(given: ConfigSource, request: DefinitionRequest) -> int:
         say_error(problem)
     if len(found.problems) > MOST_NAMES:
         say_error(f"and {len(found.problems) - MOST_NAMES} more were not understood")
+    if not found.definitions:
+        raise ConfigError([_nothing(request, found)])
     with quiet_client():
         if asyncio.run(ensure_topic(config)) and not request.quiet:
             say(f"topic {config.history_topic} was created")
@@ -98,6 +100,16 @@ def import_definitions(given: ConfigSource, request: DefinitionRequest) -> int:
     return FAILED if found.problems else 0
 
 
+def _nothing(request: DefinitionRequest, found: _Found) -> Problem:
+    """Say that there is nothing to import, before anybody is asked for the history."""
+    option = IMPORT.dump if request.url is None else "--from-database"
+    if not found.left_out:
+        return Problem(option, "defines no table that is understood, so nothing is imported")
+    count = f"{found.left_out} table{'s'[: found.left_out != 1]}"
+    hint = "see include_tables and exclude_tables in [route]"
+    return Problem(option, f"defines {count}, of which the route chooses none", hint)
+
+
 def _moment(request: DefinitionRequest) -> int | None:
     """Return since when the definitions hold, None for now. Raises ConfigError for options that do not go
     together.
@@ -106,7 +118,9 @@ def _moment(request: DefinitionRequest) -> int | None:
     if request.has_records:
         problems.append(Problem("INPUT", "records are imported without --sql and --from-database"))
     if request.sql and request.url is not None:
-        problems.append(Problem("--from-database", "--sql is given, too", "import one after the other"))
+        problems.append(
+            Problem("--from-database", f"{IMPORT.dump} is given, too", "import one after the other")
+        )
     for name, value in (("--password-file", request.password_file), ("--ca-file", request.ca_file)):
         if value is not None and request.url is None:
             problems.append(Problem(name, "is for --from-database"))

@@ -74,6 +74,8 @@ def _import(  # noqa: PLR0913 - a command has as many parameters as it has optio
     sql: Annotated[
         list[str] | None,
         typer.Option(
+            "--sql",
+            "--bootstrap",
             metavar="FILE|FOLDER",
             help="Definitions in place of records: SHOW CREATE TABLE, or a dump, .sql or .sql.gz, of "
             "mysqldump, mydumper, Dumpling. May be repeated.",
@@ -83,17 +85,24 @@ def _import(  # noqa: PLR0913 - a command has as many parameters as it has optio
         str | None,
         typer.Option(
             metavar="URL",
-            help="Definitions of a live server: mysql://USER@HOST:PORT/DATABASE. The password is in "
+            help="Definitions of a live server: mysql://USER@HOST:PORT/DB. The password is in "
             "--password-file or RELAY_DATABASE_PASSWORD.",
         ),
     ] = None,
     database: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With --sql: database of tables that the dump names without one."),
+        typer.Option(
+            "--database",
+            "--bootstrap-database",
+            metavar="NAME",
+            help="With --sql: database of tables that the dump names without one.",
+        ),
     ] = None,
     as_of: Annotated[
         str | None,
         typer.Option(
+            "--as-of",
+            "--bootstrap-as-of",
             metavar="WHEN",
             help="Since when the definitions hold: start (before everything, the default), a commit ts, a "
             "time with its zone, or now (--from-database).",
