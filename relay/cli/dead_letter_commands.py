@@ -27,7 +27,6 @@ _Tables = Annotated[
     list[str] | None,
     typer.Option(
         "--include-table",
-        "--table",
         metavar="GLOB",
         help="Only records about tables that match database.table; may be repeated.",
     ),

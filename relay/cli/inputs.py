@@ -21,7 +21,7 @@ import orjson
 from relay.cli.arguments import STANDARD, Input, InputFormat, open_input
 from relay.cli.origins import Origin, Origins
 from relay.cli.record_files import RecordReader, text_of
-from relay.errors import ConfigError, Problem, ServiceError
+from relay.errors import ConfigError, Malformed, Problem, ServiceError
 from relay.record_lines import format_record
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -30,6 +30,9 @@ SUFFIXES: Final = (".jsonl", ".json")
 _COMPRESSED: Final = (".gz", ".zst")
 #: Most bytes of text that may be one document over several lines.
 _MOST_PRINTED: Final = 64 << 20
+_LONG_LIST: Final = (
+    "a JSON list begins here that is too long to be read as one: write a record a line (jq -c '.[]')"
+)
 
 
 @contextmanager
@@ -202,7 +205,8 @@ def _documents(lines: Iterable[bytes], origins: Origins) -> Iterator[bytes]:
     """Give lines as they are; but documents of JSON that are printed over several lines, and the objects of a
     list, as one line each. Where these begin goes to `origins`.
 
-    Outside of a JSON text a line feed is white space, and inside of a string there is none.
+    Outside of a JSON text a line feed is white space, and inside of a string there is none. Raises Malformed
+    for a list that is too long.
     """
     stream = iter(lines)
     for before, line in enumerate(stream):
@@ -214,7 +218,11 @@ def _documents(lines: Iterable[bytes], origins: Origins) -> Iterator[bytes]:
             while size < _MOST_PRINTED and (line := next(stream, b"")):
                 begun.append(line)
                 size += len(line)
-            yield from _found_in(begun, before, origins) or begun
+            documents = _found_in(begun, before, origins)
+            if not documents and size >= _MOST_PRINTED and text.lstrip().startswith(b"["):
+                origin = origins.at(before + 1)
+                raise Malformed("record file", f"{origin.name} line {origin.line}", _LONG_LIST)
+            yield from documents or begun
             yield from stream
         if text:
             return

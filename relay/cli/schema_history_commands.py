@@ -74,8 +74,6 @@ def _import(  # noqa: PLR0913 - a command has as many parameters as it has optio
     sql: Annotated[
         list[str] | None,
         typer.Option(
-            "--sql",
-            "--bootstrap",
             metavar="FILE|FOLDER",
             help="Definitions in place of records: SHOW CREATE TABLE, or a dump, .sql or .sql.gz, of "
             "mysqldump, mydumper, Dumpling. May be repeated.",
@@ -91,18 +89,11 @@ def _import(  # noqa: PLR0913 - a command has as many parameters as it has optio
     ] = None,
     database: Annotated[
         str | None,
-        typer.Option(
-            "--database",
-            "--bootstrap-database",
-            metavar="NAME",
-            help="With --sql: database of tables that the dump names without one.",
-        ),
+        typer.Option(metavar="NAME", help="With --sql: database of tables that the dump names without one."),
     ] = None,
     as_of: Annotated[
         str | None,
         typer.Option(
-            "--as-of",
-            "--bootstrap-as-of",
             metavar="WHEN",
             help="Since when the definitions hold: start (before everything, the default), a commit ts, a "
             "time with its zone, or now (--from-database).",

@@ -36,7 +36,6 @@ _Registry = Annotated[
     str | None,
     typer.Option(
         "--from-registry",
-        "--registry",
         metavar="URL|FILE",
         help="The schema registry of Avro messages, which tells more.",
     ),

@@ -19,8 +19,8 @@ _HELP: Final = (
     "The topic to read; no group is joined. With --config it may be left out if that has one alone."
 )
 _FromTopic = Annotated[str | None, typer.Option("--from-topic", metavar="TOPIC", help=_HELP)]
-#: Of commands whose --topic can mean nothing else.
-_Topic = Annotated[str | None, typer.Option("--from-topic", "--topic", metavar="TOPIC", help=_HELP)]
+#: The same, of commands whose --topic can mean nothing else. Help names one spelling.
+_Topic = Annotated[str | None, typer.Option("--topic", metavar="TOPIC", hidden=True)]
 Brokers = Annotated[
     str | None,
     typer.Option("--brokers", "-b", metavar="HOST:PORT", help="The brokers, if they need no login or TLS."),
@@ -94,6 +94,7 @@ class TopicOptions(NamedTuple):
         return None
 
 
+_SHORT: Final = "topic"
 _KINDS: Final = {
     "from_topic": _FromTopic,
     "brokers": Brokers,
@@ -109,7 +110,7 @@ def with_topic_options(*, short: bool) -> Callable[[Callable[..., None]], Callab
 
     `short`: the topic may also be named with `--topic`.
     """
-    kinds = {**_KINDS, "from_topic": _Topic} if short else _KINDS
+    kinds = {**_KINDS, _SHORT: _Topic} if short else _KINDS
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         parameters: list[inspect.Parameter] = []
@@ -126,6 +127,8 @@ def with_topic_options(*, short: bool) -> Callable[[Callable[..., None]], Callab
 
         def with_options(**given: object) -> None:
             options = {name: given.pop(name) for name in kinds}
+            short_name = options.pop(_SHORT, None)
+            options["from_topic"] = short_name if options["from_topic"] is None else options["from_topic"]
             command(**given, **{place: TopicOptions(**options)})  # type: ignore[arg-type]  # typer has checked them
 
         with_options.__doc__ = command.__doc__

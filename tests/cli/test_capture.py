@@ -57,7 +57,7 @@ async def test_a_topic_becomes_a_file_and_the_file_the_same_topic(
     source, copy, records = await kafka.topic(3), await kafka.topic(3), made(60, 3)
     await kafka.produce(source, records)
     path, where = tmp_path / "in.jsonl", ("--brokers", kafka.bootstrap_servers)
-    result = await call(relay, "capture", *where, "--topic", source, "--all", "-o", path)
+    result = await call(relay, "capture", *where, "--from-topic", source, "--all", "-o", path)
     assert result.exit_code == 0, result.stderr
     assert f"60 records of {source} captured in {path}" in result.stderr
     found = records_of(path.read_text())

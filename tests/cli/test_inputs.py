@@ -177,7 +177,7 @@ def test_detect_uses_a_registry(relay: Relay) -> None:
     folder = DATA / "ticdc/avro"
     path = next(folder.glob("*.jsonl"))
     assert "sure      possible" in relay("detect", path).stdout
-    result = relay("detect", path, "--registry", folder / "schemas.ndjson")
+    result = relay("detect", path, "--from-registry", folder / "schemas.ndjson")
     assert "sure      certain" in result.stdout, result.stderr
 
 
@@ -302,6 +302,16 @@ def test_a_list_is_read_as_its_records(first: Path, tmp_path: Path) -> None:
         assert read(tmp_path / name) == read(first)
     (tmp_path / "numbers.json").write_text("[1, 2]\n")
     assert [each.value for each in read(tmp_path / "numbers.json")] == [b"[1, 2]"]
+
+
+def test_a_list_that_is_too_long_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relay: Relay
+) -> None:
+    monkeypatch.setattr("relay.cli.inputs._MOST_PRINTED", 20)
+    (tmp_path / "a.json").write_text('\n[{"x":1},\n{"x":2},\n{"x":3}]\n')
+    result = relay("inspect", "--from", "canal-json", tmp_path / "a.json")
+    assert result.exit_code == 2
+    assert f"error: record file: {tmp_path / 'a.json'} line 2: a JSON list begins here" in result.stderr
 
 
 def test_detect_looks_at_every_file_and_names_it(folder: Path, relay: Relay, tmp_path: Path) -> None:
