@@ -16,7 +16,7 @@ from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config
 from relay.config.advice import config_advice
-from relay.config.bootstrap import Bootstrapped, bootstrapped
+from relay.config.bootstrap import bootstrapped
 from relay.config.choices import Mode, PartitionBy
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.loading import examine
@@ -45,7 +45,7 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
     if found.problems or config is None:
         raise ConfigError(found.problems)
     dumped = bootstrapped(config, Catalog())
-    about = printable(summary(config, dumped), "\n", longest=None)
+    about = printable(summary(config, dumped.tables), "\n", longest=None)
     _write(["configuration is valid", *about.split("\n")])
     for problem in config_advice(config):
         say_warning(str(problem))
@@ -69,8 +69,8 @@ def _write(lines: Iterable[str]) -> None:
             sys.stdout.write(f"{part}\n")
 
 
-def summary(config: Config, dumped: Bootstrapped) -> str:
-    """Describe the route in a few lines. `dumped`: the definitions that it begins with."""
+def summary(config: Config, defined: int = 0) -> str:
+    """Describe the route in a few lines. `defined`: how many tables dumps define."""
     route, source, target = config.route, config.source, config.target
     pairs = [f"  {name} → {target_name}" for name, target_name in config.target_topics.items()]
     reads = f"{route.from_}{_options(route.from_options)} at {source.bootstrap_servers}"
@@ -82,7 +82,7 @@ def summary(config: Config, dumped: Bootstrapped) -> str:
         f"to      {writes}, {spread}",
         f"ddl     {_ddl(config)}",
         *_chosen(route),
-        *_bootstrap(config, dumped),
+        *_bootstrap(config, defined),
         *_processes(config),
     ]
     return "\n".join([*lines, "topics", *pairs])
@@ -126,10 +126,10 @@ def _chosen(route: Route) -> Iterator[str]:
             yield f"{what:7} {', '.join(included) or 'all'}{without}"
 
 
-def _bootstrap(config: Config, dumped: Bootstrapped) -> Iterator[str]:
+def _bootstrap(config: Config, defined: int) -> Iterator[str]:
     """Say which definitions relay begins with."""
     if config.schema.bootstrap:
-        yield f"tables  {dumped.tables} defined by {', '.join(config.schema.bootstrap)}"
+        yield f"tables  {defined} defined by {', '.join(config.schema.bootstrap)}"
 
 
 def _processes(config: Config) -> Iterator[str]:

@@ -307,7 +307,7 @@ def test_a_list_is_read_as_its_records(first: Path, tmp_path: Path) -> None:
 def test_a_list_that_is_too_long_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relay: Relay
 ) -> None:
-    monkeypatch.setattr("relay.cli.inputs._MOST_PRINTED", 20)
+    monkeypatch.setattr("relay.cli.inputs._MOST_PRINTED", 12)
     (tmp_path / "a.json").write_text('\n[{"x":1},\n{"x":2},\n{"x":3}]\n')
     result = relay("inspect", "--from", "canal-json", tmp_path / "a.json")
     assert result.exit_code == 2
