@@ -158,10 +158,12 @@ def open_input(name: str, option: str = "INPUT") -> Iterator[Input]:
         yield Input(stream, name, size)
 
 
-class _OutputFile(io.FileIO):
+class OutputFile(io.FileIO):
     """A file whose old content stays until something is written."""
 
     def __init__(self, name: str) -> None:
+        #: Whether a file without anything to write becomes empty.
+        self.is_done = True
         self._is_begun, self._is_new = False, not os.path.lexists(name)
         super().__init__(name, "wb", opener=lambda path, flags: os.open(path, flags & ~os.O_TRUNC, 0o666))
 
@@ -176,9 +178,11 @@ class _OutputFile(io.FileIO):
             self.truncate(0)
         self._is_begun = True
 
-    def discard(self) -> None:
-        """Leave everything as it was, if nothing was written."""
-        if self._is_new and not self._is_begun:
+    def end(self, *, is_done: bool) -> None:
+        """Take the old content away if all went well; leave all as it was if not, and nothing was written."""
+        if is_done:
+            self.begin()
+        elif self._is_new and not self._is_begun:
             Path(str(self.name)).unlink(missing_ok=True)
 
 
@@ -195,7 +199,7 @@ def open_output(name: str, option: str) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
         return
     try:
-        stream = _OutputFile(name)
+        stream = OutputFile(name)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError([Problem(option, f"cannot write {name}: {reason}")]) from error
@@ -203,9 +207,9 @@ def open_output(name: str, option: str) -> Iterator[BinaryIO]:
         try:
             yield cast("BinaryIO", stream)
         except BaseException:
-            stream.discard()
+            stream.end(is_done=False)
             raise
-        stream.begin()
+        stream.end(is_done=stream.is_done)
 
 
 def same_file(one: str, other: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO, Final, cast
@@ -111,7 +111,7 @@ def _limit_of(topic: TopicInfo) -> int:
     return int((topic.settings or {}).get("max.message.bytes", DEFAULT_LIMIT_BYTES))
 
 
-def _records(source: Input) -> Iterable[ConsumerRecord]:
+def _records(source: Input) -> RecordReader:
     source.stream.seek(0)
     return RecordReader.of(source)
 
@@ -122,7 +122,7 @@ def _for_topic(record: ConsumerRecord, topic: str) -> ProducerRecord:
     )
 
 
-def _check(records: Iterable[ConsumerRecord], name: str, topic: TopicInfo) -> int:
+def _check(records: RecordReader, name: str, topic: TopicInfo) -> int:
     """Count the records. Raises ConfigError with the first of those that the topic does not take."""
     limits = TopicLimits({name: _limit_of(topic)})
     problems: list[Problem] = []
@@ -137,7 +137,7 @@ def _check(records: Iterable[ConsumerRecord], name: str, topic: TopicInfo) -> in
         if said:
             wrong += 1
             if wrong <= _NAMED:
-                problems.append(Problem(f"record {count} ({record.place})", said))
+                problems.append(Problem(records.where(record), said))
     if problems:
         rest = f", {wrong - _NAMED} more are not shown" if wrong > _NAMED else ""
         hint = f"add partitions, raise max.message.bytes, or choose another topic{rest}"

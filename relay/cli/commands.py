@@ -19,6 +19,7 @@ from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
 from relay.cli.topic_commands import COMMANDS, Format, Inputs
 from relay.cli.topic_options import TopicOptions, with_topic_options
+from relay.log_text import LogFormat, LogLevel
 from relay.partitioning import Partitioning
 from relay.policies import Policy
 
@@ -467,6 +468,8 @@ def _formats(
 _Processes = Annotated[
     int | None,
     typer.Option(
+        min=1,
+        max=256,
         metavar="N",
         help="Share the work among N processes, as --set delivery.processes=N does.",
         show_default="1, or what the configuration says",
@@ -475,10 +478,10 @@ _Processes = Annotated[
 
 
 _LogLevel = Annotated[
-    str | None, typer.Option(metavar="LEVEL", help="Log from this level on: info, warning, error.")
+    LogLevel | None, typer.Option(metavar="LEVEL", help="Log from this level on: info, warning, error.")
 ]
 _LogFormat = Annotated[
-    str | None,
+    LogFormat | None,
     typer.Option(metavar="FORM", help="How to log: text, json, or auto: text on a terminal, JSON elsewhere."),
 ]
 

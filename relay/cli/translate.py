@@ -14,6 +14,7 @@ from relay.cli.arguments import (
     STANDARD,
     Input,
     InputFormat,
+    OutputFile,
     key_values,
     limits_of,
     open_output,
@@ -124,6 +125,8 @@ def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None
         if not request.quiet:
             for line in run.summary():
                 say(line)
+    if run.exit_status and isinstance(output, OutputFile):
+        output.is_done = False  # nothing could be translated
     return run.exit_status
 
 

@@ -47,6 +47,13 @@ def test_a_mistake_leaves_it_as_it_was(
     assert not dead.exists()
 
 
+def test_it_stays_if_no_record_could_be_translated(old: Path, relay: Run, lines: Lines) -> None:
+    assert relay(*ROUTE, "--on-error", "skip", "--output", old, input=lines("bad", "bad")).exit_code == 2
+    assert old.read_text() == "old"
+    assert relay(*ROUTE, "--on-error", "skip", "--output", old, input=lines("bad", "insert")).exit_code == 0
+    assert old.read_bytes().count(b"\n") == 1
+
+
 def test_it_is_replaced_by_the_first_record(old: Path, relay: Run, lines: Lines) -> None:
     assert relay(*ROUTE, "--output", old, input=lines("insert")).exit_code == 0
     assert old.read_bytes().count(b"\n") == 1

@@ -150,6 +150,8 @@ WRONG = [
     "formats --from-option x=y --profile x",
     "formats --to canal-json --profile x --to-option profile=y",
     "run --config TOML --set x --processes 3 --set delivery.processes=0",
+    "run --config TOML --processes 0",
+    "run --config TOML --log-level loud",
     "check --config TOML --set x=1 --set source.topics=a*",
     "explain --config TOML orders/0",
     "explain --config TOML orders/0/1 --topic t",
@@ -179,7 +181,7 @@ def test_messages_name_options_of_the_command(
     assert "Traceback" not in result.stderr
     assert "bug in relay" not in result.stderr
     assert result.exit_code == 2 or "DUMP" in line
-    said = [each for each in result.stderr.splitlines() if each.startswith(("error: ", "warning: "))]
+    said = [each for each in result.stderr.splitlines() if each.startswith(("error: ", "warning: ", "│"))]
     assert said
     for text in said:
         assert set(NAMED.findall(text)) - OPTIONS[name] == set(), text
