@@ -58,6 +58,10 @@ pub enum Read {
     Int64,
     Unsigned64,
     Whole,
+    Signed,
+    Natural,
+    Seconds(i128),
+    PlainDecimal,
     Year1900,
     DoubleNumber,
     FloatNumber,
@@ -102,9 +106,11 @@ pub enum Write {
     Year(Box<[u8]>),
     Int64,
     Signed64,
+    Natural,
     Boolean,
     Decimal,
     DecimalNumber,
+    JavaDecimal,
     DecimalDouble,
     RoundedDouble,
     DecimalFloat,
@@ -112,6 +118,8 @@ pub enum Write {
     GoText,
     JavaDouble,
     JavaFloat,
+    JavaNumber,
+    JavaNumberOfFloat,
     GoNumber,
     GoNumberOfFloat,
     Finite,
@@ -123,15 +131,19 @@ pub enum Write {
     Latin1Stripped,
     Hex(Length),
     Base64(Length),
+    Base64Stripped,
     UrlSafe(Length),
     GoQuoted,
     TextBase64,
     Vector,
     Document,
+    SomeDocument,
+    NullDocument,
     CompactJson,
     RowKey,
     Label,
     Labels(LabelWriter),
+    LabelList(LabelWriter),
     NoDate(Box<[u8]>, usize, usize),
     Calendar,
     Iso { calendar: bool, end: &'static [u8] },
@@ -230,6 +242,14 @@ impl Read {
                     LabelReader::of_set(members)?
                 })
             }
+            "enum-member" => {
+                let [Parameter::Texts(members)] = parameters else { return None };
+                Self::Labels(LabelReader::of_enum(members))
+            }
+            "seconds" => {
+                let [divisor] = parameters else { return None };
+                Self::Seconds(unit(divisor)?)
+            }
             "padded-datetime" => {
                 let [digits, Parameter::Text(form)] = parameters else { return None };
                 Self::IsoDatetime { digits: small(digits, MOST_DIGITS)?, iso: form == "iso-datetime" }
@@ -268,6 +288,9 @@ impl Read {
             "int64" => Self::Int64,
             "unsigned64" => Self::Unsigned64,
             "whole" => Self::Whole,
+            "signed-int" => Self::Signed,
+            "natural" => Self::Natural,
+            "plain-decimal" => Self::PlainDecimal,
             "year-1900" => Self::Year1900,
             "double-number" => Self::DoubleNumber,
             "float-number" => Self::FloatNumber,
@@ -313,6 +336,10 @@ impl Write {
                     LabelWriter::of_set(members)?
                 })
             }
+            "set-list" => {
+                let [Parameter::Texts(members)] = parameters else { return None };
+                Self::LabelList(LabelWriter::of_set(members)?)
+            }
             "no-date" => {
                 let [Parameter::Bytes(token), shortest, longest] = parameters else { return None };
                 let (shortest, longest) = (small(shortest, MOST_BYTES)?, small(longest, MOST_BYTES)?);
@@ -341,9 +368,11 @@ impl Write {
             "digits" => Self::Digits,
             "int64" => Self::Int64,
             "signed64" => Self::Signed64,
+            "natural" => Self::Natural,
             "boolean" => Self::Boolean,
             "decimal" => Self::Decimal,
             "decimal-number" => Self::DecimalNumber,
+            "java-decimal" => Self::JavaDecimal,
             "decimal-double" => Self::DecimalDouble,
             "rounded-double" => Self::RoundedDouble,
             "decimal-float" => Self::DecimalFloat,
@@ -351,17 +380,22 @@ impl Write {
             "go-float" => Self::GoText,
             "java-double" => Self::JavaDouble,
             "java-float" => Self::JavaFloat,
+            "java-number" => Self::JavaNumber,
+            "java-number-float" => Self::JavaNumberOfFloat,
             "go-number" => Self::GoNumber,
             "go-number-float" => Self::GoNumberOfFloat,
             "finite" => Self::Finite,
             "finite-float" => Self::FiniteFloat,
             "big-endian" => Self::BigEndian,
+            "base64-stripped" => Self::Base64Stripped,
             "latin1" => Self::Latin1,
             "latin1-stripped" => Self::Latin1Stripped,
             "go-quoted" => Self::GoQuoted,
             "text-base64" => Self::TextBase64,
             "vector" => Self::Vector,
             "document" => Self::Document,
+            "some-document" => Self::SomeDocument,
+            "null-document" => Self::NullDocument,
             "compact-json" => Self::CompactJson,
             "row-key" => Self::RowKey,
             "label" => Self::Label,
@@ -419,6 +453,9 @@ fn digits_that_stay(
 ) -> Option<Option<()>> {
     let (digits, are_known) = match (read, token.kind) {
         (Some(Read::Int64), Kind::Integer) => (token.text, true),
+        (Some(Read::Signed), Kind::Integer) if json::short_integer(token.text).is_some() => {
+            (token.text, true)
+        }
         (Some(Read::IntegerText), Kind::Text) if token.escapes == Escapes::None => (token.inside(), false),
         _ => return None,
     };
@@ -562,6 +599,13 @@ impl Read {
                 json::float(token.text).filter(|&value| floats::is_float(value)).map(Value::Float)
             }
             Self::Float => floats::shortest_float(json::float(token.text)?).map(Value::Float),
+            Self::PlainDecimal => {
+                decimals::is_text(token.text, 0).then_some(Value::Decimal(Text::Borrowed(token.text)))
+            }
+            Self::Seconds(divisor) => {
+                let nanos = decimals::nanos(token.text)?;
+                Some(Value::Integer(nanos / divisor))
+            }
             Self::DecimalNumber { length, scale, java, text } => {
                 let decimal = decimals::of_number(token.text, *scale, *java)?;
                 if let (Some(length), Some(scale), false, false) = (length, scale, java, text) {
@@ -579,6 +623,8 @@ impl Read {
     fn integer<'a>(&self, number: i128) -> Option<Value<'a>> {
         Some(match self {
             Self::Int64 | Self::Whole => Value::Integer(number),
+            Self::Signed => Value::Integer(i64::try_from(number).ok().map(i128::from)?),
+            Self::Natural => Value::Integer(u64::try_from(number).ok().map(i128::from)?),
             Self::Unsigned64 => Value::Integer(integers::unsigned(number)),
             Self::Year1900 => Value::Integer(if number == 1900 { 0 } else { number }),
             Self::DateDays => Value::Text(temporal::date_text(number)?),
@@ -643,6 +689,7 @@ impl Write {
         match self {
             Self::Int64 | Self::RowKey => json::print_integer(number, out),
             Self::Signed64 => json::print_integer(integers::signed(number)?, out),
+            Self::Natural => json::print_integer(u64::try_from(number).ok().map(i128::from)?, out),
             Self::Digits => print_digits(number, out),
             Self::Year(zero) if number == 0 => {
                 print_plain(zero, out);
@@ -669,6 +716,7 @@ impl Write {
                 Some(())
             }
             Self::Labels(labels) => labels.print(number, how, out),
+            Self::LabelList(labels) => labels.print_list(u64::try_from(number).ok()?, how, out),
             _ => None,
         }
     }
@@ -678,6 +726,8 @@ impl Write {
             Self::GoText => floats::print_go_text(value, out),
             Self::JavaDouble => floats::print_java_text(value, floats::LEAST_JAVA_DOUBLE, out),
             Self::JavaFloat => floats::print_java_text(value, floats::LEAST_JAVA_FLOAT, out),
+            Self::JavaNumber => floats::print_java_number(value, floats::LEAST_JAVA_DOUBLE, out),
+            Self::JavaNumberOfFloat => floats::print_java_number(value, floats::LEAST_JAVA_FLOAT, out),
             Self::GoNumber => floats::print_go_number(value, out),
             Self::GoNumberOfFloat => floats::is_float(value).then(|| floats::print_go_number(value, out))?,
             Self::FiniteFloat if !floats::is_float(value) => None,
@@ -693,6 +743,7 @@ impl Write {
         match self {
             Self::Decimal | Self::RowKey => print_plain(decimal, out),
             Self::DecimalNumber => out.extend_from_slice(decimal),
+            Self::JavaDecimal => decimals::print_java_number(decimal, out),
             Self::DecimalDouble => floats::print_go_number(decimals::float(decimal)?, out)?,
             Self::RoundedDouble => floats::print_go_number(decimals::rounded_float(decimal)?, out)?,
             Self::DecimalFloat => json::print_float(decimals::float(decimal)?, out),
@@ -708,7 +759,11 @@ impl Write {
             Self::Digits | Self::Label | Self::RowKey => json::print_text(text, how, out),
             Self::TextBase64 => binary::print_base64(text, out),
             Self::Vector => documents::is_vector(text).then(|| print_plain(text, out))?,
-            Self::Document => documents::is_document(text).then(|| out.extend_from_slice(text))?,
+            Self::SomeDocument if text == b"null" => return None,
+            Self::NullDocument if text != b"null" => return None,
+            Self::Document | Self::SomeDocument | Self::NullDocument => {
+                documents::is_document(text).then(|| out.extend_from_slice(text))?;
+            }
             Self::CompactJson => {
                 if memchr::memchr2(b' ', b'\n', text).is_none() {
                     json::print_text(text, how, out);
@@ -774,6 +829,7 @@ impl Write {
             Self::Latin1Stripped => binary::print_latin1(binary::stripped(&bytes), how, out),
             Self::Hex(length) => binary::print_hex(&padded(bytes, *length), out),
             Self::Base64(length) => binary::print_base64(&padded(bytes, *length), out),
+            Self::Base64Stripped => binary::print_base64(binary::stripped(&bytes), out),
             Self::UrlSafe(length) => binary::print_url_safe(&padded(bytes, *length), out),
             Self::GoQuoted => binary::print_quoted(&bytes, how, out)?,
             Self::RowKey => binary::print_base64(&bytes, out),
