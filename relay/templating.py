@@ -284,6 +284,8 @@ class RouteTemplates:
         """Learn from a record that fitted no template, was these events, and became these records."""
         is_split = len(out) > 2 or (len(out) == 2 and out[1].value is not None)
         change = only_row(events)
+        if is_split and len(events) > 1:
+            return  # the end of a transaction has become a message
         if change is not None and self.is_due(record, is_split=is_split):
             self.derive(record, change, out, losses, is_split=is_split)
 
@@ -411,9 +413,8 @@ class RouteTemplates:
             events = self._prepare(events)
         lost: list[Lossy] = []
         if not self._writes_ends:
-            rows = [event for event in events if isinstance(event, RowChange)]
-            lost += [Lossy.TRANSACTION_MARK] * (len(events) - len(rows))
-            events = rows
+            lost += [Lossy.TRANSACTION_MARK for event in events if isinstance(event, TransactionMark)]
+            events = [event for event in events if not isinstance(event, TransactionMark)]
         numbered = msgspec.structs.replace(
             record,
             partition=trace.refused(),
@@ -497,7 +498,9 @@ def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
 
 
 def only_row(events: Sequence[Event]) -> RowChange | None:
-    """Return the change of one row, alone or with the end of its transaction behind it; None of other events."""
+    """Return the change of one row, alone or with the end of its transaction behind it; None of other
+    events.
+    """
     first, *others = events
     is_alone = not others or (len(others) == 1 and isinstance(others[0], TransactionMark))
     return first if is_alone and isinstance(first, RowChange) else None

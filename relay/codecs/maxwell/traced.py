@@ -6,23 +6,34 @@ a position. The Kafka key may have any values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import TracedMessage
 from relay.codecs.maxwell.messages import CONNECTOR, END_OF_PLACES, FIELDS
-from relay.codecs.maxwell.rows import Layout, RowDecoder
+from relay.codecs.maxwell.rows import RowDecoder
 from relay.codecs.wire.rows import TypedRows
 from relay.codecs.wire.traced import TracedReader, TracedRows, conversion, follows_ddl
 from relay.limits import Limits
 from relay.model import Column, Op, RowChange, Source, Transaction, TransactionMark
 from relay.mysql.types import FLOATS, GEOMETRIES, INTEGERS
-from relay.native import READ_DOUBLE, READ_INTEGER, READ_PLAIN_DECIMAL, READ_SIGNED
+from relay.native import READ_INTEGER, READ_PLAIN_DECIMAL, READ_SIGNED
 from relay.records import TIME_END_MS, ConsumerRecord
-from relay.templates.ops import TIME_MS, Among, Conversion, Kind, Kinds, Members, Put, SourceOp, Take, Unordered
+from relay.templates.ops import (
+    TIME_MS,
+    Among,
+    Conversion,
+    Kind,
+    Kinds,
+    Members,
+    Put,
+    SourceOp,
+    Take,
+    Unordered,
+)
 from relay.templates.scanning import (
     INTEGER,
     SCALAR,
@@ -107,10 +118,8 @@ def traced_row(
     )
     end = None
     if message.is_last and transaction is not None:
-        where = Source(CONNECTOR, event_time_ns, gtid=source.gtid)
-        end = TransactionMark(
-            is_begin=False, id=transaction.id, source=where, emitted_at_ns=emitted_at_ns
-        )
+        where = Source(CONNECTOR, source.event_time_ns, gtid=source.gtid)
+        end = TransactionMark(is_begin=False, id=transaction.id, source=where, emitted_at_ns=emitted_at_ns)
     return TracedMessage(message.key, message.value, traced, after, end)
 
 
@@ -280,9 +289,7 @@ class _RowMessage:
     def _given_rows(self) -> Given:
         """The values of columns: of all of them in the new row, of any of them in the old one."""
         layout, cells = self.layout, self._cells
-        given: Given = {
-            (_DATA, name): Take(cell.new) for name, cell in zip(layout.names, cells, strict=True)
-        }
+        given: Given = {(_DATA, name): Take(cell.new) for name, cell in zip(layout.names, cells, strict=True)}
         if self._images.old is not None and self._images.new is not None:
             data, old = self._root.at((_DATA,)), self._root.at((_OLD,))
             if data is None or data.members is None or old is None or old.members is None:
@@ -355,24 +362,30 @@ def _key_ops(key: bytes | None) -> tuple[tuple[SourceOp, ...] | None, int]:
 class TracedXid(Traced):
     """A transaction's id: the text of a number."""
 
-    __slots__ = ("_put", "number")
+    __slots__ = ("_number", "_put")
 
     def __init__(self, number: TracedNumber, slot: int) -> None:
         super().__init__(number.trace)
-        self.number = number
+        self._number = number
         self._put = Put((slot,), READ_INTEGER, ("digits",), null=None)
 
     def op(self) -> Put:
         """Return what prints the text."""
         return self._put
 
-    def __eq__(self, other: object) -> bool:
+    def within(self, least: int, end: int) -> TracedNumber | None:
+        """Return the number, if it is within bounds."""
+        return self._number if self._number >= least and self._number < end else None
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
         """Whether it is the same: a message has one."""
         if not isinstance(other, TracedXid):
             raise Untraceable
         return True
 
-    __hash__ = None  # as of other traced values
+    def __hash__(self) -> NoReturn:
+        """Refuse, as other traced values do."""
+        raise Untraceable
 
 
 class TracedSeconds(Traced):
@@ -400,7 +413,7 @@ class TracedSeconds(Traced):
         """Whether all of them are above a number; those beyond 64 bits do not fit."""
         if other < 0:
             return True
-        if other >= END_OF_PLACES:
+        if other >= END_OF_PLACES - 1:
             return False
         raise Untraceable
 
