@@ -383,7 +383,7 @@ class TracedXid(Traced):
             raise Untraceable
         return True
 
-    def __hash__(self) -> NoReturn:
+    def __hash__(self) -> NoReturn:  # type: ignore[override]  # other cells have none
         """Refuse, as other traced values do."""
         raise Untraceable
 

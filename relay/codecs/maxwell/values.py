@@ -211,6 +211,7 @@ def read_of(column_type: ColumnType) -> Read | None:
     return _READS.get(base)
 
 
+@native("int64")
 def _read_unsigned(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError("a number beyond 64 bits")
