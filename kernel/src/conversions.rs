@@ -51,6 +51,7 @@ type Digits = Option<usize>;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Read {
     IntegerText,
+    MemberNumber(i128),
     YearText(Box<[u8]>),
     DecimalText(usize),
     DoubleText,
@@ -103,6 +104,7 @@ pub enum Read {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     Digits,
+    MemberDigits(i128),
     Year(Box<[u8]>),
     Int64,
     Signed64,
@@ -135,6 +137,8 @@ pub enum Write {
     UrlSafe(Length),
     GoQuoted,
     TextBase64,
+    HtmlText,
+    ZonedText(Box<[u8]>),
     Vector,
     Document,
     SomeDocument,
@@ -206,6 +210,15 @@ fn word(parameters: &[Parameter]) -> Option<Box<[u8]>> {
     Some(word.as_bytes().into())
 }
 
+/// The greatest number of a member; None is that of 64 bits.
+fn most(parameters: &[Parameter]) -> Option<i128> {
+    match parameters {
+        [Parameter::None] => Some(i128::from(u64::MAX)),
+        [Parameter::Integer(most)] => Some(i128::from(*most)),
+        _ => None,
+    }
+}
+
 impl Read {
     /// The read of a name; None if there is none with these parameters.
     pub fn new(name: &str, parameters: &[Parameter]) -> Option<Self> {
@@ -215,6 +228,7 @@ impl Read {
         }
         Some(match name {
             "year-text" => Self::YearText(word(parameters)?),
+            "member-number" => Self::MemberNumber(most(parameters)?),
             "scaled-decimal" | "decimal-text" | "decimal-bytes" => {
                 let [scale] = parameters else { return None };
                 let scale = known(scale, MOST_SCALE)?.unwrap_or(0);
@@ -322,6 +336,8 @@ impl Write {
         }
         Some(match name {
             "year" => Self::Year(word(parameters)?),
+            "member-digits" => Self::MemberDigits(most(parameters)?),
+            "zoned-text" => Self::ZonedText(word(parameters)?),
             "bits" => Self::Bits(small(parameters.first()?, 8)?),
             "unscaled" => Self::Unscaled(small(parameters.first()?, MOST_SCALE)?),
             "hex" => Self::Hex(length(parameters)?),
@@ -396,6 +412,7 @@ impl Write {
             "document" => Self::Document,
             "some-document" => Self::SomeDocument,
             "null-document" => Self::NullDocument,
+            "html-text" => Self::HtmlText,
             "compact-json" => Self::CompactJson,
             "row-key" => Self::RowKey,
             "label" => Self::Label,
@@ -524,6 +541,8 @@ impl Read {
         let bytes = |bytes: Vec<u8>, length: Length| Value::Bytes(padded(Text::Owned(bytes), length));
         Some(match self {
             Self::IntegerText => integers::of_text(&text)?,
+            Self::MemberNumber(most) => integers::of_text(&text)
+                .filter(|number| matches!(number, Value::Integer(number) if (0..=*most).contains(number)))?,
             Self::YearText(zero) => match text {
                 Text::Borrowed(text) => Value::Text(Text::Borrowed(integers::year_text(zero, text)?)),
                 _ => return None,
@@ -691,6 +710,7 @@ impl Write {
             Self::Signed64 => json::print_integer(integers::signed(number)?, out),
             Self::Natural => json::print_integer(u64::try_from(number).ok().map(i128::from)?, out),
             Self::Digits => print_digits(number, out),
+            Self::MemberDigits(most) if (0..=*most).contains(&number) => print_digits(number, out),
             Self::Year(zero) if number == 0 => {
                 print_plain(zero, out);
                 Some(())
@@ -757,6 +777,14 @@ impl Write {
     fn text(&self, text: &[u8], how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::Digits | Self::Label | Self::RowKey => json::print_text(text, how, out),
+            Self::HtmlText => json::print_html_text(text, how, out),
+            Self::ZonedText(location) => {
+                out.extend_from_slice(b"{\"location\":");
+                json::print_text(location, how, out);
+                out.extend_from_slice(b",\"value\":");
+                json::print_text(text, how, out);
+                out.push(b'}');
+            }
             Self::TextBase64 => binary::print_base64(text, out),
             Self::Vector => documents::is_vector(text).then(|| print_plain(text, out))?,
             Self::SomeDocument if text == b"null" => return None,

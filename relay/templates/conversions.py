@@ -35,6 +35,8 @@ from relay.codecs.flat import values as flat
 from relay.codecs.losses import Lossy
 from relay.codecs.maxwell import values as maxwell
 from relay.codecs.open_protocol import columns as open_protocol
+from relay.codecs.simple import json_wire as simple
+from relay.codecs.simple.values import timestamp_writer
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.codecs.wire.debezium_temporal import (
     date_days,
@@ -154,6 +156,11 @@ def _seconds(divisor: int) -> Read:
     return read
 
 
+def _of_member(convert: Callable[[int, Any], Any]) -> Callable[[int | None], Any]:
+    """What reads or writes numbers up to one; None: of 64 bits."""
+    return lambda most: functools.partial(convert, (1 << 64) - 1 if most is None else most)
+
+
 def _decimal_type(length: int | None, scale: int | None) -> ColumnType:
     return ColumnType("decimal", length=length, scale=scale)
 
@@ -180,6 +187,7 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     # Numbers of text.
     "int": lambda: numbers.read_int,
     "whole-text": lambda: forms.read_whole,
+    "member-number": _of_member(simple.read_member),
     "decimal": lambda: numbers.read_decimal,
     "scaled-decimal": lambda scale: functools.partial(numbers.read_scaled_decimal, scale),
     "decimal-text": lambda scale: functools.partial(forms.read_decimal_text, scale),
@@ -415,6 +423,10 @@ def _set_list(members: tuple[str, ...]) -> Write:
     return functools.partial(_of_type, int, _lossless(write, writer.lost))
 
 
+def _zoned_text(location: str) -> Write:
+    return timestamp_writer(UTC, location, lambda: None)
+
+
 def _in_text(base: str, length: int | None = None, **style: Any) -> Write:  # noqa: ANN401 - as `TextStyle`
     """How a column of the Canal family is written."""
     plain = values.TextStyle(numbers.java_text, "0000", pads_binary=False)
@@ -438,6 +450,7 @@ def _url_safe(length: int | None = None) -> Write:
 WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     # Numbers.
     "digits": lambda: str,
+    "member-digits": _of_member(simple.write_member),
     "year": lambda zero: _in_text("year", zero_year=zero),
     "int64": lambda: _some(open_protocol.write_of(ColumnType("int"), UTC)),
     "signed64": lambda: signed64,
@@ -473,6 +486,8 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "padded": lambda length: _debezium(ColumnType("binary", length=length)),
     "go-quoted": lambda: open_protocol.quoted,
     # Text.
+    "html-text": lambda: functools.partial(_of_type, str, simple.html_text),
+    "zoned-text": _zoned_text,
     "text-base64": lambda: _some(open_protocol.write_of(ColumnType("text"), UTC)),
     "vector": lambda: open_protocol.read_vector,
     "document": lambda: _flat("json", is_iso=False, has_calendar=0),

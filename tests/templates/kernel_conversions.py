@@ -217,6 +217,10 @@ def _binary_pairs() -> Iterator[Pair]:
         yield Pair(("utf8",), (write,), _string(made.word))
 
 
+def _html(chosen: Random) -> str:
+    return "".join(chosen.choices('<>&a\u2028\u2029\u2027ü"\n', k=chosen.randrange(8)))
+
+
 def _text_pairs() -> Iterator[Pair]:
     word = _string(made.word)
     for read in ("base64-text", "mistaken-text"):
@@ -236,6 +240,11 @@ def _text_pairs() -> Iterator[Pair]:
                 yield Pair(("int64",), (name, members), _either(_little, _whole))
         if len(members) <= 64 and members != _M:
             yield Pair(("int64",), ("set-list", members), _either(_little, _whole))
+    yield Pair(None, ("html-text",), _either(word, _string(_html)))
+    yield Pair(("datetime",), ("zoned-text", "UTC"), _DATETIME)
+    for most in (3, None):
+        yield Pair(("member-number", most), None, _string(made.number_text))
+        yield Pair(("int64",), ("member-digits", most), _either(_little, _whole))
     yield Pair(("enum-member", ("a", "b,c", "2")), None, _string(_labels(("a", "b,c", "2", "3"))))
 
 

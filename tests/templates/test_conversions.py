@@ -25,6 +25,7 @@ from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.flat import values as flat
 from relay.codecs.maxwell import values as maxwell
 from relay.codecs.open_protocol import columns as open_protocol
+from relay.codecs.simple.json_wire import JsonWire, html_text
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.codecs.wire.shaped import written_in_key
 from relay.model import Column, ColumnType
@@ -69,6 +70,8 @@ UNNAMED: Final = {
     "ValueWriter._local_timestamp": "the same in flat JSON",
     "ValueWriter._dated.<locals>.written": "the same in flat JSON",
     "_read_timestamp": "the same in CKafka",
+    "_write_timestamp": "the same in Simple",
+    "read_text": "text of Simple, which is no object",
     "_shift": "the same",
     "read_signed_bytes": "bytes as Java prints a list, of Huawei DRS alone",
     "_read_padded": "the same of BINARY(n)",
@@ -178,6 +181,7 @@ def _reads(column_type: ColumnType) -> Iterator[Any]:
     for is_known, is_key in itertools.product((True, False), repeat=2):
         yield ticdc_columns.read_of(column_type, is_known=is_known, is_key=is_key)
     yield maxwell.read_of(column_type)
+    yield JsonWire("").read_of(column_type, UTC)
     yield from _form_reads(column_type)
 
 
@@ -224,6 +228,9 @@ def _writes(column_type: ColumnType) -> Iterator[tuple[Any, list[Any]]]:
         yield writer.of(column), writer.lost
         if isinstance(writer, ticdc.ValueWriter):
             yield writer.of(column), writer.too_fine
+    yield JsonWire("").write_of(column_type, UTC, "UTC", functools.partial(lost.append, 1)), lost
+    yield JsonWire("").write_of(column_type, _TOKYO, "Asia/Tokyo", functools.partial(lost.append, 1)), lost
+    yield html_text, lost
     yield written_in_key, lost
 
 
