@@ -293,6 +293,11 @@ class TestRowsThatAreWritten:
             both.fits(record(message))
         assert both.fits(record(message | {"data": [{"id": "2", "j": "null"}]}))
         assert both.templated.lossy[Lossy.JSON_NULL] == 1
+        update = message | {"type": "UPDATE", "old": [{"j": "[]"}]}
+        for _ in range(2):
+            both.fits(record(update))
+        assert both.fits(record(update | {"old": [{"j": None}]}))
+        assert not both.fits(record(update | {"old": [{"j": "null"}], "data": [{"id": "2", "j": None}]}))
 
     def test_zero_dates_that_are_null(self, engine: type[Engine]) -> None:
         both = Pair(engine, "v DATE", target=MAXWELL, target_options={"output_null_zerodates": "true"})

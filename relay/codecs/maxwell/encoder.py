@@ -20,12 +20,12 @@ from relay.codecs.maxwell.definitions import shown_table
 from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.traced import TracedXid
-from relay.codecs.maxwell.values import ValueWriter
+from relay.codecs.maxwell.values import SOME_DOCUMENT, ValueWriter
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.rows import RowTarget, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import mysql_text
-from relay.codecs.wire.traced import TracedCells
+from relay.codecs.wire.traced import TracedCells, put_of
 from relay.errors import NotRepresentable
 from relay.model import (
     Column,
@@ -43,7 +43,7 @@ from relay.model import (
 from relay.mysql.types import has_parameters
 from relay.needs import Answers
 from relay.records import ConsumerRecord
-from relay.templates.tracing import Traced, TracedNumber, Untraceable, mark_of
+from relay.templates.tracing import Traced, TracedNumber, TracedOp, Untraceable, mark_of
 
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
@@ -202,7 +202,7 @@ class Encoder:
     def _old(self, before: dict[str, Any], row: dict[str, Any]) -> bytes:
         """The old values of what has changed, NULLs always among them: nothing else tells of them."""
         if _are_traced(before):
-            return _print(TracedCells(before).changed(row))
+            return _print(_comparable(before).changed(_comparable(row)))
         return _print(
             {name: value for name, value in before.items() if _differ(value, row.get(name, _NOTHING))}
         )
@@ -318,6 +318,18 @@ class Encoder:
 
 
 _NOTHING: Final = object()
+
+
+def _comparable(row: dict[str, Any]) -> TracedCells:
+    """Return traced cells of which different values are printed in different ways: a JSON column's document
+    null does not fit, which is no NULL.
+    """
+    found = TracedCells(row)
+    for name, cell in row.items():
+        put = put_of(cell)
+        if put.write == SOME_DOCUMENT:
+            found[name] = TracedOp(cell.trace, put._replace(lossy=None, adds=0))
+    return found
 
 
 def _are_traced(row: dict[str, Any]) -> bool:

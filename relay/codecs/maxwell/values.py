@@ -32,7 +32,7 @@ from relay.mysql import numbers, temporal
 from relay.mysql.members import label_text
 from relay.mysql.types import BINARIES, GEOMETRIES, INTEGERS
 from relay.mysql.values import padded_reader
-from relay.native import losing, native
+from relay.native import Conversion, losing, native
 
 # ---------------------------------------------------------------- parsed
 
@@ -334,6 +334,10 @@ def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
 # ---------------------------------------------------------------- written
 
 
+#: What writes a JSON column's document, but for null.
+SOME_DOCUMENT: Final[Conversion] = ("some-document",)
+
+
 class ValueWriter:
     """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
 
@@ -368,7 +372,7 @@ class ValueWriter:
         lost = self.lost
 
         @losing(_JSON_NULL, "null-document")
-        @native("some-document")
+        @native(*SOME_DOCUMENT)
         def write(text: str) -> msgspec.Raw:
             document = _document(text)
             if bytes(document) == b"null":
