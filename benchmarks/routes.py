@@ -25,6 +25,8 @@ _DEBEZIUM = "mysql/debezium"
 _NO_SCHEMA = "mysql/debezium.no-schema"
 _TICDC_AVRO = "ticdc/avro.tidb-extension"
 _TICDC_DEBEZIUM_AVRO = "ticdc/debezium-avro"
+_MAXWELL = "mysql/maxwell"
+_SIMPLE = "ticdc/simple.json"
 _AVRO_OPTIONS: Mapping[str, str] = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
 _EXTENSION: Mapping[str, str] = {"enable-tidb-extension": "true"}
 
@@ -113,6 +115,10 @@ ROUTES = (
     Route("debezium-avro", "debezium-avro", _NO_SCHEMA, made_from="debezium-json"),
     Route("ticdc-avro", "ticdc-avro", _TICDC_AVRO, _AVRO_OPTIONS, _AVRO_OPTIONS),
     Route("ticdc-debezium-avro", "ticdc-debezium-avro", _TICDC_DEBEZIUM_AVRO),
+    Route("maxwell-json", "canal-json", _MAXWELL),
+    Route("canal-json", "maxwell-json", _CANAL),
+    Route("ticdc-simple-json", "canal-json", _SIMPLE),
+    Route("ticdc-canal-json", "ticdc-simple-json", _TICDC),
 )
 
 

@@ -23,10 +23,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 BOOLEANS: Final = {0: False, 1: True}.__getitem__
 
 #: What a parser makes of a JSON number for a column that no function reads: an integer of 64 bits, a DOUBLE,
-#: a FLOAT.
+#: a FLOAT; an integer of 64 bits with a sign, and a DECIMAL without an exponent.
 READ_INTEGER: Final[Conversion] = ("int64",)
 READ_DOUBLE: Final[Conversion] = ("double-number",)
 READ_FLOAT: Final[Conversion] = ("float-number",)
+READ_SIGNED: Final[Conversion] = ("signed-int",)
+READ_PLAIN_DECIMAL: Final[Conversion] = ("plain-decimal",)
 
 #: Functions that cannot be marked.
 _BUILTINS: Final[dict[object, Conversion]] = {

@@ -173,6 +173,11 @@ class Router:
         return self.spreads or not self.is_one_topic
 
     @property
+    def has_topics_of_tables_alone(self) -> bool:
+        """Whether what is about no table, such as the end of a transaction, has no topic."""
+        return self._rest.topic.is_by_table
+
+    @property
     def moves(self) -> Callable[[Sequence[Event]], bool] | None:
         """Whether any of these events may go elsewhere than to its own partition of the one topic; None: none
         ever does. Statements, and definitions without one, may where the protocols have them in different

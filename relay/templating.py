@@ -22,7 +22,7 @@ from relay.catalog import Catalog
 from relay.codecs.codec import Encode, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
-from relay.model import Event, RowChange, Rows
+from relay.model import Event, RowChange, Rows, TransactionMark
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
 from relay.templates.engine import Engine, Message, Run
@@ -126,8 +126,9 @@ FoundRows = tuple[Known, list[Message]]
 
 
 class Line(NamedTuple):
-    """The parts of a route's straight line. `refused`: the losses for which it refuses a record. `seal`: what
-    makes messages for a topic of what `encode` writes; None: they are that.
+    """The parts of a route's straight line. `refused`: the losses for which it refuses a record.
+    `writes_ends`: whether the end of a transaction has a topic; else it is counted. `seal`: what makes
+    messages for a topic of what `encode` writes; None: they are that.
     """
 
     decoder: TracingDecoder
@@ -135,6 +136,7 @@ class Line(NamedTuple):
     prepare: Prepare | None
     encode: Encode
     refused: frozenset[Lossy]
+    writes_ends: bool = True
     seal: Seal | None = None
 
 
@@ -166,7 +168,8 @@ class RouteTemplates:
     ) -> None:
         self._engine, self._marker, self._form, self._frames = engine, marker, form, frames
         self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
-        self._decoder, self._selection, self._prepare, self._encode, self._refused, self._seal = line
+        self._decoder, self._selection, self._prepare, self._encode = line[:4]
+        self._refused, self._writes_ends, self._seal = line[4:]
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
@@ -272,12 +275,19 @@ class RouteTemplates:
         self._made, self._uses_before = 0, self._uses
 
     def learn(
-        self, record: ConsumerRecord, event: Event, out: Sequence[ProducerRecord], losses: list[Lossy]
+        self,
+        record: ConsumerRecord,
+        events: Sequence[Event],
+        out: Sequence[ProducerRecord],
+        losses: list[Lossy],
     ) -> None:
-        """Learn from a record that fitted no template, was this event, and became these records."""
+        """Learn from a record that fitted no template, was these events, and became these records."""
         is_split = len(out) > 2 or (len(out) == 2 and out[1].value is not None)
-        if isinstance(event, RowChange) and self.is_due(record, is_split=is_split):
-            self.derive(record, event, out, losses, is_split=is_split)
+        change = only_row(events)
+        if is_split and len(events) > 1:
+            return  # the end of a transaction has become a message
+        if change is not None and self.is_due(record, is_split=is_split):
+            self.derive(record, change, out, losses, is_split=is_split)
 
     def is_due(self, record: ConsumerRecord, *, is_split: bool = False) -> bool:
         """Count a record that fitted no template; whether to `derive` one of it. `is_split`: its row became
@@ -395,17 +405,22 @@ class RouteTemplates:
         trace = Trace(self._refused)
         message = self._decoder.traced(record, change, self._catalog, trace)
         events: list[Event] = [message.change]
+        if message.end is not None:
+            events.append(message.end)
         if self._selection is not None:
             events, _ = self._selection.filter(events)
         if self._prepare is not None:
             events = self._prepare(events)
+        lost: list[Lossy] = []
+        if not self._writes_ends:
+            lost += [Lossy.TRANSACTION_MARK for event in events if isinstance(event, TransactionMark)]
+            events = [event for event in events if not isinstance(event, TransactionMark)]
         numbered = msgspec.structs.replace(
             record,
             partition=trace.refused(),
             offset=TracedNumber(trace, OFFSET, record.offset),
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
-        lost: list[Lossy] = []
         self._decoder.decode(record, self._catalog, lost)
         payloads = list(self._encode(events, numbered, lost))
         if any(payload.blobs for payload in payloads):
@@ -414,7 +429,8 @@ class RouteTemplates:
         written = [_without_values(event, change) for event in events]
         allows = None if message.after is None else message.after.check(record.topic)
         known = Known(written, lost, first.headers, allows, trace.lost)
-        if others == [Payload(first.key, None)] and first.key is not None and len(events) == 1:
+        is_one_row = only_row(events) is not None
+        if others == [Payload(first.key, None)] and first.key is not None and is_one_row:
             known.has_tombstone = True
             others = []
         known.more = [payload.headers for payload in others]
@@ -481,8 +497,21 @@ def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
     return None if start < 0 or end < 0 else text[start:end]
 
 
+def only_row(events: Sequence[Event]) -> RowChange | None:
+    """Return the change of one row, alone or with the end of its transaction behind it; None of other
+    events.
+    """
+    first, *others = events
+    is_alone = not others or (len(others) == 1 and isinstance(others[0], TransactionMark))
+    return first if is_alone and isinstance(first, RowChange) else None
+
+
 def _without_values(event: Event, change: RowChange) -> Event:
-    """Return an event that a traced change became, without its values. Raises Untraceable for others."""
+    """Return an event that a traced change became, or that stands behind it, without its values. Raises
+    Untraceable for others.
+    """
+    if isinstance(event, TransactionMark):
+        return TransactionMark(event.is_begin, "", change.source, change.emitted_at_ns)
     if not isinstance(event, RowChange):
         raise Untraceable
     return msgspec.structs.replace(change, op=event.op, images=_NO_ROWS)

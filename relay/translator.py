@@ -277,7 +277,8 @@ class Translator:
         if self._gate is not None or (self._for_topic is not None and sealing is None):
             return None
         encode = self._encode if sealing is None else sealing.encode_open
-        line = Line(reader, self._selection, self._prepare, encode, self._refused, self._seal)
+        writes_ends = not self._router.has_topics_of_tables_alone
+        line = Line(reader, self._selection, self._prepare, encode, self._refused, writes_ends, self._seal)
         form = Form(options.unlimited_bytes, self.route.target.lengths_at)
         most_bytes = self._answers.limits.cache_bytes
         return RouteTemplates(engine, source.marker, line, form, self._count, source.frames, most_bytes)
@@ -405,9 +406,15 @@ class Translator:
             self._gate, self._seen = spread.gate, spread.seen
         if decoded and type(decoded[-1]) is Watermark:
             self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
-        if templates is not None and len(decoded) == 1 and out and not left_out:
-            templates.learn(opened or record, decoded[0], out, lossy)
+        if templates is not None and out and not left_out and self._stays_together(decoded):
+            templates.learn(opened or record, decoded, out, lossy)
         return out
+
+    def _stays_together(self, events: Sequence[Event]) -> bool:
+        """Whether events go where the first one does, or have no topic: the end of a transaction may go
+        somewhere else than its row.
+        """
+        return len(events) == 1 or not self._moves_rows or self._router.has_topics_of_tables_alone
 
     def _line(self, record: ConsumerRecord, lossy: list[Lossy]) -> _Translated:
         """Decode, select, prepare, route and encode one record, and change nothing."""

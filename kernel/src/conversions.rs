@@ -51,6 +51,7 @@ type Digits = Option<usize>;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Read {
     IntegerText,
+    MemberNumber(i128),
     YearText(Box<[u8]>),
     DecimalText(usize),
     DoubleText,
@@ -58,6 +59,10 @@ pub enum Read {
     Int64,
     Unsigned64,
     Whole,
+    Signed,
+    Natural,
+    Seconds(i128),
+    PlainDecimal,
     Year1900,
     DoubleNumber,
     FloatNumber,
@@ -99,12 +104,15 @@ pub enum Read {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     Digits,
+    MemberDigits(i128),
     Year(Box<[u8]>),
     Int64,
     Signed64,
+    Natural,
     Boolean,
     Decimal,
     DecimalNumber,
+    JavaDecimal,
     DecimalDouble,
     RoundedDouble,
     DecimalFloat,
@@ -112,6 +120,8 @@ pub enum Write {
     GoText,
     JavaDouble,
     JavaFloat,
+    JavaNumber,
+    JavaNumberOfFloat,
     GoNumber,
     GoNumberOfFloat,
     Finite,
@@ -123,15 +133,21 @@ pub enum Write {
     Latin1Stripped,
     Hex(Length),
     Base64(Length),
+    Base64Stripped,
     UrlSafe(Length),
     GoQuoted,
     TextBase64,
+    HtmlText,
+    ZonedText(Box<[u8]>),
     Vector,
     Document,
+    SomeDocument,
+    NullDocument,
     CompactJson,
     RowKey,
     Label,
     Labels(LabelWriter),
+    LabelList(LabelWriter),
     NoDate(Box<[u8]>, usize, usize),
     Calendar,
     Iso { calendar: bool, end: &'static [u8] },
@@ -194,6 +210,15 @@ fn word(parameters: &[Parameter]) -> Option<Box<[u8]>> {
     Some(word.as_bytes().into())
 }
 
+/// The greatest number of a member; None is that of 64 bits.
+fn most(parameters: &[Parameter]) -> Option<i128> {
+    match parameters {
+        [Parameter::None] => Some(i128::from(u64::MAX)),
+        [Parameter::Integer(most)] => Some(i128::from(*most)),
+        _ => None,
+    }
+}
+
 impl Read {
     /// The read of a name; None if there is none with these parameters.
     pub fn new(name: &str, parameters: &[Parameter]) -> Option<Self> {
@@ -203,6 +228,7 @@ impl Read {
         }
         Some(match name {
             "year-text" => Self::YearText(word(parameters)?),
+            "member-number" => Self::MemberNumber(most(parameters)?),
             "scaled-decimal" | "decimal-text" | "decimal-bytes" => {
                 let [scale] = parameters else { return None };
                 let scale = known(scale, MOST_SCALE)?.unwrap_or(0);
@@ -229,6 +255,14 @@ impl Read {
                 } else {
                     LabelReader::of_set(members)?
                 })
+            }
+            "enum-member" => {
+                let [Parameter::Texts(members)] = parameters else { return None };
+                Self::Labels(LabelReader::of_enum(members))
+            }
+            "seconds" => {
+                let [divisor] = parameters else { return None };
+                Self::Seconds(unit(divisor)?)
             }
             "padded-datetime" => {
                 let [digits, Parameter::Text(form)] = parameters else { return None };
@@ -268,6 +302,9 @@ impl Read {
             "int64" => Self::Int64,
             "unsigned64" => Self::Unsigned64,
             "whole" => Self::Whole,
+            "signed-int" => Self::Signed,
+            "natural" => Self::Natural,
+            "plain-decimal" => Self::PlainDecimal,
             "year-1900" => Self::Year1900,
             "double-number" => Self::DoubleNumber,
             "float-number" => Self::FloatNumber,
@@ -299,6 +336,8 @@ impl Write {
         }
         Some(match name {
             "year" => Self::Year(word(parameters)?),
+            "member-digits" => Self::MemberDigits(most(parameters)?),
+            "zoned-text" => Self::ZonedText(word(parameters)?),
             "bits" => Self::Bits(small(parameters.first()?, 8)?),
             "unscaled" => Self::Unscaled(small(parameters.first()?, MOST_SCALE)?),
             "hex" => Self::Hex(length(parameters)?),
@@ -312,6 +351,10 @@ impl Write {
                 } else {
                     LabelWriter::of_set(members)?
                 })
+            }
+            "set-list" => {
+                let [Parameter::Texts(members)] = parameters else { return None };
+                Self::LabelList(LabelWriter::of_set(members)?)
             }
             "no-date" => {
                 let [Parameter::Bytes(token), shortest, longest] = parameters else { return None };
@@ -341,9 +384,11 @@ impl Write {
             "digits" => Self::Digits,
             "int64" => Self::Int64,
             "signed64" => Self::Signed64,
+            "natural" => Self::Natural,
             "boolean" => Self::Boolean,
             "decimal" => Self::Decimal,
             "decimal-number" => Self::DecimalNumber,
+            "java-decimal" => Self::JavaDecimal,
             "decimal-double" => Self::DecimalDouble,
             "rounded-double" => Self::RoundedDouble,
             "decimal-float" => Self::DecimalFloat,
@@ -351,17 +396,23 @@ impl Write {
             "go-float" => Self::GoText,
             "java-double" => Self::JavaDouble,
             "java-float" => Self::JavaFloat,
+            "java-number" => Self::JavaNumber,
+            "java-number-float" => Self::JavaNumberOfFloat,
             "go-number" => Self::GoNumber,
             "go-number-float" => Self::GoNumberOfFloat,
             "finite" => Self::Finite,
             "finite-float" => Self::FiniteFloat,
             "big-endian" => Self::BigEndian,
+            "base64-stripped" => Self::Base64Stripped,
             "latin1" => Self::Latin1,
             "latin1-stripped" => Self::Latin1Stripped,
             "go-quoted" => Self::GoQuoted,
             "text-base64" => Self::TextBase64,
             "vector" => Self::Vector,
             "document" => Self::Document,
+            "some-document" => Self::SomeDocument,
+            "null-document" => Self::NullDocument,
+            "html-text" => Self::HtmlText,
             "compact-json" => Self::CompactJson,
             "row-key" => Self::RowKey,
             "label" => Self::Label,
@@ -419,6 +470,9 @@ fn digits_that_stay(
 ) -> Option<Option<()>> {
     let (digits, are_known) = match (read, token.kind) {
         (Some(Read::Int64), Kind::Integer) => (token.text, true),
+        (Some(Read::Signed), Kind::Integer) if json::short_integer(token.text).is_some() => {
+            (token.text, true)
+        }
         (Some(Read::IntegerText), Kind::Text) if token.escapes == Escapes::None => (token.inside(), false),
         _ => return None,
     };
@@ -487,6 +541,8 @@ impl Read {
         let bytes = |bytes: Vec<u8>, length: Length| Value::Bytes(padded(Text::Owned(bytes), length));
         Some(match self {
             Self::IntegerText => integers::of_text(&text)?,
+            Self::MemberNumber(most) => integers::of_text(&text)
+                .filter(|number| matches!(number, Value::Integer(number) if (0..=*most).contains(number)))?,
             Self::YearText(zero) => match text {
                 Text::Borrowed(text) => Value::Text(Text::Borrowed(integers::year_text(zero, text)?)),
                 _ => return None,
@@ -562,6 +618,13 @@ impl Read {
                 json::float(token.text).filter(|&value| floats::is_float(value)).map(Value::Float)
             }
             Self::Float => floats::shortest_float(json::float(token.text)?).map(Value::Float),
+            Self::PlainDecimal => {
+                decimals::is_text(token.text, 0).then_some(Value::Decimal(Text::Borrowed(token.text)))
+            }
+            Self::Seconds(divisor) => {
+                let nanos = decimals::nanos(token.text)?;
+                Some(Value::Integer(nanos / divisor))
+            }
             Self::DecimalNumber { length, scale, java, text } => {
                 let decimal = decimals::of_number(token.text, *scale, *java)?;
                 if let (Some(length), Some(scale), false, false) = (length, scale, java, text) {
@@ -579,6 +642,8 @@ impl Read {
     fn integer<'a>(&self, number: i128) -> Option<Value<'a>> {
         Some(match self {
             Self::Int64 | Self::Whole => Value::Integer(number),
+            Self::Signed => Value::Integer(i64::try_from(number).ok().map(i128::from)?),
+            Self::Natural => Value::Integer(u64::try_from(number).ok().map(i128::from)?),
             Self::Unsigned64 => Value::Integer(integers::unsigned(number)),
             Self::Year1900 => Value::Integer(if number == 1900 { 0 } else { number }),
             Self::DateDays => Value::Text(temporal::date_text(number)?),
@@ -643,7 +708,9 @@ impl Write {
         match self {
             Self::Int64 | Self::RowKey => json::print_integer(number, out),
             Self::Signed64 => json::print_integer(integers::signed(number)?, out),
+            Self::Natural => json::print_integer(u64::try_from(number).ok().map(i128::from)?, out),
             Self::Digits => print_digits(number, out),
+            Self::MemberDigits(most) if (0..=*most).contains(&number) => print_digits(number, out),
             Self::Year(zero) if number == 0 => {
                 print_plain(zero, out);
                 Some(())
@@ -669,6 +736,7 @@ impl Write {
                 Some(())
             }
             Self::Labels(labels) => labels.print(number, how, out),
+            Self::LabelList(labels) => labels.print_list(u64::try_from(number).ok()?, how, out),
             _ => None,
         }
     }
@@ -678,6 +746,8 @@ impl Write {
             Self::GoText => floats::print_go_text(value, out),
             Self::JavaDouble => floats::print_java_text(value, floats::LEAST_JAVA_DOUBLE, out),
             Self::JavaFloat => floats::print_java_text(value, floats::LEAST_JAVA_FLOAT, out),
+            Self::JavaNumber => floats::print_java_number(value, floats::LEAST_JAVA_DOUBLE, out),
+            Self::JavaNumberOfFloat => floats::print_java_number(value, floats::LEAST_JAVA_FLOAT, out),
             Self::GoNumber => floats::print_go_number(value, out),
             Self::GoNumberOfFloat => floats::is_float(value).then(|| floats::print_go_number(value, out))?,
             Self::FiniteFloat if !floats::is_float(value) => None,
@@ -693,6 +763,7 @@ impl Write {
         match self {
             Self::Decimal | Self::RowKey => print_plain(decimal, out),
             Self::DecimalNumber => out.extend_from_slice(decimal),
+            Self::JavaDecimal => decimals::print_java_number(decimal, out),
             Self::DecimalDouble => floats::print_go_number(decimals::float(decimal)?, out)?,
             Self::RoundedDouble => floats::print_go_number(decimals::rounded_float(decimal)?, out)?,
             Self::DecimalFloat => json::print_float(decimals::float(decimal)?, out),
@@ -706,9 +777,21 @@ impl Write {
     fn text(&self, text: &[u8], how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::Digits | Self::Label | Self::RowKey => json::print_text(text, how, out),
+            Self::HtmlText => json::print_html_text(text, how, out),
+            Self::ZonedText(location) => {
+                out.extend_from_slice(b"{\"location\":");
+                json::print_text(location, how, out);
+                out.extend_from_slice(b",\"value\":");
+                json::print_text(text, how, out);
+                out.push(b'}');
+            }
             Self::TextBase64 => binary::print_base64(text, out),
             Self::Vector => documents::is_vector(text).then(|| print_plain(text, out))?,
-            Self::Document => documents::is_document(text).then(|| out.extend_from_slice(text))?,
+            Self::SomeDocument if text == b"null" => return None,
+            Self::NullDocument if text != b"null" => return None,
+            Self::Document | Self::SomeDocument | Self::NullDocument => {
+                documents::is_document(text).then(|| out.extend_from_slice(text))?;
+            }
             Self::CompactJson => {
                 if memchr::memchr2(b' ', b'\n', text).is_none() {
                     json::print_text(text, how, out);
@@ -774,6 +857,7 @@ impl Write {
             Self::Latin1Stripped => binary::print_latin1(binary::stripped(&bytes), how, out),
             Self::Hex(length) => binary::print_hex(&padded(bytes, *length), out),
             Self::Base64(length) => binary::print_base64(&padded(bytes, *length), out),
+            Self::Base64Stripped => binary::print_base64(binary::stripped(&bytes), out),
             Self::UrlSafe(length) => binary::print_url_safe(&padded(bytes, *length), out),
             Self::GoQuoted => binary::print_quoted(&bytes, how, out)?,
             Self::RowKey => binary::print_base64(&bytes, out),

@@ -432,6 +432,34 @@ pub fn print_text(text: &[u8], how: LongEscapes, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// The same as Go prints it, with escapes for `<`, `>`, `&`, U+2028 and U+2029.
+pub fn print_html_text(text: &[u8], how: LongEscapes, out: &mut Vec<u8>) {
+    let start = out.len();
+    print_text(text, how, out);
+    let is_html = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2);
+    if !out[start..].iter().any(is_html) {
+        return;
+    }
+    let printed = out.split_off(start);
+    let mut rest = printed.as_slice();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = match rest {
+            [b'<' | b'>' | b'&', ..] => {
+                out.extend_from_slice(&escaped(char::from(byte)));
+                behind
+            }
+            [0xe2, 0x80, last @ (0xa8 | 0xa9), behind @ ..] => {
+                out.extend_from_slice(if *last == 0xa8 { b"\\u2028" } else { b"\\u2029" });
+                behind
+            }
+            _ => {
+                out.push(byte);
+                behind
+            }
+        };
+    }
+}
+
 fn print_character(character: char, how: LongEscapes, out: &mut Vec<u8>) {
     match short(character) {
         Some(letter) if !(how.0 && matches!(letter, b'b' | b'f')) => out.extend_from_slice(&[b'\\', letter]),

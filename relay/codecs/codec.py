@@ -24,7 +24,7 @@ from relay.catalog import Catalog
 from relay.codecs.losses import Carries, Keys, Lossy, refused_losses, strict_problems
 from relay.codecs.signs import Signs, sees_nothing
 from relay.errors import ConfigError, KeyColumnsMissing, Problem
-from relay.model import Event, Position, RowChange, TableId
+from relay.model import Event, Position, RowChange, TableId, TransactionMark
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord, Header
 from relay.shown import printable, quoted, shown_name
@@ -152,12 +152,14 @@ class TracedMessage(NamedTuple):
     """A message as a template has it. `key`, `value`: the ops of the record's parts; None where it has none.
 
     `change`: its change with traced values. `after`: the DDL that it must follow, None if conditions say it.
+    `end`: the end of its transaction, if the message tells that, too; also with traced values.
     """
 
     key: tuple[SourceOp, ...] | None
     value: tuple[SourceOp, ...] | None
     change: RowChange
     after: AfterDdl | None
+    end: TransactionMark | None = None
 
 
 @runtime_checkable
@@ -167,7 +169,8 @@ class TracingDecoder(Decoder, Protocol):
     def traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
-        """Return the message of a record, of which `change` is the only event, with traced values.
+        """Return the message of a record, of which `change` is the only event, with traced values; or the
+        first one, before the end of its transaction.
 
         Conditions under which other messages mean the same are noted in the trace. Raises Untraceable.
         """

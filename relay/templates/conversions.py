@@ -33,7 +33,10 @@ from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.values import bits, double_reader, read_bits, signed64, unsigned64
 from relay.codecs.flat import values as flat
 from relay.codecs.losses import Lossy
+from relay.codecs.maxwell import values as maxwell
 from relay.codecs.open_protocol import columns as open_protocol
+from relay.codecs.simple import json_wire as simple
+from relay.codecs.simple.values import timestamp_writer
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.codecs.wire.debezium_temporal import (
     date_days,
@@ -114,6 +117,50 @@ def _float_of_32_bits(value: float) -> float:
     return number
 
 
+def _integer_between(least: int, end: int) -> Read:
+    """The number as a parser gives it for a column of integers."""
+
+    def read(value: int) -> int:
+        if not least <= value < end:
+            raise ValueError("beyond the range of the column")
+        return value
+
+    return read
+
+
+def _plain_decimal(value: Decimal) -> Decimal:
+    """A number without an exponent, of which no more digits stand before or behind the point than a DECIMAL
+    has.
+    """
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent > 0 or abs(value.adjusted()) > _MOST_DIGITS:
+        raise ValueError("a number that is no plain DECIMAL")
+    return value
+
+
+#: DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3).
+_MOST_DIGITS: Final = 65
+
+
+def _seconds(divisor: int) -> Read:
+    """A time in seconds, in nanoseconds that are divided by a number, rounding down."""
+
+    def read(value: Decimal) -> int:
+        if not 0 <= value < 1 << 34:
+            raise ValueError("no time that 64 bits hold in nanoseconds")
+        nanos = int(value * 1_000_000_000)
+        if nanos >= 1 << 63:
+            raise ValueError("no time that 64 bits hold in nanoseconds")
+        return nanos // divisor
+
+    return read
+
+
+def _of_member(convert: Callable[[int, Any], Any]) -> Callable[[int | None], Any]:
+    """What reads or writes numbers up to one; None: of 64 bits."""
+    return lambda most: functools.partial(convert, (1 << 64) - 1 if most is None else most)
+
+
 def _decimal_type(length: int | None, scale: int | None) -> ColumnType:
     return ColumnType("decimal", length=length, scale=scale)
 
@@ -140,6 +187,7 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     # Numbers of text.
     "int": lambda: numbers.read_int,
     "whole-text": lambda: forms.read_whole,
+    "member-number": _of_member(simple.read_member),
     "decimal": lambda: numbers.read_decimal,
     "scaled-decimal": lambda scale: functools.partial(numbers.read_scaled_decimal, scale),
     "decimal-text": lambda scale: functools.partial(forms.read_decimal_text, scale),
@@ -149,6 +197,10 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     "int64": lambda: _some(open_protocol.read_of(ColumnType("bit"), UTC, 16)),
     "unsigned64": lambda: unsigned64,
     "whole": lambda: int,
+    "signed-int": lambda: _integer_between(-(1 << 63), 1 << 63),
+    "natural": lambda: _integer_between(0, 1 << 64),
+    "seconds": _seconds,
+    "plain-decimal": lambda: _plain_decimal,
     "year-1900": lambda: forms.read_year,
     "double-number": lambda: _float,
     "float-number": lambda: _float_of_32_bits,
@@ -178,6 +230,7 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     # Labels.
     "enum-label": _labels("enum"),
     "set-labels": _labels("set"),
+    "enum-member": lambda members: _some(maxwell.read_of(ColumnType("enum", members=members))),
     # Dates and times of text.
     "date": lambda: temporal.read_date,
     "datetime": lambda: temporal.read_datetime,
@@ -203,18 +256,18 @@ _INTEGER: Final[Kinds] = ("integer",)
 _NUMBER: Final[Kinds] = ("integer", "number")
 #: What reads take that do not read a string.
 _OTHER_KINDS: Final[Mapping[str, Kinds]] = {
-    **dict.fromkeys(("int64", "unsigned64", "year-1900"), _INTEGER),
+    **dict.fromkeys(("int64", "unsigned64", "year-1900", "signed-int", "natural"), _INTEGER),
     **dict.fromkeys(("date-days", "datetime-count", "datetime-nanos", "time-count", "clock"), _INTEGER),
     "event-time": _INTEGER,
     "whole": ("integer", "boolean"),
     **dict.fromkeys(("double-number", "float-number", "float"), _NUMBER),
-    **dict.fromkeys(("decimal-number", "decimal-double"), _NUMBER),
+    **dict.fromkeys(("decimal-number", "decimal-double", "plain-decimal", "seconds"), _NUMBER),
     "spelt-decimal": ("string", "integer", "number"),
 }
 #: The kinds of tokens that each read takes; any other token does not fit.
 READ_KINDS: Final[Mapping[str, Kinds]] = {name: _OTHER_KINDS.get(name, _STRING) for name in READS}
 #: Reads that take a number as Decimal: of kind `integer`, too.
-EXACT: Final = frozenset({"decimal-number", "decimal-double", "spelt-decimal"})
+EXACT: Final = frozenset({"decimal-number", "decimal-double", "spelt-decimal", "plain-decimal", "seconds"})
 
 
 # ---------------------------------------------------------------- writes
@@ -351,6 +404,29 @@ def _calendar() -> Write:
     return lambda text: write(temporal.read_datetime(text) if text[10:] else temporal.read_date(text))
 
 
+def _maxwell(base: str, *, has_nulls: bool = True) -> Write:
+    writer = maxwell.ValueWriter(has_null_dates=False, has_nulls=has_nulls)
+    return _lossless(writer.of(Column("", ColumnType(base))), writer.lost)
+
+
+def _null_document(text: str) -> msgspec.Raw:
+    """What is written for a JSON column's null."""
+    document = _maxwell("json", has_nulls=False)(text)
+    if bytes(document) != b"null":
+        raise ValueError("a document that is not null")
+    return document  # type: ignore[no-any-return]  # a document
+
+
+def _set_list(members: tuple[str, ...]) -> Write:
+    writer = maxwell.ValueWriter(has_null_dates=False, has_nulls=True)
+    write = writer.of(Column("", ColumnType("set", members=members)))
+    return functools.partial(_of_type, int, _lossless(write, writer.lost))
+
+
+def _zoned_text(location: str) -> Write:
+    return timestamp_writer(UTC, location, lambda: None)
+
+
 def _in_text(base: str, length: int | None = None, **style: Any) -> Write:  # noqa: ANN401 - as `TextStyle`
     """How a column of the Canal family is written."""
     plain = values.TextStyle(numbers.java_text, "0000", pads_binary=False)
@@ -374,12 +450,15 @@ def _url_safe(length: int | None = None) -> Write:
 WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     # Numbers.
     "digits": lambda: str,
+    "member-digits": _of_member(simple.write_member),
     "year": lambda zero: _in_text("year", zero_year=zero),
     "int64": lambda: _some(open_protocol.write_of(ColumnType("int"), UTC)),
     "signed64": lambda: signed64,
+    "natural": lambda: _maxwell("bit"),
     "boolean": lambda: BOOLEANS,
     "decimal": lambda: numbers.decimal_text,
     "decimal-number": lambda: _flat("decimal", is_iso=False, has_calendar=0),
+    "java-decimal": lambda: _maxwell("decimal"),
     "decimal-double": lambda: _ticdc("decimal"),
     "rounded-double": _ticdc_rounded,
     "decimal-float": lambda: _debezium(ColumnType("decimal"), decimal_handling_mode="double"),
@@ -387,6 +466,8 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "go-float": lambda: numbers.go_text,
     "java-double": lambda: numbers.java_text,
     "java-float": lambda: numbers.float_writer(numbers.java_text),
+    "java-number": lambda: _maxwell("double"),
+    "java-number-float": lambda: _maxwell("float"),
     "go-number": lambda: go_number,
     "go-number-float": lambda: _ticdc("float"),
     "finite": lambda: _flat("double", is_iso=False, has_calendar=0),
@@ -401,18 +482,24 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "hex": _padded_text(bytes.hex),
     "base64": _padded_text(base64_text),
     "base64-url": _url_safe,
+    "base64-stripped": lambda: _maxwell("binary"),
     "padded": lambda length: _debezium(ColumnType("binary", length=length)),
     "go-quoted": lambda: open_protocol.quoted,
     # Text.
+    "html-text": lambda: functools.partial(_of_type, str, simple.html_text),
+    "zoned-text": _zoned_text,
     "text-base64": lambda: _some(open_protocol.write_of(ColumnType("text"), UTC)),
     "vector": lambda: open_protocol.read_vector,
     "document": lambda: _flat("json", is_iso=False, has_calendar=0),
+    "some-document": lambda: _maxwell("json"),
+    "null-document": lambda: _null_document,
     "compact-json": lambda: _debezium(ColumnType("json")),
     "row-key": lambda: written_in_key,
     # Labels.
     "label": _label_writer("enum"),
     "enum-label": _label_writer("enum"),
     "set-labels": _label_writer("set"),
+    "set-list": _set_list,
     # Dates and times as text.
     "no-date": _no_date,
     "calendar": _calendar,

@@ -9,7 +9,7 @@ are tuples of member names and list indices.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -222,6 +222,16 @@ def _name(member: bytes) -> str:
     found = _TOKEN.match(member)
     name: str = msgspec.json.decode(found[0] if found else b"", type=str)
     return name
+
+
+def scalar_paths(token: Token, path: Path = ()) -> Iterator[Path]:
+    """Give where the values are that are no objects or lists, of a value at this path and below it."""
+    if token.members is None and token.items is None:
+        yield path
+    for name, member in (token.members or {}).items():
+        yield from scalar_paths(member, (*path, name))
+    for at, item in enumerate(token.items or ()):
+        yield from scalar_paths(item, (*path, at))
 
 
 def names_of(text: bytes, token: Token) -> list[bytes]:

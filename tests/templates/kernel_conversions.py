@@ -142,14 +142,36 @@ def _number_pairs() -> Iterator[Pair]:
         "go-number-float",
         "finite",
         "finite-float",
+        "java-number",
+        "java-number-float",
     ):
         yield Pair(("double-number",), (write,), _either(_real, _number))
         yield Pair(("float-text",), (write,), _string(_float_text))
     yield Pair(("double-number",), ("row-key",), _real)
 
 
+def _number_pairs_of_maxwell() -> Iterator[Pair]:
+    for read in (("plain-decimal",), ("seconds", 1), ("seconds", 1_000_000)):
+        yield Pair(read, ("row-key",), _either(_number, _time))
+    for scale in (0, 8, 30):
+        yield Pair(
+            ("scaled-decimal", scale), ("java-decimal",), _either(_string(made.number_text), _string(_tiny))
+        )
+
+
+def _time(chosen: Random) -> str:
+    """A time in seconds."""
+    return f"{chosen.choice((0, 1_795_255_397, 9_223_372_036, 17_179_869_184))}{chosen.choice(('', '.0', '.039823', '.5', '.999999999'))}"
+
+
+def _tiny(chosen: Random) -> str:
+    """A DECIMAL near 0, or 0."""
+    digits = chosen.choice(("0", "1", "12", "100", "7001"))
+    return f"{chosen.choice(('', '-'))}0.{'0' * chosen.randrange(12)}{digits}"
+
+
 def _integer_pairs() -> Iterator[Pair]:
-    for read in ("int64", "unsigned64", "whole", "year-1900"):
+    for read in ("int64", "unsigned64", "whole", "year-1900", "signed-int", "natural"):
         yield Pair(
             (read,), None, _either(_whole, _whole, _number, lambda chosen: chosen.choice(("true", "false")))
         )
@@ -158,6 +180,7 @@ def _integer_pairs() -> Iterator[Pair]:
         ("year", "0000"),
         ("int64",),
         ("signed64",),
+        ("natural",),
         ("boolean",),
         ("big-endian",),
         ("row-key",),
@@ -189,9 +212,13 @@ def _binary_pairs() -> Iterator[Pair]:
     yield Pair(("base64",), ("row-key",), _BYTES)
     yield Pair(("go-quoted",), None, _string(made.word))
     yield Pair(("latin1",), ("go-quoted",), _string(made.text))
-    for write in ("latin1", "latin1-stripped", "go-quoted"):
+    for write in ("latin1", "latin1-stripped", "base64-stripped", "go-quoted"):
         yield Pair(("base64",), (write,), _BYTES)
         yield Pair(("utf8",), (write,), _string(made.word))
+
+
+def _html(chosen: Random) -> str:
+    return "".join(chosen.choices('<>&a\u2028\u2029\u2027ü"\n', k=chosen.randrange(8)))
 
 
 def _text_pairs() -> Iterator[Pair]:
@@ -200,7 +227,10 @@ def _text_pairs() -> Iterator[Pair]:
         yield Pair((read,), None, _BYTES)
     for read in ("json-or-null", "vector"):
         yield Pair((read,), None, word)
-    for write in ("text-base64", "vector", "document", "compact-json", "row-key", "label", "digits"):
+    for write in (
+        "text-base64", "vector", "document", "some-document", "null-document", "compact-json", "row-key", "label",
+        "digits",
+    ):  # fmt: skip
         yield Pair(None, (write,), word)
     for members in (_M, ("", "b"), tuple(map(str, range(64))), tuple(map(str, range(100)))):
         for name in ("enum-label", "set-labels"):
@@ -208,6 +238,14 @@ def _text_pairs() -> Iterator[Pair]:
                 for has_escapes in (0, 1):
                     yield Pair((name, members, has_escapes), None, _string(_labels(members)))
                 yield Pair(("int64",), (name, members), _either(_little, _whole))
+        if len(members) <= 64 and members != _M:
+            yield Pair(("int64",), ("set-list", members), _either(_little, _whole))
+    yield Pair(None, ("html-text",), _either(word, _string(_html)))
+    yield Pair(("datetime",), ("zoned-text", "UTC"), _DATETIME)
+    for most in (3, None):
+        yield Pair(("member-number", most), None, _string(made.number_text))
+        yield Pair(("int64",), ("member-digits", most), _either(_little, _whole))
+    yield Pair(("enum-member", ("a", "b,c", "2")), None, _string(_labels(("a", "b,c", "2", "3"))))
 
 
 def _temporal_reads() -> Iterator[Pair]:
@@ -300,7 +338,7 @@ def _early(chosen: Random) -> str:
 
 #: All pairs that are compared.
 PAIRS: Final = (
-    *_number_pairs(), *_integer_pairs(), *_binary_pairs(), *_text_pairs(), *_temporal_reads(), *_temporal_writes(),
+    *_number_pairs(), *_number_pairs_of_maxwell(), *_integer_pairs(), *_binary_pairs(), *_text_pairs(), *_temporal_reads(), *_temporal_writes(),
     *_pairs_without_change(),
 )  # fmt: skip
 

@@ -23,14 +23,24 @@ from relay.codecs.debezium.native import value_writing as debezium
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.flat import values as flat
+from relay.codecs.maxwell import values as maxwell
 from relay.codecs.open_protocol import columns as open_protocol
+from relay.codecs.simple.json_wire import JsonWire, html_text
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.codecs.wire.shaped import written_in_key
 from relay.model import Column, ColumnType
 from relay.mysql import numbers, values
 from relay.mysql.types import BLOBS, CHARS, FLOATS, FRACTIONAL, GEOMETRIES, INTEGERS
 from relay.native import conversion_of, loss_of, steps_of
-from relay.templates.conversions import READ_KINDS, READS, UNFIT, WRITES, read_function, write_function
+from relay.templates.conversions import (
+    EXACT,
+    READ_KINDS,
+    READS,
+    UNFIT,
+    WRITES,
+    read_function,
+    write_function,
+)
 
 _TOKYO = ZoneInfo("Asia/Tokyo")
 _M = made_values.MEMBERS
@@ -60,6 +70,8 @@ UNNAMED: Final = {
     "ValueWriter._local_timestamp": "the same in flat JSON",
     "ValueWriter._dated.<locals>.written": "the same in flat JSON",
     "_read_timestamp": "the same in CKafka",
+    "_write_timestamp": "the same in Simple",
+    "read_text": "text of Simple, which is no object",
     "_shift": "the same",
     "read_signed_bytes": "bytes as Java prints a list, of Huawei DRS alone",
     "_read_padded": "the same of BINARY(n)",
@@ -77,6 +89,14 @@ UNNAMED: Final = {
     "_vector": "an array, written",
     "ValueWriter._geometry": "a type that TiDB does not have: every value is counted",
     "float": "text that stands for no number",
+    "_read_enum": "Maxwell's labels with quotes or backslashes, which have several spellings",
+    "_read_year": "Maxwell's: a condition says that the number is not 1900",
+    "_read_set": "a list, which no slot holds",
+    "_read_document": "any JSON, which no slot holds",
+    "read_geometry": "the text of a geometry",
+    "geometry_text": "the same, written",
+    "ValueWriter._enum": "Maxwell's labels with quotes or backslashes",
+    "ValueWriter._set": "the same, or labels of a SET whose members are unknown",
 }
 
 
@@ -160,6 +180,8 @@ def _reads(column_type: ColumnType) -> Iterator[Any]:
         yield open_protocol.read_of(column_type, zone, wanted, is_legacy=is_legacy)
     for is_known, is_key in itertools.product((True, False), repeat=2):
         yield ticdc_columns.read_of(column_type, is_known=is_known, is_key=is_key)
+    yield maxwell.read_of(column_type)
+    yield JsonWire("").read_of(column_type, UTC)
     yield from _form_reads(column_type)
 
 
@@ -186,6 +208,11 @@ def _flat_writers() -> Iterator[flat.ValueWriter]:
         yield flat.ValueWriter(flat.Forms(*chosen, zone))  # type: ignore[arg-type, call-arg]  # six booleans
 
 
+def _maxwell_writers() -> Iterator[maxwell.ValueWriter]:
+    for has_null_dates, has_nulls in itertools.product((True, False), repeat=2):
+        yield maxwell.ValueWriter(has_null_dates=has_null_dates, has_nulls=has_nulls)
+
+
 def _writes(column_type: ColumnType) -> Iterator[tuple[Any, list[Any]]]:
     lost: list[Any] = []
     for style in _target_styles(lost):
@@ -193,12 +220,17 @@ def _writes(column_type: ColumnType) -> Iterator[tuple[Any, list[Any]]]:
         yield ckafka_values.cell_writer(column_type, style), lost
     for zone in (UTC, _TOKYO):
         yield open_protocol.write_of(column_type, zone), lost
-    writers: list[Any] = [ticdc.ValueWriter(), *_debezium_writers(), *_flat_writers()]
+    writers: list[Any] = [
+        ticdc.ValueWriter(), *_debezium_writers(), *_flat_writers(), *_maxwell_writers()
+    ]  # fmt: skip
     for writer, nullable in itertools.product(writers, (True, False)):
         column = Column("c", column_type, nullable=nullable)
         yield writer.of(column), writer.lost
         if isinstance(writer, ticdc.ValueWriter):
             yield writer.of(column), writer.too_fine
+    yield JsonWire("").write_of(column_type, UTC, "UTC", functools.partial(lost.append, 1)), lost
+    yield JsonWire("").write_of(column_type, _TOKYO, "Asia/Tokyo", functools.partial(lost.append, 1)), lost
+    yield html_text, lost
     yield written_in_key, lost
 
 
@@ -244,9 +276,9 @@ def test_every_name_is_one_of_the_list() -> None:
 def test_every_conversion_is_of_some_function() -> None:
     reads = {conversion[0] for each in _all_reads() if (conversion := conversion_of(each.call))}
     writes = {conversion[0] for each in _all_writes() if (conversion := conversion_of(each.call))}
-    of_no_column = {"event-time"}
+    of_no_column = {"event-time", "seconds"}
     assert READS.keys() - reads - of_no_column == {
-        "mistaken-text", "year-text", "double-number", "float-number",
+        "mistaken-text", "year-text", "float-number", "signed-int", "plain-decimal",
     }  # fmt: skip
     lossy = {loss.write[0] for each in _all_writes() if (loss := loss_of(each.call))}
     assert WRITES.keys() == writes | lossy
@@ -298,7 +330,7 @@ def _token_value(kinds: tuple[str, ...], name: str) -> Callable[[random.Random],
             return made_values.whole(chosen)
         if "boolean" in kinds:
             return chosen.choice((made_values.whole(chosen), True, False))
-        if name.startswith("decimal"):
+        if name in EXACT:
             return made_values.decimal(chosen)
         return made_values.real(chosen)
 
@@ -350,7 +382,7 @@ def test_what_is_lost_is_what_the_codecs_lose() -> None:
             assert function.lost == [loss.word], (loss, value)
             assert _result(own, value) is None, (loss, value)
             taken[str(loss.write[0])] = taken.get(str(loss.write[0]), 0) + 1
-    assert taken.keys() == {"no-date", "rounded-double", "rounded-float"}
+    assert taken.keys() == {"no-date", "rounded-double", "rounded-float", "null-document"}
 
 
 def _printed(call: Callable[[Any], Any], value: Any) -> bytes:

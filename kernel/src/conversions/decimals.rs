@@ -57,6 +57,48 @@ fn parts(text: &[u8]) -> Option<Parts<'_>> {
     })
 }
 
+/// A time in seconds, in nanoseconds, rounding down; None of a text with an exponent or a sign, and beyond 64
+/// bits with sign.
+pub fn nanos(text: &[u8]) -> Option<i128> {
+    let (whole, rest) = split_digits(text);
+    let (fraction, rest) = split_digits(rest.strip_prefix(b".").unwrap_or(rest));
+    if whole.is_empty() || whole.len() > 11 || fraction.len() > NANOS_DIGITS || !rest.is_empty() {
+        return None;
+    }
+    let digits = whole.iter().chain(fraction);
+    let found = digits.fold(0, |number, &digit| number * 10 + i128::from(digit & 15));
+    let found = found * 10_i128.pow((NANOS_DIGITS - fraction.len()) as u32);
+    i64::try_from(found).ok().map(i128::from)
+}
+
+/// Digits of a second in nanoseconds.
+const NANOS_DIGITS: usize = 9;
+
+/// A decimal as Java prints it: what is near to 0 for its digits has an exponent.
+pub fn print_java_number(decimal: &[u8], out: &mut Vec<u8>) {
+    let unsigned = decimal.strip_prefix(b"-").unwrap_or(decimal);
+    let fraction = unsigned.strip_prefix(b"0.").unwrap_or(b"");
+    let last = fraction.len().saturating_sub(1);
+    let zeros = fraction.iter().take(last).take_while(|&&digit| digit == b'0').count();
+    if fraction.is_empty() || zeros < PLAIN_ZEROS {
+        out.extend_from_slice(decimal);
+        return;
+    }
+    if unsigned.len() < decimal.len() {
+        out.push(b'-');
+    }
+    out.push(fraction[zeros]);
+    let more = &fraction[zeros + 1..];
+    if !more.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(more);
+    }
+    out.extend_from_slice(format!("E-{}", zeros + 1).as_bytes());
+}
+
+/// With so many zeros behind the point a decimal has an exponent.
+const PLAIN_ZEROS: usize = 6;
+
 /// Whether a text is a decimal with at least so many digits behind its point.
 pub fn is_text(text: &[u8], scale: usize) -> bool {
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);

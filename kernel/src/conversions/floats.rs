@@ -216,17 +216,23 @@ pub fn print_go_text(value: f64, out: &mut Vec<u8>) -> Option<()> {
 
 /// Java's notation in text: an exponent below 0.001 and from ten millions on. Not of the smallest numbers, of
 /// which Java prints other digits; `least`: the smallest of which it does not.
-pub fn print_java_text(value: f64, least: f64, out: &mut Vec<u8>) -> Option<()> {
+pub fn print_java_number(value: f64, least: f64, out: &mut Vec<u8>) -> Option<()> {
     let size = value.abs();
     if !value.is_finite() || (size < least && value != 0.0) {
         return None;
     }
-    out.push(b'"');
     if value == 0.0 || (0.001..10_000_000.0).contains(&size) {
         print_plain(value, true, out);
     } else {
         scientific(&shortest(value), b".0", b"E", 1, out);
     }
+    Some(())
+}
+
+/// The same as text.
+pub fn print_java_text(value: f64, least: f64, out: &mut Vec<u8>) -> Option<()> {
+    out.push(b'"');
+    print_java_number(value, least, out)?;
     out.push(b'"');
     Some(())
 }

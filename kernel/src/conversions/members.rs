@@ -75,6 +75,28 @@ impl LabelWriter {
         Some(())
     }
 
+    /// The labels of a bit map, as a list.
+    pub fn print_list(&self, bits: u64, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
+        let count = self.members.len();
+        if count < MOST_OF_SET && bits >> count != 0 {
+            return None;
+        }
+        out.push(b'[');
+        let mut is_first = true;
+        for (at, label) in self.members.iter().enumerate() {
+            if bits >> at & 1 == 0 {
+                continue;
+            }
+            if !is_first {
+                out.push(b',');
+            }
+            is_first = false;
+            json::print_text(label, how, out);
+        }
+        out.push(b']');
+        Some(())
+    }
+
     fn print_set(&self, bits: u64, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
         let count = self.members.len();
         if count < MOST_OF_SET && bits >> count != 0 {

@@ -24,6 +24,7 @@ from relay.codecs.maxwell.decoder import Decoder
 from relay.codecs.maxwell.encoder import Encoder
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.signs import signs
+from relay.templates.ops import Marker
 
 _DDL_TOPIC: Final = "ddl_kafka_topic"
 #: What Maxwell writes with every option.
@@ -55,6 +56,9 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    # But for the random keys of tables without a primary key, whose rows have no templates.
+    writes_rows_alone=lambda _: True,
+    marker=Marker("value", b"", b',"ts":'),
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
     row_signature=RowSignature(

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, learn, left_by
+from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Lossy
 from relay.codecs.maxwell.definitions import defined, parse_definition, table_of
 from relay.codecs.maxwell.messages import (
@@ -23,6 +24,7 @@ from relay.codecs.maxwell.messages import (
 )
 from relay.codecs.maxwell.options import NAME, MaxwellOptions
 from relay.codecs.maxwell.rows import RowDecoder
+from relay.codecs.maxwell.traced import traced_row
 from relay.codecs.wire.rows import NAMELESS
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, TableSchema, TransactionMark
@@ -31,6 +33,7 @@ from relay.mysql.ddl.parts import renames_alone, words_of_drops
 from relay.mysql.types import quoted_table
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.tracing import Trace
 
 _OPS: Final = {
     "insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE, "bootstrap-insert": Op.READ,
@@ -68,6 +71,12 @@ class Decoder:
             else:
                 raise UnsupportedMessage(NAME, "type", "not a type of Maxwell's")
         return events, catalog
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        return traced_row(self._rows, record, change, catalog, trace, self._limits)
 
     def _row(
         self,

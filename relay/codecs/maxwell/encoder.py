@@ -19,12 +19,13 @@ from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
 from relay.codecs.maxwell.definitions import shown_table
 from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
-from relay.codecs.maxwell.values import ValueWriter
+from relay.codecs.maxwell.traced import TracedXid
+from relay.codecs.maxwell.values import SOME_DOCUMENT, ValueWriter
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.rows import RowTarget, TypedRows, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import RowTarget, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import mysql_text
-from relay.codecs.wire.traced import TracedReader
+from relay.codecs.wire.traced import TracedCells, put_of
 from relay.errors import NotRepresentable
 from relay.model import (
     Column,
@@ -42,7 +43,7 @@ from relay.model import (
 from relay.mysql.types import has_parameters
 from relay.needs import Answers
 from relay.records import ConsumerRecord
-from relay.templates.tracing import Untraceable
+from relay.templates.tracing import Traced, TracedNumber, TracedOp, Untraceable, mark_of
 
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
@@ -53,7 +54,7 @@ _MS_NS: Final = 1_000_000
 _MICROSECOND_NS: Final = 1_000
 #: What printing raises for values that no JSON of this protocol can hold.
 _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
-_print: Final = msgspec.json.Encoder().encode
+_print: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 _SCHEMA_ID: Final = "schema_id"
 
 # ---------------------------------------------------------------- rows
@@ -174,9 +175,7 @@ class Encoder:
     def _row(
         self, change: RowChange, caused_by: ConsumerRecord, number: int, lossy: list[Lossy], *, is_last: bool
     ) -> Payload:
-        images, options, lost = change.images, self._options, self._lost
-        if type(images) is TypedRows and isinstance(images.reader, TracedReader):
-            raise Untraceable
+        options, lost = self._options, self._lost
         if lost:
             lost.clear()
         plan, before, after, losses = self._rows.write(change)
@@ -196,10 +195,14 @@ class Encoder:
     def _data(self, row: dict[str, Any]) -> bytes:
         if self._options.output_nulls:
             return _print(row)
+        if _are_traced(row):
+            raise Untraceable  # which of them are NULL is not the same in all messages
         return _print({name: value for name, value in row.items() if value is not None})
 
     def _old(self, before: dict[str, Any], row: dict[str, Any]) -> bytes:
         """The old values of what has changed, NULLs always among them: nothing else tells of them."""
+        if _are_traced(before):
+            return _print(_comparable(before).changed(_comparable(row)))
         return _print(
             {name: value for name, value in before.items() if _differ(value, row.get(name, _NOTHING))}
         )
@@ -236,7 +239,7 @@ class Encoder:
         """Add `xid`, and `xoffset` or, of the last row, `commit`. Return what is lost of the transaction: all
         of it, if its id is no number.
         """
-        xid = None if transaction is None else _number(transaction.id)
+        xid = None if transaction is None else _number_of_id(transaction.id)
         if transaction is None or xid is None:
             return transaction
         found.append(("xid", xid))
@@ -317,12 +320,36 @@ class Encoder:
 _NOTHING: Final = object()
 
 
+def _comparable(row: dict[str, Any]) -> TracedCells:
+    """Return traced cells of which different values are printed in different ways: a JSON column's document
+    null does not fit, which is no NULL.
+    """
+    found = TracedCells(row)
+    for name, cell in row.items():
+        put = put_of(cell)
+        if put.write == SOME_DOCUMENT:
+            found[name] = TracedOp(cell.trace, put._replace(lossy=None, adds=0))
+    return found
+
+
+def _are_traced(row: dict[str, Any]) -> bool:
+    """Whether a row has traced values."""
+    return isinstance(next(iter(row.values()), None), Traced)
+
+
 def _differ(old: object, new: object) -> bool:
     return bool(old != new)
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+def _number_of_id(text: str | TracedXid) -> int | TracedNumber | None:
+    """The number that the id of a transaction is; None if it is none."""
+    if isinstance(text, TracedXid):
+        return text.within(0, 10**_MOST_DIGITS)
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+#: So many digits 64 bits hold, whatever they are.
+_MOST_DIGITS: Final = 18
 
 
 def _ends(event: Event | None, transaction: Transaction | None) -> bool:
@@ -336,7 +363,7 @@ def _ends(event: Event | None, transaction: Transaction | None) -> bool:
 
 def _ends_row(event: Event, row: Event) -> bool:
     """Whether an event is the END of a transaction that the row before it has said."""
-    if not isinstance(row, RowChange) or row.transaction is None or _number(row.transaction.id) is None:
+    if not isinstance(row, RowChange) or row.transaction is None or _number_of_id(row.transaction.id) is None:
         return False
     return row.op is not _READ and _ends(event, msgspec.structs.replace(row.transaction, total=None))
 

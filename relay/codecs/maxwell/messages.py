@@ -73,7 +73,8 @@ class _ForeignMessage(Message, kw_only=True, gc=False):
 
 _decode = msgspec.json.Decoder(Message).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(Message)}
+#: The members that a message may have, by name.
+FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(Message)}
 _TICDC: Final = re.compile(rb"\}\s*\{").search
 _ENCRYPTED: Final = "encrypted"
 
@@ -126,11 +127,11 @@ def _parsed(value: bytes) -> Message:
     if _ENCRYPTED in members:
         raise UnsupportedMessage(NAME, _ENCRYPTED, "an encrypted payload; relay has no key for it")
     names = {_underscored(name): name for name in members}
-    known = {name: members[names[name]] for name in names.keys() & _FIELDS.keys()}
+    known = {name: members[names[name]] for name in names.keys() & FIELDS.keys()}
     foreign = lookalikes.refusal(NAME, value)
     if "type" not in known or foreign is not None:
         raise foreign or _malformed(found) from found
-    fields = {_FIELDS[name].name: _decoded(name, raw, _FIELDS[name].type) for name, raw in known.items()}
+    fields = {FIELDS[name].name: _decoded(name, raw, FIELDS[name].type) for name, raw in known.items()}
     others = {name: members[name] for under, name in names.items() if under not in known}
     unknown = {name: _decoded(name, raw, Any) for name, raw in others.items()}
     return _ForeignMessage(**fields, unknown=unknown or None)
@@ -156,10 +157,10 @@ _CAPITAL: Final = re.compile(r"[A-Z]")
 
 def _underscored(name: str) -> str:
     """Undo what `output_naming_strategy` does to names of members."""
-    if name in _FIELDS:
+    if name in FIELDS:
         return name
     found = _CAPITAL.sub(lambda match: "_" + match[0].lower(), name)
-    return found if found in _FIELDS else name
+    return found if found in FIELDS else name
 
 
 def camel_case(name: str) -> str:
@@ -178,7 +179,8 @@ def camel_case(name: str) -> str:
 #: Above this a time of DDL is a commit ts of TiDB, which TiCDC's dialect has there.
 _MOST_MS: Final = 10**14
 _SECOND_NS: Final = 1_000_000_000
-_END: Final = 1 << 63
+#: No position in a log is so high.
+END_OF_PLACES: Final = 1 << 63
 
 
 def row_time_ns(message: Message, record: ConsumerRecord) -> int:
@@ -229,7 +231,7 @@ def _position(text: str | None) -> tuple[str | None, int | None]:
     if not (colon and file and digits.isascii() and digits.isdigit() and len(digits) < 20):
         return None, None
     position = int(digits)
-    return (file, position) if position < _END else (None, None)
+    return (file, position) if position < END_OF_PLACES else (None, None)
 
 
 def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) -> int:

@@ -25,7 +25,7 @@ from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.codecs.wire.rows import PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
 from relay.errors import DefinitionMissing, Malformed
 from relay.limits import Limits, check_columns
-from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, TableSchema
+from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, TableId, TableSchema
 
 _PARTS: Final = PartNames(deleted="data", old="old", new="data")
 #: Layouts of one table's rows that are kept ready.
@@ -58,7 +58,7 @@ class Layout:
         has_nulls: bool,
     ) -> None:
         self.reader, self.names, self.guessed = reader, tuple(names), dict(guessed)
-        self._has_nulls, self._fills_nulls = has_nulls, is_known and not has_nulls
+        self.has_nulls, self._fills_nulls = has_nulls, is_known and not has_nulls
         columns = [reader.schema.columns[at] for at in reader.places]
         self.types = [values.wire_type(column.type) for column in columns]
         #: Where JSON columns stand of which null is NULL.
@@ -129,7 +129,7 @@ class Layout:
         """Return the cells with what null means: NULL in a JSON column, something else in some columns that
         cannot be NULL. In a row from which NULLs are left out it is the JSON document.
         """
-        documents = self.documents if self._has_nulls or is_old else ()
+        documents = self.documents if self.has_nulls or is_old else ()
         nulls = [(at, None) for at in documents if _is_null_document(cells[at])]
         nulls += [(at, cell) for at, cell in self.nulls if cells[at] is None]
         if not nulls:
@@ -176,6 +176,11 @@ class RowDecoder:
         self._limits, self._has_nulls, self._is_camel = limits, has_nulls, is_camel
         self._tables: Tables[Table[Layout]] = Tables(Table, limits.cache_bytes)
         self.forget = self._tables.forget
+
+    def layout(self, table: TableId, reader: TypedReader) -> Layout | None:
+        """Return the layout that a table's row was read with; None if it is no longer kept."""
+        found = self._tables.get((table.database, table.table))
+        return next((each for each in found.kept if each.reader is reader), None) if found else None
 
     def read(
         self,

@@ -17,7 +17,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +32,7 @@ from relay.mysql import numbers, temporal
 from relay.mysql.members import label_text
 from relay.mysql.types import BINARIES, GEOMETRIES, INTEGERS
 from relay.mysql.values import padded_reader
+from relay.native import Conversion, losing, native
 
 # ---------------------------------------------------------------- parsed
 
@@ -196,7 +197,8 @@ def read_of(column_type: ColumnType) -> Read | None:
     """Return how a parsed value is read; None if it is the canonical one."""
     base = column_type.base
     if base == "decimal":
-        return functools.partial(_read_decimal, column_type.scale or 0)
+        scale = column_type.scale or 0
+        return native("decimal-number", None, scale)(functools.partial(_read_decimal, scale))
     if base in {"enum", "set"}:
         return _labels_reader(column_type)
     if base in GEOMETRIES:
@@ -209,12 +211,14 @@ def read_of(column_type: ColumnType) -> Read | None:
     return _READS.get(base)
 
 
+@native("int64")
 def _read_unsigned(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError("a number beyond 64 bits")
     return value
 
 
+@native("natural")
 def _read_bit(value: int) -> int:
     """BIT(32) comes as a number of 32 bits with a sign."""
     if value < 0:
@@ -235,6 +239,7 @@ def _read_decimal(scale: int, value: Decimal) -> Decimal:
 _WORDS: Final = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
+@native("double-number")
 def _read_double(value: float | str) -> float:
     if not isinstance(value, str):
         return value
@@ -243,6 +248,7 @@ def _read_double(value: float | str) -> float:
     return _WORDS[value]
 
 
+@native("float")
 def _read_float(value: float | str) -> float:
     value = _read_double(value)
     return value if value - value else numbers.shortest_float32(value)
@@ -279,9 +285,15 @@ def _labels_reader(column_type: ColumnType) -> Read:
     members = column_type.members
     if column_type.base == "enum":
         indexes = None if members is None else _places(members, lambda at: at + 1)
-        return functools.partial(_read_enum, indexes)
+        read = functools.partial(_read_enum, indexes)
+        return native("enum-member", members)(read) if _are_plain(members) else read
     bits = None if members is None else _places(members, lambda at: 1 << at)
     return functools.partial(_read_set, bits)
+
+
+def _are_plain(members: tuple[str, ...] | None) -> TypeGuard[tuple[str, ...]]:
+    """Whether labels are known, and spelled as they are."""
+    return members is not None and all(spelled(label) == label for label in members)
 
 
 def _places(members: tuple[str, ...], number: Callable[[int], int]) -> Mapping[str, int]:
@@ -322,6 +334,10 @@ def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
 # ---------------------------------------------------------------- written
 
 
+#: What writes a JSON column's document, but for null.
+SOME_DOCUMENT: Final[Conversion] = ("some-document",)
+
+
 class ValueWriter:
     """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
 
@@ -339,30 +355,55 @@ class ValueWriter:
         if base == "bit":
             return _unsigned
         if base in {"enum", "set"}:
-            return functools.partial(self._enum if base == "enum" else self._set, column.type)
+            return self._labels_writer(column.type)
         if base in GEOMETRIES:
             return geometry_text
         if base in BINARIES:
             # MySQL's log leaves out the zeros at the end of BINARY(n).
             return _stripped if base == "binary" else base64_text
         if base in _DATES and self._has_null_dates and column.nullable is not False:
-            return self._dated
-        return self._document if base == "json" else _WRITES.get(base)
+            return self._dated_writer()
+        return self._document_writer() if base == "json" else _WRITES.get(base)
 
-    def _document(self, text: str) -> msgspec.Raw:
-        try:
-            document = _document_in(text)
-        except REFUSED as error:
-            raise ValueError("not JSON") from error
-        if self._has_nulls and bytes(document) == b"null":
-            self.lost.append(_JSON_NULL)
-        return document
+    def _document_writer(self) -> Write:
+        """What writes a JSON column's document as it is; null is that of a NULL, too, if there are any."""
+        if not self._has_nulls:
+            return _document
+        lost = self.lost
 
-    def _dated(self, value: str) -> str | None:
-        if temporal.is_date(value[:10]):
-            return value
-        self.lost.append(_ZERO_DATE)
-        return None
+        @losing(_JSON_NULL, "null-document")
+        @native(*SOME_DOCUMENT)
+        def write(text: str) -> msgspec.Raw:
+            document = _document(text)
+            if bytes(document) == b"null":
+                lost.append(_JSON_NULL)
+            return document
+
+        return write
+
+    def _dated_writer(self) -> Write:
+        """What writes dates that are in the calendar; others are NULL."""
+        lost = self.lost
+
+        @losing(_ZERO_DATE, "no-date", b"null", len("0000-00-00"), len("0000-00-00 00:00:00.000000"))
+        @native("calendar")
+        def write(value: str) -> str | None:
+            if temporal.is_date(value[:10]):
+                return value
+            lost.append(_ZERO_DATE)
+            return None
+
+        return write
+
+    def _labels_writer(self, column_type: ColumnType) -> Write:
+        """What writes a label, or a list of labels."""
+        is_enum, members = column_type.base == "enum", column_type.members
+        write = functools.partial(self._enum if is_enum else self._set, column_type)
+        if is_enum and members is None:
+            return native("label")(write)
+        if not _are_plain(members):
+            return write
+        return native("enum-label" if is_enum else "set-list", members)(write)
 
     def _enum(self, column_type: ColumnType, value: int | str) -> int | str:
         if isinstance(value, str):
@@ -395,6 +436,7 @@ _ZERO_DATE: Final = Lossy.ZERO_DATE
 _JSON_NULL: Final = Lossy.JSON_NULL
 
 
+@native("int64")
 def _within_64_bits(value: int) -> int:
     """A number that readers can hold. Raises ValueError."""
     if not -(1 << 63) <= value < 1 << 64:
@@ -402,6 +444,7 @@ def _within_64_bits(value: int) -> int:
     return value
 
 
+@native("natural")
 def _unsigned(value: int) -> int:
     """As `_within_64_bits`, without a sign: readers take it for the highest of 32 bits."""
     if value < 0:
@@ -409,6 +452,7 @@ def _unsigned(value: int) -> int:
     return _within_64_bits(value)
 
 
+@native("java-decimal")
 def _decimal(value: Decimal) -> msgspec.Raw:
     # Java's BigDecimal and Python's Decimal spell numbers alike.
     return msgspec.Raw(str(value).encode())
@@ -423,14 +467,24 @@ def _float_writer(write: Callable[[float], str]) -> Write:
     return written
 
 
+@native("base64-stripped")
 def _stripped(value: bytes) -> str:
     return base64_text(value.rstrip(b"\0"))
+
+
+@native("document")
+def _document(text: str) -> msgspec.Raw:
+    """A JSON column's document as it is. Raises ValueError."""
+    try:
+        return _document_in(text)
+    except REFUSED as error:
+        raise ValueError("not JSON") from error
 
 
 _document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 _WRITES: Final[dict[str, Write]] = {
     "decimal": _decimal,
-    "float": _float_writer(numbers.float_writer(numbers.java_text)),
-    "double": _float_writer(numbers.java_text),
+    "float": native("java-number-float")(_float_writer(numbers.float_writer(numbers.java_text))),
+    "double": native("java-number")(_float_writer(numbers.java_text)),
 }

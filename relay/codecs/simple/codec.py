@@ -10,10 +10,17 @@ from relay.codecs.simple.decoder import SimpleDecoder
 from relay.codecs.simple.encoder import SimpleEncoder
 from relay.codecs.simple.message import Wire
 from relay.codecs.simple.options import SimpleOptions, carries
+from relay.templates.ops import Marker
 
 
-def codec_of(wire: Wire, title: str, signs: Signs, row_signature: RowSignature | None = None) -> Codec:
-    """Return the protocol that has this encoding; `title`, `signs`, `row_signature`: see `Codec`."""
+def codec_of(
+    wire: Wire,
+    title: str,
+    signs: Signs,
+    row_signature: RowSignature | None = None,
+    marker: Marker | None = None,
+) -> Codec:
+    """Return the protocol that has this encoding; `title`, `signs` and the others: see `Codec`."""
     return Codec(
         name=wire.name,
         title=title,
@@ -24,6 +31,9 @@ def codec_of(wire: Wire, title: str, signs: Signs, row_signature: RowSignature |
         encoder=partial(SimpleEncoder, wire),
         ddl_everywhere=True,
         rows_need_definitions=True,
+        # But for rows that have a definition before them, which have no templates.
+        writes_rows_alone=lambda _: True,
         row_signature=row_signature,
+        marker=marker,
         signs=signs,
     )

@@ -7,12 +7,14 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, define, learn, left_by
+from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Lossy
 from relay.codecs.simple.ddl_types import DDL_TYPES
 from relay.codecs.simple.definitions import TableEntry, definition, entry_text, is_tso
 from relay.codecs.simple.message import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
 from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.rows import RowDecoder, definition_of_version
+from relay.codecs.simple.traced import traced_row
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.large_messages import (
     Compression,
@@ -43,6 +45,7 @@ from relay.model import (
 )
 from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
+from relay.templates.tracing import Trace
 
 #: How `TableChange` names what a message says of tables.
 DIALECT: Final = "ticdc-simple"
@@ -87,6 +90,10 @@ class SimpleDecoder:
         if message.type in OPS:
             raise Malformed(self._name, "data", "a row message without a row")
         raise UnsupportedMessage(self._name, "type", "no type of TiCDC Simple")
+
+    def traced(self, record: ConsumerRecord, change: RowChange, _: Catalog, trace: Trace) -> TracedMessage:
+        """Return the row's message with traced values, of JSON; see `TracingDecoder`."""
+        return traced_row(record, change, trace, verifies=self._verifies)
 
     def _read(self, value: bytes) -> Message:
         if self._is_packed or not self._wire.is_plain(value):

@@ -46,6 +46,7 @@ from relay.model import (
 )
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.tracing import Traced, Untraceable
 
 _NS_PER_MS: Final = 1_000_000
 _UPDATE: Final = Op.UPDATE
@@ -123,12 +124,13 @@ class SimpleEncoder:
         `relay.codecs.codec.Encoder`.
         """
         told: set[TableSchema] = set()
-        is_due = self._every > 0 and caused_by.offset % self._every == self._every - 1
+        is_due = self._every > 0 and caused_by.offset % self._every >= self._every - 1
         for event in events:
             match event:
                 case RowChange(schema=schema):
                     plan = self._rows.plan(schema)
                     if (is_due or not schema.complete) and schema not in told:
+                        _check_is_not_traced(event)
                         told.add(schema)
                         yield self._definition(plan.entry, event.emitted_at_ns)
                     yield self._row(event, plan, caused_by, lossy)
@@ -253,6 +255,13 @@ class SimpleEncoder:
         for schema in change.definitions:
             if schema.id in entries and schema.id not in told:
                 yield self._definition(entries[schema.id], change.emitted_at_ns)
+
+
+def _check_is_not_traced(change: RowChange) -> None:
+    """Raise Untraceable for a traced row: a record of several has their definition once."""
+    emitted_at_ns: object = change.emitted_at_ns
+    if isinstance(emitted_at_ns, Traced):
+        raise Untraceable
 
 
 def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | None]:

@@ -33,6 +33,9 @@ from relay.errors import Malformed, NotRepresentable
 from relay.model import ColumnType
 from relay.mysql import numbers, values
 from relay.mysql.values import TextStyle
+from relay.native import native
+from relay.templates.ops import Put
+from relay.templates.tracing import Traced, mark_of
 
 # ---------------------------------------------------------------- messages
 
@@ -90,7 +93,17 @@ class _Other(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Read).decode
-_print = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _mark(value: object) -> msgspec.Raw:
+    """Print a traced value, text as Go does."""
+    op = value.op() if isinstance(value, Traced) else None
+    if isinstance(value, Traced) and isinstance(op, Put) and op.write is None:
+        return value.trace.mark(op._replace(write=("html-text",)))
+    return mark_of(value)
+
+
+_print = msgspec.json.Encoder(order="deterministic", enc_hook=_mark).encode
 #: What Go escapes and msgspec does not; it stands in texts only.
 _ESCAPED: Final = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _has_escaped: Final = _ESCAPED.search
@@ -151,7 +164,8 @@ class JsonWire:
         if base == "timestamp":
             return timestamp_reader(zone)
         if base in {"enum", "set"}:
-            return functools.partial(_read_number, most_number(column_type))
+            most = most_number(column_type)
+            return native("member-number", _parameter(most))(functools.partial(read_member, most))
         return values.reader(column_type, _STYLE) or read_text
 
     def write_of(
@@ -162,8 +176,15 @@ class JsonWire:
         if base == "timestamp":
             return timestamp_writer(zone, zone_name, unmoved)
         if base in {"enum", "set"}:
-            return functools.partial(_write_number, most_number(column_type))
+            most = most_number(column_type)
+            return native("member-digits", _parameter(most))(functools.partial(write_member, most))
         return values.writer(column_type, _STYLE)
+
+
+@native("html-text")
+def html_text(text: str) -> msgspec.Raw:
+    """Return the JSON of a text as Go prints it."""
+    return msgspec.Raw(_ESCAPED.sub(_escape, _print(text)))
 
 
 def _escape(match: re.Match[bytes]) -> bytes:
@@ -213,9 +234,16 @@ _STYLE: Final = TextStyle(
 )
 
 
-def _read_number(most: int, text: str) -> int:
+def _parameter(most: int) -> int | None:
+    """The greatest number of a member as a conversion has it; None for that of 64 bits."""
+    return most if most < 1 << 63 else None
+
+
+def read_member(most: int, text: str) -> int:
+    """Return a number of ENUM or SET. Raises ValueError."""
     return checked_number(most, numbers.read_int(text))
 
 
-def _write_number(most: int, value: int | str) -> str:
+def write_member(most: int, value: int | str) -> str:
+    """Return the digits of a number of ENUM or SET. Raises TypeError, ValueError."""
     return str(member_number(most, value))

@@ -20,6 +20,7 @@ from relay.codecs.codec import RowSignature
 from relay.codecs.simple import signs
 from relay.codecs.simple.codec import codec_of
 from relay.codecs.simple.json_wire import JsonWire
+from relay.templates.ops import Marker
 
 NAME: Final = "ticdc-simple-json"
 
@@ -38,4 +39,5 @@ CODEC: Final = codec_of(
         ),
         (b'"tableSchema":', b'"sql":'),
     ),
+    Marker("value", b'"database":', b',"commitTs":'),
 )

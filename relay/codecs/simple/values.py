@@ -12,6 +12,7 @@ import msgspec
 from relay.codecs.codec import zone_of
 from relay.model import ColumnType
 from relay.mysql import temporal
+from relay.native import native
 
 #: The zone that a server has which was not told its own by name (Go's time.Local).
 LOCAL: Final = "Local"
@@ -94,7 +95,8 @@ def timestamp_writer(zone: tzinfo, zone_name: str, unmoved: Callable[[], None]) 
     """Return how a TIMESTAMP is written in a zone of this name; `unmoved` is called for one that the zone's
     calendar does not have.
     """
-    return functools.partial(_write_timestamp, zone, zone_name, unmoved)
+    write = functools.partial(_write_timestamp, zone, zone_name, unmoved)
+    return native("zoned-text", zone_name)(write) if zone is UTC else write
 
 
 def _write_timestamp(zone: tzinfo, zone_name: str, unmoved: Callable[[], None], value: str) -> ZonedText:

@@ -17,7 +17,7 @@ from relay.codecs.wire.compiled import Null, RowFunction
 from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
 from relay.codecs.wire.shaped import written_in_key
 from relay.model import ABSENT, Position, TableSchema
-from relay.native import READ_INTEGER, conversion_of, loss_of
+from relay.native import READ_INTEGER, READ_SIGNED, conversion_of, loss_of
 from relay.records import ConsumerRecord
 from relay.templates.ops import Changed, Choice, Conversion, Put
 from relay.templates.tracing import (
@@ -34,7 +34,14 @@ _NULL: Final = b"null"
 #: Reads whose numbers are those that the tokens have; but tokens below 0 stand for numbers of 64 bits from
 #: this one on where there is no sign.
 _UNSIGNED: Final[Conversion] = ("unsigned64",)
-_PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (None, ("int",), READ_INTEGER, _UNSIGNED)
+_PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (
+    None,
+    ("int",),
+    ("natural",),
+    READ_INTEGER,
+    READ_SIGNED,
+    _UNSIGNED,
+)
 _NEGATIVE: Final = 1 << 63
 _name = msgspec.json.Encoder().encode
 

@@ -1,0 +1,145 @@
+"""Rows of Simple as JSON as templates have them: text cells, commit ts and times beside them.
+
+A row names its definition by a version, which is the same in every message of its shape: no DDL changes what
+it stands for, so rows need not follow any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay.codecs.codec import TracedMessage
+from relay.codecs.simple.values import read_text
+from relay.codecs.wire.rows import Read, TypedRows
+from relay.codecs.wire.traced import TracedReader, TracedRows, conversion
+from relay.model import TSO_LOGICAL_BITS, RowChange
+from relay.native import Conversion
+from relay.records import TIME_END_MS, ConsumerRecord
+from relay.templates.ops import Take
+from relay.templates.scanning import INTEGER, TEXT_OR_NULL, Path, Token, parsed, source_ops
+from relay.templates.tracing import Trace, TracedCell, TracedNumber, Untraceable
+
+_MILLISECOND_NS: Final = 1_000_000
+_COMMIT_TS: Final[Path] = ("commitTs",)
+_BUILD_TS: Final[Path] = ("buildTs",)
+_CHECKSUM: Final[Path] = ("checksum",)
+#: Checksums of the new row and of the old one.
+_SUMS: Final = ("current", "previous")
+_DATA, _OLD = "data", "old"
+_NULL: Final = Take(("null",))
+_STRING: Final = Take(("string",))
+#: The zone in which the text of a TIMESTAMP is canonical.
+_UTC: Final = b'"UTC"'
+_DATETIME: Final[Conversion] = ("datetime",)
+
+
+class _Cell(NamedTuple):
+    """Where the value of a column stands, and what it may be."""
+
+    path: Path
+    take: Take
+
+
+def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verifies: bool) -> TracedMessage:
+    """Return a message of one row with traced values. `verifies`: checksums are compared with the values.
+    Raises Untraceable.
+    """
+    images, value = change.images, record.value or b""
+    if type(images) is not TypedRows or record.key is not None:
+        raise Untraceable
+    root = parsed(value)
+    if root.at(("claimCheckLocation",)) is not None:
+        raise Untraceable
+    cells = {part: list(_cells(value, root, images, part)) for part in _parts(root, images)}
+    given = {cell.path: cell.take for row in cells.values() for cell in row}
+    given |= {_COMMIT_TS: INTEGER, _BUILD_TS: INTEGER}
+    given |= dict.fromkeys(_sums(root, verifies=verifies), INTEGER)
+    ops, slots = source_ops(value, root, given, 0)
+
+    def number(path: Path) -> TracedNumber:
+        token = root.at(path)
+        if token is None or token.kind != "integer":
+            raise Untraceable
+        return TracedNumber(trace, slots[path], int(value[token.start : token.end]))
+
+    commit_ts, build_ts = number(_COMMIT_TS), number(_BUILD_TS)
+    if not (commit_ts >= 0 and build_ts > 0 and build_ts < TIME_END_MS):
+        raise Untraceable
+    rows = {part: [TracedCell(trace, (slots[cell.path],)) for cell in row] for part, row in cells.items()}
+    reader = TracedReader.of(images.reader, list(_reads(images)))
+    source: dict[str, Any] = {
+        "commit_ts": commit_ts,
+        "event_time_ns": (commit_ts >> TSO_LOGICAL_BITS) * _MILLISECOND_NS,
+    }
+    emitted_at_ns: Any = build_ts * _MILLISECOND_NS
+    traced = msgspec.structs.replace(
+        change,
+        images=TracedRows(reader, rows.get(_OLD), rows.get(_DATA), images.surely_keeps_keys()),
+        source=msgspec.structs.replace(change.source, **source),
+        emitted_at_ns=emitted_at_ns,
+    )
+    return TracedMessage(None, ops, traced, None)
+
+
+def _parts(root: Token, images: TypedRows) -> list[str]:
+    """The images that the message has, which must be those of the row."""
+    parts = [part for part, cells in ((_DATA, images.new), (_OLD, images.old)) if cells is not None]
+    told = [part for part in (_DATA, _OLD) if (found := root.at((part,))) is not None and found.members]
+    if parts != told:
+        raise Untraceable
+    return parts
+
+
+def _sums(root: Token, *, verifies: bool) -> Iterator[Path]:
+    """Where checksums stand that are not looked at."""
+    found = root.at(_CHECKSUM)
+    if found is None or found.kind == "null":
+        return
+    if verifies:
+        raise Untraceable
+    for name in _SUMS:
+        if found.at((name,)) is not None:
+            yield (*_CHECKSUM, name)
+
+
+def _cells(value: bytes, root: Token, images: TypedRows, part: str) -> Iterator[_Cell]:
+    """The values of an image's columns, in their order."""
+    reader, image = images.reader, root.at((part,))
+    if image is None or (image.members or {}).keys() != set(reader.names):
+        raise Untraceable
+    for at, name in zip(reader.places, reader.names, strict=True):
+        token, path = image.at((name,)), (part, name)
+        if token is None:
+            raise Untraceable
+        is_timestamp = reader.schema.columns[at].type.base == "timestamp"
+        if token.kind == "null" and is_timestamp:
+            yield _Cell(path, _NULL)
+        elif is_timestamp:
+            location, text = token.at(("location",)), token.at(("value",))
+            is_alone = (token.members or {}).keys() == {"location", "value"}
+            if not is_alone or location is None or text is None or text.kind != "string":
+                raise Untraceable
+            if value[location.start : location.end] != _UTC:
+                raise Untraceable
+            yield _Cell((*path, "value"), _STRING)
+        elif token.kind in TEXT_OR_NULL.kinds:
+            yield _Cell(path, TEXT_OR_NULL)
+        else:
+            raise Untraceable
+
+
+def _reads(images: TypedRows) -> Iterator[Conversion | None]:
+    """How the texts of columns are read."""
+    reader = images.reader
+    for at, read in zip(reader.places, reader.reads, strict=True):
+        if reader.schema.columns[at].type.base == "timestamp":
+            yield _DATETIME
+        else:
+            yield _named(read)
+
+
+def _named(read: Read | None) -> Conversion | None:
+    return None if read is read_text else conversion(read)
