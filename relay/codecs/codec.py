@@ -28,6 +28,7 @@ from relay.model import Event, Position, RowChange, TableId
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord, Header
 from relay.shown import printable, quoted, shown_name
+from relay.templates.engine import Engine
 from relay.templates.ops import Frames, Marker, SourceOp
 from relay.templates.tracing import Trace
 
@@ -178,7 +179,8 @@ class TracingDecoder(Decoder, Protocol):
 class OpeningDecoder(Decoder, Protocol):
     """A decoder that makes text of a message, and reads that.
 
-    `decode(record, …)` gives what `inner.decode(opened(record), …)` does; errors may have other words.
+    `decode(record, …)` gives what `inner.decode` does with the record that an `opener`'s function gives;
+    errors may have other words.
     """
 
     @property
@@ -186,8 +188,10 @@ class OpeningDecoder(Decoder, Protocol):
         """What reads the text."""
         ...
 
-    def opened(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Return a record with its key and value as text. Raises DecodeError and Need."""
+    def opener(self, engine: type[Engine]) -> Callable[[ConsumerRecord], ConsumerRecord]:
+        """Return what gives a record with its key and value as text, with an engine where that reads them.
+        That raises DecodeError and Need.
+        """
         ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from relay.templates.avro_ops import AvroOp
 from relay.templates.ops import Frames, Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
@@ -23,8 +24,21 @@ Message = tuple[bytes | None, bytes | None]
 Run = tuple[int, list[Message]]
 
 
+class AvroReader(Protocol):
+    """Makes JSON of values in Avro with one schema."""
+
+    def text(self, data: bytes, start: int) -> bytes | None:
+        """Return the JSON of the value that `data` holds from `start` to its end; None if that is none, or
+        one that is not read here. Raises nothing, whatever the bytes are; `start` is not negative.
+        """
+
+
 class Engine(Protocol):
     """Keeps templates, and translates the messages that fit one."""
+
+    @staticmethod
+    def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
+        """Return what makes JSON of Avro, between two texts. Raises ValueError for what is no op."""
 
     def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
         """Make an engine without templates; all of them are found by this marker. `frames`: how messages

@@ -10,7 +10,7 @@ what not is true of Avro, too; names are those that Avro takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ from relay.codecs.wire.avro import (
     named_schemas,
     subject_of,
 )
+from relay.codecs.wire.avro_opening import EngineOpener, ReadableSchema
 from relay.codecs.wire.by_topic import ByTopic
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.id_headers import placing
@@ -47,6 +48,7 @@ from relay.errors import DecodeError, EncodeError, Malformed, NotRepresentable, 
 from relay.model import Event
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.engine import Engine
 
 NAME: Final = AVRO_NAME
 #: What is kept of a schema beside its text, for each byte of it.
@@ -68,7 +70,8 @@ class Decoder:
     def __init__(self, options: DebeziumAvroOptions, answers: Answers) -> None:
         self.inner = json_decoder.Decoder(options.as_json(), answers, NAME)
         self._schemas = RegisteredSchemas(NAME, answers)
-        self._readers: ByteCache[AvroSchema, ConnectReader] = CachePool(answers.limits.cache_bytes).cache()
+        self._pool = CachePool(answers.limits.cache_bytes)
+        self._readers: ByteCache[AvroSchema, ConnectReader] = self._pool.cache()
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -81,7 +84,7 @@ class Decoder:
             raise error_of(NAME, error) from error
 
     def opened(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Return the record that JsonConverter would have written; see `OpeningDecoder`."""
+        """Return the record that JsonConverter would have written."""
         key, value = self._key(record), None
         found = frame_of(NAME, record, "value")
         if found is not None:
@@ -92,6 +95,14 @@ class Decoder:
         return ConsumerRecord(
             record.topic, record.partition, record.offset, record.timestamp_ms, key, value, record.headers
         )
+
+    def opener(self, engine: type[Engine]) -> Callable[[ConsumerRecord], ConsumerRecord]:
+        """Return what opens records with an engine; see `OpeningDecoder`."""
+        return EngineOpener(engine, self.opened, self._readable, self._pool).open
+
+    def _readable(self, id: int, part: Part) -> ReadableSchema | None:
+        """What an engine needs of a schema, whose key or value was opened."""
+        return self._reader(id, part)[0].readable()
 
     def _key(self, record: ConsumerRecord) -> bytes | None:
         """The key as JSON. One that another converter has written says nothing of columns."""
@@ -105,6 +116,10 @@ class Decoder:
         return reader.json(content) if reader.is_struct else None
 
     def _read(self, id: int | str, body: bytes, part: Part) -> tuple[ConnectReader, Any]:
+        reader, schema = self._reader(id, part)
+        return reader, schema.read(NAME, part, body)
+
+    def _reader(self, id: int | str, part: Part) -> tuple[ConnectReader, AvroSchema]:
         schema = self._schemas.find(id, part)
         reader = self._readers.get(schema)
         if reader is None:
@@ -113,7 +128,7 @@ class Decoder:
             except ValueError as error:
                 raise UnsupportedMessage(NAME, part, f"schema {id} {error}") from None
             self._readers.keep(schema, reader, _FACTOR * len(schema.text) + _PLAN_BYTES)
-        return reader, schema.read(NAME, part, body)
+        return reader, schema
 
 
 # ---------------------------------------------------------------- encoder
