@@ -29,6 +29,8 @@ def planted(fault: str) -> type[Engine]:
         pass
 
     class Planted:
+        avro_reader = staticmethod(made.avro_reader)
+
         def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
             self._engine = made(marker, frames)
 

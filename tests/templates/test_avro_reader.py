@@ -6,6 +6,7 @@ import json
 import math
 import random
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,11 +15,11 @@ from engine_support import ENGINES, KERNEL, needs_kernel
 from relay.codecs.debezium.connect_reading import ConnectReader
 from relay.codecs.wire.avro import AvroSchema
 from relay.errors import Malformed
-from relay.templates.avro_ops import Fixed, Items, Plain, Record, Symbols, Union
+from relay.templates.avro_ops import Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 from relay.templates.engine import AvroReader, Engine
 from relay.templates.interpreter import Interpreter
 
-PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
+PRIMITIVES: tuple[PlainKind, ...] = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
 TEXTS = ("", "a", 'a "b" \\ c', "\n\b\f\x00\x1f\x7f", "é漢😀", "long " * 30)
 
 
@@ -41,8 +42,8 @@ def random_type(rng: random.Random, names: list[str], depth: int = 0) -> Any:
     if depth > 3 and kind in {"union", "record", "array"}:
         kind = "string"
     if kind == "union":
-        other = "null"
-        while other == "null" or isinstance(other, list):
+        other: Any = []
+        while isinstance(other, list):
             other = random_type(rng, names, depth + 1)
         return rng.choice((["null", other], [other, "null"]))
     if kind == "array":
@@ -75,7 +76,7 @@ def random_value(rng: random.Random, node: Any) -> Any:
         return [random_value(rng, node["items"]) for _ in range(rng.randrange(4))]
     if kind == "enum":
         return rng.choice(node["symbols"])
-    return {
+    makers: dict[str, Callable[[], Any]] = {
         "null": lambda: None,
         "boolean": lambda: rng.random() < 0.5,
         "int": lambda: rng.choice([*edges, (1 << 31) - 1, -(1 << 31), rng.randrange(-(1 << 31), 1 << 31)]),
@@ -85,7 +86,8 @@ def random_value(rng: random.Random, node: Any) -> Any:
         "string": lambda: rng.choice(TEXTS),
         "bytes": lambda: rng.randbytes(rng.randrange(6)),
         "fixed": lambda: rng.randbytes(node["size"]),
-    }[kind]()
+    }
+    return makers[kind]()
 
 
 def changed(rng: random.Random, body: bytes) -> bytes:
