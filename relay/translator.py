@@ -292,7 +292,7 @@ class Translator:
         """
         templates = self._plain_templates
         if templates is None:
-            return self._sealed(record)
+            return self._straight(record) if self._templates is None else self._sealed(record)
         if templates.idle and templates.goes_straight(self.catalog):
             return self._straight(record)
         path = self._partition_route

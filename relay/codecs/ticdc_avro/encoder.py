@@ -68,6 +68,8 @@ _CHECKSUM_FIELDS: Final = (
 )
 
 Json = dict[str, Any]
+#: The columns of a row, and those of its old row, None if rows have none.
+_Names = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 
 class _Plan(msgspec.Struct, frozen=True, eq=False):
@@ -80,6 +82,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     name: str
     namespace: str
     fields: Mapping[str, Json]
+    names: tuple[str, ...]
     key: tuple[str, ...]
     absent: tuple[str, ...]
     losses: tuple[Lossy, ...]
@@ -124,6 +127,7 @@ class _Target(RowTarget[_Plan]):
             name,
             namespace,
             {column.name: field_schema(column, self._modes, table.database) for column in columns},
+            tuple([column.name for column in columns]),
             tuple(
                 [column.name for column, own in zip(columns, schema.columns, strict=True) if own.name in key]
             ),
@@ -182,6 +186,8 @@ class Encoder:
         self._rows = TypedWriters(NAME, target, pool)
         self._schemas: ByteCache[tuple[object, ...], AvroSchema] = pool.cache()
         self._ids = SchemaIds(answers, pool)
+        #: What stands before the Avro of a topic's messages, and its schema.
+        self._heads: ByteCache[tuple[object, ...], tuple[bytes, AvroSchema]] = pool.cache()
         self._topics: dict[str, Encode] = {}
 
     @property
@@ -283,7 +289,7 @@ class Encoder:
             raise NotRepresentable(NAME, "key", "a row that lacks a column of its primary key")
         if not names:
             return None
-        return self._framed(topic, "key", plan, self._schema(plan, names, "key", None), key)
+        return self._framed(topic, "key", plan, (names, None), key)
 
     def _value(
         self,
@@ -295,11 +301,11 @@ class Encoder:
     ) -> bytes:
         old, row = rows
         value = _whole(plan, row)
-        names = tuple([name for name in plan.fields if name in value])
+        names = _names_of(plan, value)
         old_names: tuple[str, ...] | None = None
         if self._has_before:
             found = None if old is None else _whole(plan, old)
-            old_names = names if found is None else tuple([name for name in plan.fields if name in found])
+            old_names = names if found is None else _names_of(plan, found)
             value[BEFORE] = None if found is None else (f"{plan.namespace}.{plan.name}_before", found)
         value[OP] = _WORDS[change.op]
         if self._has_extension:
@@ -307,18 +313,15 @@ class Encoder:
             value[TIME] = change.source.event_time_ns // _NS_PER_MS
         if self._has_checksums:
             value |= _checksum(change)
-        return self._framed(topic, "value", plan, self._schema(plan, names, "value", old_names), value)
+        return self._framed(topic, "value", plan, (names, old_names), value)
 
-    def _schema(
-        self, plan: _Plan, names: tuple[str, ...], part: Part, old_names: tuple[str, ...] | None
-    ) -> AvroSchema:
-        """The schema of a key or a row with these columns; `old_names`: those of its old row, if rows have
-        one.
-        """
-        cached = plan, names, part, old_names
+    def _schema(self, plan: _Plan, part: Part, names: _Names) -> AvroSchema:
+        """The schema of a key or a row with these columns."""
+        cached = plan, part, names
         found = self._schemas.get(cached)
         if found is None:
-            fields = [plan.fields[name] for name in names]
+            present, old_names = names
+            fields = [plan.fields[name] for name in present]
             if part == "value":
                 fields += self._added(plan, old_names)
             found = _schema_of(plan, plan.name, fields)
@@ -340,10 +343,19 @@ class Encoder:
             found += _CHECKSUM_FIELDS
         return found
 
-    def _framed(self, topic: str, part: Part, plan: _Plan, schema: AvroSchema, value: Json) -> bytes:
+    def _framed(self, topic: str, part: Part, plan: _Plan, names: _Names, value: Json) -> bytes:
+        """A key or a row with these columns, behind the id of its schema."""
+        cached = topic, part, plan, names
+        found = self._heads.get(cached)
+        if found is not None:
+            head, schema = found
+            return head + schema.write(NAME, part, value)
+        schema = self._schema(plan, part, names)
         body = schema.write(NAME, part, value)
         subject = subject_of("TopicNameStrategy", topic, part, f"{plan.namespace}.{plan.name}")
-        return self._ids.framed(subject, schema.text, body)
+        head = self._ids.framed(subject, schema.text, b"")
+        self._heads.keep(cached, (head, schema), _SCHEMA_BYTES)
+        return head + body
 
     # ------------------------------------------------------------ control
 
@@ -383,6 +395,13 @@ def _whole(plan: _Plan, row: Json) -> Json:
     if not plan.absent:
         return dict(row)
     return dict.fromkeys(plan.absent) | row
+
+
+def _names_of(plan: _Plan, row: Json) -> tuple[str, ...]:
+    """The columns that a row has, in the table's order."""
+    if len(row) == len(plan.names):
+        return plan.names
+    return tuple([name for name in plan.names if name in row])
 
 
 def _checksum(change: RowChange) -> Json:

@@ -133,7 +133,7 @@ class AvroSchema:
         self.text, self.type = text, parse_types(text, references)
         self._reader: Any = None
         self._writer: Any = None
-        self._fastavro = fastavro
+        self._fastavro, self._read = fastavro, fastavro.schemaless_reader
 
     def read(self, protocol: str, part: str, body: bytes) -> Any:  # noqa: ANN401 - a value of any type
         """Return the value: records and maps as dict, unions as the value alone. Raises Malformed."""
@@ -141,7 +141,7 @@ class AvroSchema:
             self._reader = self._compiled(_plain(self.type, set(), is_read=True))
         file = io.BytesIO(body)
         try:
-            value = self._fastavro.schemaless_reader(file, self._reader, None)
+            value = self._read(file, self._reader, None)
         except _NO_VALUE:
             raise Malformed(protocol, part, "not a value of its Avro schema") from None
         if file.tell() != len(body):
@@ -224,7 +224,31 @@ class RegisteredSchemas:
 
     def __init__(self, protocol: str, answers: Answers, registry: str = SOURCE_REGISTRY) -> None:
         self._protocol, self._answers, self._registry = protocol, answers, registry
-        self._kept: ByteCache[int | str, AvroSchema] = CachePool(answers.limits.cache_bytes).cache()
+        pool = CachePool(answers.limits.cache_bytes)
+        self._kept: ByteCache[int | str, AvroSchema] = pool.cache()
+        #: By the bytes before the Avro.
+        self._by_prefix: ByteCache[bytes, AvroSchema] = pool.cache()
+
+    def part(self, record: ConsumerRecord, part: Part) -> tuple[AvroSchema, bytes] | None:
+        """Return the schema of a record's key or value, and the Avro behind its id; None if it is null.
+
+        Raises SchemaById, Malformed, UnsupportedMessage.
+        """
+        data = record.key if part == "key" else record.value
+        if data is None:
+            return None
+        is_before = not record.headers or not _header(record.headers, ID_HEADERS[part])
+        if is_before:
+            schema = self._by_prefix.get(data[:PREFIX_BYTES])
+            if schema is not None:
+                return schema, data[PREFIX_BYTES:]
+        frame = frame_of(self._protocol, record, part)
+        if frame is None:
+            return None
+        schema = self.find(frame.id, part)
+        if is_before and data[0] == _NUMBER:
+            self._by_prefix.keep(data[:PREFIX_BYTES], schema, _ID_BYTES)
+        return schema, frame.body
 
     def find(self, id: int | str, part: Part) -> AvroSchema:
         """Return the schema of an id. Raises SchemaById, UnsupportedMessage."""
