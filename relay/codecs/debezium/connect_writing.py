@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from relay.codecs.wire.avro import AvroSchema, compact, is_full_name, is_name
-from relay.codecs.wire.avro_writing import WRITES, Maker, Write, array, long_bytes, record
+from relay.codecs.wire.avro_writing import FIRST, SECOND, WRITES, Maker, Write, array, record, written
 
 Json = dict[str, Any]
 #: Makes of a JSON value what Avro has for it. Raises ValueError.
@@ -56,9 +56,7 @@ class ConnectWriter:
 
     def write(self, payload: Any) -> bytes:  # noqa: ANN401 - any JSON
         """Return the Avro of a payload. Raises ValueError and TypeError."""
-        parts: list[bytes] = []
-        self._write(payload, parts.append)
-        return b"".join(parts)
+        return written(self._write, payload)
 
 
 class _Writing:
@@ -74,8 +72,8 @@ class _Writing:
             return document, make(b"", None)
         # A default must be of the first type.
         if node.get("default") is not None:
-            return [document, "null"], make(_FIRST, _SECOND)
-        return ["null", document], make(_SECOND, _FIRST)
+            return [document, "null"], make(FIRST, SECOND)
+        return ["null", document], make(SECOND, FIRST)
 
     def _present(self, node: Json, namespace: str) -> tuple[Any, Maker]:
         """As `type`, of what is not optional, and what makes its writer."""
@@ -118,10 +116,6 @@ class _Writing:
         document["fields"] = fields
         found = self._records[full] = record(writes)
         return _described(document, node), found
-
-
-#: The numbers of a union's branches.
-_FIRST, _SECOND = long_bytes(0), long_bytes(1)
 
 
 def _unknown(_head: bytes, _null: bytes | None) -> Write:

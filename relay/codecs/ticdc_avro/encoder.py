@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from relay.avro_types import parse_types
 from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none, without_key
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
 from relay.codecs.ticdc_avro.columns import NAME, Modes, field_schema, loses_type, write_of
@@ -32,7 +33,8 @@ from relay.codecs.ticdc_avro.rows import (
     OP,
     TIME,
 )
-from relay.codecs.wire.avro import AvroSchema, Part, SchemaIds, compact, is_full_name, subject_of
+from relay.codecs.wire.avro import Part, SchemaIds, compact, is_full_name, subject_of
+from relay.codecs.wire.avro_writing import value_writer, written
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.ddl_codes import code_of
@@ -73,8 +75,9 @@ _Names = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 
 class _Plan(msgspec.Struct, frozen=True, eq=False):
-    """What the encoder needs of a table: its record's name and namespace, the columns as rows have them, by
-    name; the fields of those, of the columns that a rule chooses for the key or of the primary key, in order.
+    """What the encoder needs of a table: its record's name and namespace; the fields of the columns as rows
+    have them, by name, and these names; the names of the columns that a rule chooses for the key or of the
+    primary key, in order.
 
     `absent`: columns that rows of other sources lack, and of which rows have NULL: virtual ones.
     """
@@ -184,10 +187,10 @@ class Encoder:
         self._lost = target.lost
         pool = CachePool(answers.limits.cache_bytes)
         self._rows = TypedWriters(NAME, target, pool)
-        self._schemas: ByteCache[tuple[object, ...], AvroSchema] = pool.cache()
+        self._schemas: ByteCache[tuple[object, ...], _Schema] = pool.cache()
         self._ids = SchemaIds(answers, pool)
         #: What stands before the Avro of a topic's messages, and its schema.
-        self._heads: ByteCache[tuple[object, ...], tuple[bytes, AvroSchema]] = pool.cache()
+        self._heads: ByteCache[tuple[object, ...], tuple[bytes, _Schema]] = pool.cache()
         self._topics: dict[str, Encode] = {}
 
     @property
@@ -306,7 +309,7 @@ class Encoder:
         if self._has_before:
             found = None if old is None else _whole(plan, old)
             old_names = names if found is None else _names_of(plan, found)
-            value[BEFORE] = None if found is None else (f"{plan.namespace}.{plan.name}_before", found)
+            value[BEFORE] = found
         value[OP] = _WORDS[change.op]
         if self._has_extension:
             value[COMMIT_TS] = commit_ts - (1 << 64) if commit_ts >= 1 << 63 else commit_ts
@@ -315,7 +318,7 @@ class Encoder:
             value |= _checksum(change)
         return self._framed(topic, "value", plan, (names, old_names), value)
 
-    def _schema(self, plan: _Plan, part: Part, names: _Names) -> AvroSchema:
+    def _schema(self, plan: _Plan, part: Part, names: _Names) -> _Schema:
         """The schema of a key or a row with these columns."""
         cached = plan, part, names
         found = self._schemas.get(cached)
@@ -349,9 +352,9 @@ class Encoder:
         found = self._heads.get(cached)
         if found is not None:
             head, schema = found
-            return head + schema.write(NAME, part, value)
+            return head + schema.body(part, value)
         schema = self._schema(plan, part, names)
-        body = schema.write(NAME, part, value)
+        body = schema.body(part, value)
         subject = subject_of("TopicNameStrategy", topic, part, f"{plan.namespace}.{plan.name}")
         head = self._ids.framed(subject, schema.text, b"")
         self._heads.keep(cached, (head, schema), _SCHEMA_BYTES)
@@ -417,9 +420,23 @@ def _record(plan: _Plan, name: str, fields: Sequence[Json]) -> Json:
     return {"type": "record", "name": name, "namespace": plan.namespace, "fields": fields}
 
 
-def _schema_of(plan: _Plan, name: str, fields: Sequence[Json]) -> AvroSchema:
+class _Schema:
+    """A schema that is written: its text, and how its values are."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self._write = text, value_writer(parse_types(text))
+
+    def body(self, part: Part, value: Json) -> bytes:
+        """Return the Avro of a value. Raises NotRepresentable."""
+        try:
+            return written(self._write, value)
+        except (ValueError, TypeError) as error:
+            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
+
+
+def _schema_of(plan: _Plan, name: str, fields: Sequence[Json]) -> _Schema:
     text = compact(_record(plan, name, fields))
     try:
-        return AvroSchema(text)
+        return _Schema(text)
     except ValueError as error:
         raise NotRepresentable(NAME, "", f"its schema {error}") from None
