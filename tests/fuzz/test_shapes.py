@@ -11,7 +11,8 @@ from fuzz.edges import TEXTS, look_of
 from fuzz.findings import read, write
 from fuzz.lane import reproduce, sample_routes, watch
 from fuzz.trial import ENGINE
-from relay.templates.engine import Engine, Run, Translation
+from relay.templates.avro_ops import AvroOp
+from relay.templates.engine import AvroReader, Engine, Run, Translation
 from relay.templates.ops import Frames, Marker, Template
 
 ROUTES = sample_routes(lambda source, target: (source, target) == ("ticdc-canal-json", "flat-json"))
@@ -29,7 +30,9 @@ def planted(fault: str) -> type[Engine]:
         pass
 
     class Planted:
-        avro_reader = staticmethod(made.avro_reader)
+        @staticmethod
+        def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
+            return made.avro_reader(head, op, end)
 
         def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
             self._engine = made(marker, frames)

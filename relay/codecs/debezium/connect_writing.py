@@ -9,15 +9,12 @@ AvroData.fromConnectSchema (8.x); records of Debezium 3.6.1 with Apicurio's conv
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable
 from typing import Any, Final
 
 from relay.codecs.wire.avro import AvroSchema, compact, is_full_name, is_name
 from relay.codecs.wire.avro_writing import FIRST, SECOND, WRITES, Maker, Write, array, record, written
 
 Json = dict[str, Any]
-#: Makes of a JSON value what Avro has for it. Raises ValueError.
-Convert = Callable[[Any], Any]
 
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 #: Avro's names of logical types, by those of Connect.
@@ -149,54 +146,4 @@ def _described(document: Json, node: Json) -> Json:
 def _default(node: Json) -> Any:  # noqa: ANN401 - any JSON
     """A default as Avro's schemas have it: of bytes, a character for each."""
     default = node["default"]
-    return _bytes(default).decode("latin-1") if node["type"] == "bytes" else default
-
-
-# ---------------------------------------------------------------- values
-
-
-def _bytes(text: str) -> bytes:
-    return binascii.a2b_base64(text)
-
-
-def _int(value: int) -> int:
-    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
-        raise ValueError("no number of 32 bits")
-    return value
-
-
-def _long(value: int) -> int:
-    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("no number of 64 bits")
-    return value
-
-
-def _float(value: float | str) -> float:
-    """A number, or JsonConverter's text of what is none."""
-    if type(value) is bool:
-        raise ValueError("no number")
-    return float(value)
-
-
-def _boolean(value: bool) -> bool:
-    if type(value) is not bool:
-        raise ValueError("no boolean")
-    return value
-
-
-def _string(value: str) -> str:
-    if type(value) is not str:
-        raise ValueError("no text")
-    return value
-
-
-#: How values of Avro's primitive types are made of JSON.
-CONVERTS: Final[dict[str, Convert]] = {
-    "boolean": _boolean,
-    "int": _int,
-    "long": _long,
-    "float": _float,
-    "double": _float,
-    "string": _string,
-    "bytes": _bytes,
-}
+    return binascii.a2b_base64(default).decode("latin-1") if node["type"] == "bytes" else default

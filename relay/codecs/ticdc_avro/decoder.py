@@ -157,7 +157,7 @@ class Decoder:
         found = self._schemas.part(record, part)
         if found is None:
             return None
-        schema, body = found
+        _, schema, body = found
         if schema.type.kind != "record":
             raise UnsupportedMessage(NAME, part, "no record, so this is no message of this protocol")
         return _Read(schema, schema.read(NAME, part, body))

@@ -166,6 +166,20 @@ def _float_bytes(value: float) -> bytes:
         return _float(math.copysign(math.inf, value))
 
 
+def converted(convert: Callable[[Any], Any], make: Maker) -> Maker:
+    """Return what makes a writer of values that are converted first, but for None."""
+
+    def make_converted(head: bytes, null: bytes | None) -> Write:
+        write_plain = make(head, null)
+
+        def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any value
+            write_plain(None if value is None else convert(value), add)
+
+        return write
+
+    return make_converted
+
+
 def array(write_item: Write) -> Maker:
     """Return what makes a writer of lists."""
 
