@@ -248,7 +248,7 @@ class Translator:
         if engine is not None and isinstance(decoder, OpeningDecoder):
             self._open = decoder.opener(engine)
         sealing = encoder if isinstance(encoder, SealingEncoder) else None
-        self._seal = None if sealing is None else sealing.seal
+        self._seal = None if sealing is None or engine is None else sealing.sealer(engine)
         self._templates = self._open_templates(engine, decoder, sealing)
         #: The templates that records and messages fit as they are.
         is_plain = self._open is None and self._seal is None

@@ -1,10 +1,13 @@
-//! Avro, read as JSON; `relay.templates.avro_ops` says how. None means that a value is not read here.
+//! Avro, read as JSON and written from it; `relay.templates.avro_ops` says how. None means that a value is not
+//! for this.
 
-use crate::conversions::print_base64;
-use crate::json::{LongEscapes, print_float, print_text};
+use crate::conversions::{of_base64, print_base64};
+use crate::json::{self, LongEscapes, print_float, print_text};
 use crate::ops::Bytes;
+use crate::scan::behind;
+use crate::token::{Kind, Token};
 
-/// How a value becomes JSON.
+/// How a value becomes JSON, and the other way round.
 pub enum AvroOp {
     Null,
     Boolean,
@@ -152,4 +155,107 @@ fn print_integer(value: i64, out: &mut Vec<u8>) {
 
 fn print_finite(value: f64, out: &mut Vec<u8>) -> Option<()> {
     value.is_finite().then(|| print_float(value, out))
+}
+
+// ---------------------------------------------------------------- written
+
+/// Append the Avro of the value that a JSON text is.
+pub fn write(op: &AvroOp, json: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let mut writer = Writer { rest: json };
+    writer.write(op, out)?;
+    writer.rest.is_empty().then_some(())
+}
+
+struct Writer<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Writer<'a> {
+    fn write(&mut self, op: &AvroOp, out: &mut Vec<u8>) -> Option<()> {
+        match op {
+            AvroOp::Null => self.constant(b"null")?,
+            AvroOp::Boolean => out.push((self.token(Kind::Boolean)?.text == b"true").into()),
+            AvroOp::Int => write_integer(i32::try_from(self.number()?).ok()?.into(), out),
+            AvroOp::Long => write_integer(self.number()?, out),
+            AvroOp::Float => out.extend_from_slice(&(self.real()? as f32).to_le_bytes()),
+            AvroOp::Double => out.extend_from_slice(&self.real()?.to_le_bytes()),
+            AvroOp::Text => write_sized(&json::meaning(&self.token(Kind::Text)?)?, out),
+            AvroOp::Binary => {
+                write_sized(&of_base64(&json::meaning(&self.token(Kind::Text)?)?)?, out);
+            }
+            AvroOp::Union(branches) => {
+                let is_null = self.rest.starts_with(b"null");
+                let fits = |branch: &AvroOp| matches!(branch, AvroOp::Null) == is_null;
+                let number = branches.iter().position(fits)?;
+                let [one, other] = &branches[..] else { return None };
+                (fits(one) != fits(other)).then_some(())?;
+                write_integer(number as i64, out);
+                self.write(&branches[number], out)?;
+            }
+            AvroOp::Record(fields) => {
+                for (name, field) in fields {
+                    self.constant(name)?;
+                    self.write(field, out)?;
+                }
+                self.constant(if fields.is_empty() { b"{}" } else { b"}" })?;
+            }
+            AvroOp::Items(item) => self.items(item, out)?,
+            AvroOp::Fixed(_) | AvroOp::Symbols(_) => return None,
+        }
+        Some(())
+    }
+
+    fn items(&mut self, item: &AvroOp, out: &mut Vec<u8>) -> Option<()> {
+        self.constant(b"[")?;
+        let (mut items, mut count) = (Vec::new(), 0);
+        while self.constant(b"]").is_none() {
+            if count > 0 {
+                self.constant(b",")?;
+            }
+            self.write(item, &mut items)?;
+            count += 1;
+        }
+        if count > 0 {
+            write_integer(count, out);
+            out.extend_from_slice(&items);
+        }
+        out.push(0);
+        Some(())
+    }
+
+    fn constant(&mut self, text: &[u8]) -> Option<()> {
+        self.rest = behind(self.rest, text)?;
+        Some(())
+    }
+
+    fn token(&mut self, kind: Kind) -> Option<Token<'a>> {
+        let (token, rest) = json::token(self.rest)?;
+        self.rest = rest;
+        (token.kind == kind).then_some(token)
+    }
+
+    fn number(&mut self) -> Option<i64> {
+        let text = self.token(Kind::Integer)?.text;
+        json::short_integer(text).or_else(|| i64::try_from(json::integer(text)?).ok())
+    }
+
+    fn real(&mut self) -> Option<f64> {
+        let (token, rest) = json::token(self.rest)?;
+        self.rest = rest;
+        if matches!(token.kind, Kind::Integer | Kind::Number) { json::float(token.text) } else { None }
+    }
+}
+
+fn write_sized(data: &[u8], out: &mut Vec<u8>) {
+    write_integer(data.len() as i64, out);
+    out.extend_from_slice(data);
+}
+
+fn write_integer(value: i64, out: &mut Vec<u8>) {
+    let mut number = (value << 1 ^ value >> 63) as u64;
+    while number >= MORE.into() {
+        out.push(number as u8 | MORE);
+        number >>= 7;
+    }
+    out.push(number as u8);
 }

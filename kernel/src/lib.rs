@@ -49,6 +49,26 @@ impl AvroReader {
     }
 }
 
+/// Makes Avro of JSON (`relay.templates.engine.AvroWriter`).
+#[pyclass(module = "relay_cdc_kernel")]
+struct AvroWriter {
+    head: Bytes,
+    op: AvroOp,
+    end: Bytes,
+    /// The Avro of the last value.
+    body: Vec<u8>,
+}
+
+#[pymethods]
+impl AvroWriter {
+    fn body<'py>(&mut self, py: Python<'py>, text: &[u8]) -> Option<Bound<'py, PyBytes>> {
+        let Self { head, op, end, body } = self;
+        body.clear();
+        avro::write(op, text.strip_prefix(&**head)?.strip_suffix(&**end)?, body)?;
+        Some(PyBytes::new(py, body))
+    }
+}
+
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
 ///
 /// The templates are in a box because Python allocates objects at multiples of 16 bytes, and searchers for
@@ -83,6 +103,11 @@ impl Kernel {
     #[staticmethod]
     fn avro_reader(head: Vec<u8>, op: &Bound<'_, PyAny>, end: Vec<u8>) -> PyResult<AvroReader> {
         Ok(AvroReader { head: head.into(), op: AvroOp::read(op)?, end: end.into(), json: Vec::new() })
+    }
+
+    #[staticmethod]
+    fn avro_writer(head: Vec<u8>, op: &Bound<'_, PyAny>, end: Vec<u8>) -> PyResult<AvroWriter> {
+        Ok(AvroWriter { head: head.into(), op: AvroOp::read(op)?, end: end.into(), body: Vec::new() })
     }
 
     fn add(&mut self, template: &Bound<'_, PyAny>) -> PyResult<usize> {

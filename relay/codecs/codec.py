@@ -105,12 +105,16 @@ class TopicEncoder(Encoder, Protocol):
         ...
 
 
+#: Makes the key and the value of a message for a topic of those of its text.
+Seal = Callable[[str, bytes | None, bytes | None], tuple[bytes | None, bytes | None]]
+
+
 @runtime_checkable
 class SealingEncoder(TopicEncoder, Protocol):
     """An encoder that writes messages in a form of text first, and makes each of them what it is by itself.
 
-    `for_topic(topic)(events, record, lossy)` gives what `seal(topic, key, value)` makes of the payloads of
-    `encode_open(events, record, lossy)`, with the same headers, and loses nothing besides.
+    `for_topic(topic)(events, record, lossy)` gives what a `sealer`'s function makes, for the topic, of the
+    payloads of `encode_open(events, record, lossy)`, with the same headers, and loses nothing besides.
     """
 
     def encode_open(
@@ -119,8 +123,10 @@ class SealingEncoder(TopicEncoder, Protocol):
         """Encode events as `encode` does, in the form of text."""
         ...
 
-    def seal(self, topic: str, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        """Return the key and the value of a message for a topic. Raises EncodeError and Need."""
+    def sealer(self, engine: type[Engine]) -> Seal:
+        """Return what gives the key and the value of a message for a topic, with an engine where that writes
+        them. That raises EncodeError and Need.
+        """
         ...
 
 

@@ -1,10 +1,12 @@
-"""Avro read as JSON in Python: the specification of what the kernel does with `relay.templates.avro_ops`.
+"""Avro read as JSON, and written from it, in Python: the specification of what the kernel does with
+`relay.templates.avro_ops`.
 
-What it refuses, the kernel refuses; what the kernel reads, becomes the same here.
+What it refuses, the kernel refuses; what the kernel reads or writes, becomes the same here.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import struct
 from collections.abc import Iterator
@@ -12,9 +14,10 @@ from typing import Final
 
 import msgspec
 
-from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, Record, Symbols, Union
+from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 
 _print = msgspec.json.Encoder().encode
+_parse = msgspec.json.Decoder().decode
 _MORE: Final = 0x80
 #: An integer has so many bytes at most, and so many bits.
 _MOST_BYTES: Final = 10
@@ -147,3 +150,99 @@ def _string(data: bytes) -> bytes:
         return _print(data.decode())
     except UnicodeDecodeError:
         raise _Misfit from None
+
+
+# ---------------------------------------------------------------- written
+
+
+class AvroBody:
+    """Makes Avro of JSON with one schema (`relay.templates.engine.AvroWriter`)."""
+
+    def __init__(self, head: bytes, op: AvroOp, end: bytes) -> None:
+        self._head, self._op, self._end = head, op, end
+
+    def body(self, text: bytes) -> bytes | None:
+        """Return the Avro of the value that a text holds; None if it is not written here."""
+        inside = text[len(self._head) : len(text) - len(self._end)]
+        if text != self._head + inside + self._end:
+            return None
+        try:
+            return b"".join(_written(self._op, _parse(inside)))
+        except (_Misfit, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+
+
+def _written(op: AvroOp, value: object) -> Iterator[bytes]:
+    """Give the pieces of a JSON value's Avro. Raises _Misfit."""
+    if isinstance(op, Plain):
+        yield _plain_written(op.kind, value)
+    elif isinstance(op, Union):
+        nulls = [branch == Plain("null") for branch in op.branches]
+        if sorted(nulls) != [False, True]:
+            raise _Misfit
+        number = nulls.index(value is None)
+        yield _long(number)
+        yield from _written(op.branches[number], value)
+    elif isinstance(op, Record):
+        names = [_parse(name[:-1]) for name, _ in op.fields]
+        if not isinstance(value, dict) or list(value) != names:
+            raise _Misfit
+        for (_, field), each in zip(op.fields, value.values(), strict=True):
+            yield from _written(field, each)
+    elif isinstance(op, Items) and isinstance(value, list):
+        if value:
+            yield _long(len(value))
+        for each in value:
+            yield from _written(op.item, each)
+        yield _long(0)
+    else:
+        raise _Misfit
+
+
+def _plain_written(kind: PlainKind, value: object) -> bytes:
+    if kind == "null" and value is None:
+        return b""
+    if kind == "boolean" and isinstance(value, bool):
+        return b"\1" if value else b"\0"
+    if isinstance(value, bool):
+        raise _Misfit
+    if kind in _BITS and isinstance(value, int) and -(1 << _BITS[kind]) <= 2 * value < 1 << _BITS[kind]:
+        return _long(value)
+    if kind in {"float", "double"} and isinstance(value, int | float):
+        return _real(kind, value)
+    if kind == "string" and isinstance(value, str):
+        return _sized(value.encode())
+    if kind == "bytes" and isinstance(value, str):
+        return _sized(_of_base64(value))
+    raise _Misfit
+
+
+def _real(kind: PlainKind, value: float) -> bytes:
+    try:
+        number = float(value)
+        return struct.pack("<f" if kind == "float" else "<d", number)
+    except OverflowError:
+        if kind == "float" and isinstance(value, float):
+            return struct.pack("<f", math.copysign(math.inf, value))
+        raise _Misfit from None
+
+
+def _of_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise _Misfit from None
+
+
+def _sized(data: bytes) -> bytes:
+    return _long(len(data)) + data
+
+
+def _long(value: int) -> bytes:
+    number = value << 1 if value >= 0 else ~(value << 1)
+    found = bytearray()
+    while number >= _MORE:
+        found.append(number & ~_MORE & 0xFF | _MORE)
+        number >>= 7
+    found.append(number)
+    return bytes(found)

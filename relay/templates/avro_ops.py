@@ -1,9 +1,10 @@
-"""How values in Avro become JSON: plain tuples, made of a schema, which the kernel reads as they are.
+"""How Avro becomes JSON, and JSON Avro: plain tuples, made of a schema, which the kernel reads as they are.
 
-An engine (`relay.templates.engine.Engine.avro_reader`) gives the JSON as msgspec prints it, or says that it
-does not read a value; then fastavro reads it, and tells what is wrong. What an engine does not read although
-it is right is rare: lists in blocks that tell their bytes, numbers that are not finite, an `int` beyond its
-32 bits.
+An engine (`relay.templates.engine`) gives the JSON as msgspec prints it, and the Avro of such JSON with all
+members in the order of the schema. Or it gives nothing: then the codec does it, and tells what is wrong.
+Little is left to the codec although it is right. Of Avro: lists in blocks that tell their bytes, numbers that
+are not finite, an `int` beyond its 32 bits. Of JSON: unions of other than null and one type, `Fixed`,
+`Symbols`.
 """
 
 from __future__ import annotations

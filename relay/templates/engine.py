@@ -33,12 +33,25 @@ class AvroReader(Protocol):
         """
 
 
+class AvroWriter(Protocol):
+    """Makes Avro of JSON with one schema."""
+
+    def body(self, text: bytes) -> bytes | None:
+        """Return the Avro of the value that a text holds; None if it has no such value, or one that is not
+        written here. Raises nothing, whatever the text is.
+        """
+
+
 class Engine(Protocol):
     """Keeps templates, and translates the messages that fit one."""
 
     @staticmethod
     def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
         """Return what makes JSON of Avro, between two texts. Raises ValueError for what is no op."""
+
+    @staticmethod
+    def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
+        """Return what makes Avro of JSON between two texts. Raises ValueError for what is no op."""
 
     def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
         """Make an engine without templates; all of them are found by this marker. `frames`: how messages

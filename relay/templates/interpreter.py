@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast, get_args
 
 import msgspec
 
-from relay.templates.avro_interpreter import AvroText
+from relay.templates.avro_interpreter import AvroBody, AvroText
 from relay.templates.avro_ops import AvroOp
 from relay.templates.conversions import READS, WRITES, token_value
 from relay.templates.engine import (
@@ -23,6 +23,7 @@ from relay.templates.engine import (
     PAID_BY_ONE,
     TRIED_EVERY,
     AvroReader,
+    AvroWriter,
     Message,
     Run,
     Translation,
@@ -183,6 +184,11 @@ class Interpreter:
     def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
         """Return what makes JSON of Avro; see `Engine`."""
         return AvroText(head, op, end)
+
+    @staticmethod
+    def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
+        """Return what makes Avro of JSON; see `Engine`."""
+        return AvroBody(head, op, end)
 
     def add(self, template: Template) -> int:
         """Keep a template, and return its number; see `Engine`."""

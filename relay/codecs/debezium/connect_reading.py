@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from relay.avro_types import AvroField, AvroType
-from relay.codecs.wire.avro_opening import ReadableSchema
+from relay.codecs.wire.avro_opening import EngineSchema
 from relay.codecs.wire.base64_text import base64_text
 from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 
@@ -58,11 +58,11 @@ class ConnectReader:
         self._type = type_
         self._head = b'{"schema":%b,"payload":' % _to_json(node)
 
-    def readable(self) -> ReadableSchema | None:
+    def readable(self) -> EngineSchema | None:
         """Return the same for an engine; None if there are maps in it, whose names may come twice."""
         try:
-            return ReadableSchema(self._head, _op(self._type), _END, self._type.values)
-        except _MapFound:
+            return EngineSchema(self._head, text_op(self._type), _END, self._type.values)
+        except MapFound:
             return None
 
     def json(self, value: Any) -> bytes:  # noqa: ANN401 - a value of the schema
@@ -72,25 +72,25 @@ class ConnectReader:
         return self._head + _to_json(value) + _END
 
 
-class _MapFound(Exception):
+class MapFound(Exception):
     """There is a map in a schema."""
 
 
-def _op(type_: AvroType) -> AvroOp:
-    """How an engine makes JSON of a type's values. Raises _MapFound."""
+def text_op(type_: AvroType) -> AvroOp:
+    """Return how an engine makes JSON of a type's values. Raises MapFound."""
     kind = type_.kind
     if kind == "union":
-        return Union(tuple(map(_op, type_.branches)))
+        return Union(tuple(map(text_op, type_.branches)))
     if kind == "record":
-        return Record(tuple([(_to_json(_name(field)) + b":", _op(field.type)) for field in type_.fields]))
+        return Record(tuple([(_to_json(_name(field)) + b":", text_op(field.type)) for field in type_.fields]))
     if kind == "enum":
         return Symbols(tuple(map(_to_json, type_.symbols)))
     if kind == "fixed":
         return Fixed(type_.size)
     if kind == "map":
-        raise _MapFound
+        raise MapFound
     if type_.items is not None:
-        return Items(_op(type_.items))
+        return Items(text_op(type_.items))
     return Plain(cast("PlainKind", kind))
 
 

@@ -24,12 +24,12 @@ _NUMBER: Final = 0
 _FRAMES: Final = (b"\0", b"\1")
 _ID_HEADERS: Final = frozenset(ID_HEADERS.values())
 #: What an engine takes for each value of a schema.
-_OP_BYTES: Final = 100
+OP_BYTES: Final = 100
 
 
-class ReadableSchema(NamedTuple):
-    """A schema whose values an engine reads: what stands around their JSON, how they become that, and how
-    many values one is.
+class EngineSchema(NamedTuple):
+    """A schema for an engine: what stands around the JSON of its values, how they become that or are made of
+    it, and how many values one is.
     """
 
     head: bytes
@@ -49,7 +49,7 @@ class EngineOpener:
         self,
         engine: type[Engine],
         opened: Opened,
-        find: Callable[[int, Part], ReadableSchema | None],
+        find: Callable[[int, Part], EngineSchema | None],
         pool: CachePool,
     ) -> None:
         self._engine, self._opened, self._find = engine, opened, find
@@ -104,11 +104,11 @@ class EngineOpener:
             return
         schema = self._find(int.from_bytes(prefix[1:], "big"), part)
         if schema is None:
-            texts.keep(prefix, _reads_nothing, _OP_BYTES)
+            texts.keep(prefix, _reads_nothing, OP_BYTES)
             return
         head, op, end, values = schema
         text = self._engine.avro_reader(head, op, end).text
-        texts.keep(prefix, text, len(head) + _OP_BYTES * (1 + values))
+        texts.keep(prefix, text, len(head) + OP_BYTES * (1 + values))
 
 
 def _name_schemas(headers: Iterable[Header]) -> bool:

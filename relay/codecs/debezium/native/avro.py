@@ -17,10 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import ChosenKey, Codec, Payload
+from relay.codecs.codec import ChosenKey, Codec, Payload, Seal
 from relay.codecs.debezium import signs
 from relay.codecs.debezium.as_json import error_of, unwrapped
-from relay.codecs.debezium.connect_reading import ConnectReader
+from relay.codecs.debezium.connect_reading import ConnectReader, text_op
 from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import writing as json_writing
@@ -40,7 +40,8 @@ from relay.codecs.wire.avro import (
     named_schemas,
     subject_of,
 )
-from relay.codecs.wire.avro_opening import EngineOpener, ReadableSchema
+from relay.codecs.wire.avro_opening import EngineOpener, EngineSchema
+from relay.codecs.wire.avro_sealing import EngineSealer
 from relay.codecs.wire.by_topic import ByTopic
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.id_headers import placing
@@ -100,7 +101,7 @@ class Decoder:
         """Return what opens records with an engine; see `OpeningDecoder`."""
         return EngineOpener(engine, self.opened, self._readable, self._pool).open
 
-    def _readable(self, id: int, part: Part) -> ReadableSchema | None:
+    def _readable(self, id: int, part: Part) -> EngineSchema | None:
         """What an engine needs of a schema, whose key or value was opened."""
         return self._reader(id, part)[0].readable()
 
@@ -143,7 +144,7 @@ class Encoder(ByTopic):
         super().__init__()
         of_json = json_writing.Encoder(options.as_json(), answers, chosen)
         self.prepare, self.encode_open = of_json.prepare, of_json.encode
-        pool = CachePool(answers.limits.cache_bytes)
+        self._pool = pool = CachePool(answers.limits.cache_bytes)
         self._writers: ByteCache[bytes, ConnectWriter] = pool.cache()
         self._last: dict[Part, tuple[bytes, ConnectWriter]] = {}
         self._ids = SchemaIds(answers, pool)
@@ -157,16 +158,23 @@ class Encoder(ByTopic):
     ) -> Iterator[Payload]:
         try:
             for payload in self.encode_open(events, caused_by, lossy):
-                yield Payload(*self.seal(topic, payload.key, payload.value), headers=payload.headers)
+                key = None if payload.key is None else self._avro(topic, "key", payload.key)
+                value = None if payload.value is None else self._avro(topic, "value", payload.value)
+                yield Payload(key, value, headers=payload.headers)
         except EncodeError as error:
             raise error_of(NAME, error) from error
 
-    def seal(self, topic: str, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        """Return the Avro of a message's JSON; see `SealingEncoder`."""
-        return (
-            None if key is None else self._avro(topic, "key", key),
-            None if value is None else self._avro(topic, "value", value),
-        )
+    def sealer(self, engine: type[Engine]) -> Seal:
+        """Return what makes Avro of a message's JSON; see `SealingEncoder`."""
+        return EngineSealer(engine, self._avro, self._writable, self._pool).seal
+
+    def _writable(self, part: Part, json: bytes) -> EngineSchema | None:
+        """What an engine needs of the schema of a message that was the last one."""
+        head, writer = self._last.get(part, (b"", None))
+        if writer is None or not json.startswith(head):
+            return None
+        type_ = writer.schema.type
+        return EngineSchema(head, text_op(type_), b"}", type_.values)
 
     def _avro(self, topic: str, part: Part, json: bytes) -> bytes:
         """A message in Avro, of its JSON."""

@@ -1,4 +1,4 @@
-"""Avro read as JSON by engines: what the codec makes of it with fastavro, or nothing."""
+"""Avro read as JSON and written from it by engines: what the codec makes of it, or nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from avro_support import avro_bytes
 from engine_support import ENGINES, KERNEL, needs_kernel
 
-from relay.codecs.debezium.connect_reading import ConnectReader
+from relay.codecs.debezium.connect_reading import ConnectReader, text_op
+from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.wire.avro import AvroSchema
 from relay.errors import Malformed
 from relay.templates.avro_ops import Fixed, Items, Plain, PlainKind, Record, Symbols, Union
@@ -89,6 +90,15 @@ def random_value(rng: random.Random, node: Any) -> Any:
         "fixed": lambda: rng.randbytes(node["size"]),
     }
     return makers[kind]()
+
+
+def connect_type(rng: random.Random) -> dict[str, Any]:
+    """A record of types that ConnectWriter has."""
+    while True:
+        fields = [{"name": "v", "type": random_type(rng, [])}, {"name": "w", "type": "string"}]
+        found = {"type": "record", "name": "Top", "fields": fields}
+        if not any(word in json.dumps(found) for word in ("enum", "fixed", "connect.field")):
+            return found
 
 
 def changed(rng: random.Random, body: bytes) -> bytes:
@@ -176,6 +186,88 @@ def test_single_values(engine: type[Engine], op: Any, data: bytes, expected: byt
     found = engine.avro_reader(b"(", op, b")").text(data, 0)
     assert found == (None if expected is None else b"(%b)" % expected)
     assert engine.avro_reader(b"(", op, b")").text(b"\0" + data, 1) == found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_json_is_written_as_the_codec_writes_it(engine: type[Engine]) -> None:
+    rng = random.Random(13)
+    whole = damaged_ones = 0
+    for _ in range(200):
+        document = connect_type(rng)
+        schema = AvroSchema(json.dumps(document))
+        reader = ConnectReader(schema.type)
+        head, _, end, _ = reader.readable() or pytest.fail("a map")
+        writer = ConnectWriter(json.loads(head + b"null}")["schema"])
+        ours = engine.avro_writer(head, text_op(writer.schema.type), end)
+        for _ in range(8):
+            body = avro_bytes(schema.text, random_value(rng, document))
+            text = reader.json(schema.read("p", "value", body))
+            found = ours.body(text)
+            assert found == by_writer(writer, text, head) or found is None
+            whole += found is not None
+            damaged = head + changed(rng, text[len(head) :])
+            found = ours.body(damaged)
+            assert found in {None, by_writer(writer, damaged, head)}
+            damaged_ones += found is not None
+    assert whole > 1500
+    assert damaged_ones > 100
+
+
+def by_writer(writer: ConnectWriter, text: bytes, head: bytes) -> bytes | None:
+    try:
+        return writer.write(json.loads(text[len(head) : -1]))
+    except (ValueError, TypeError):
+        return None
+
+
+_PAIR = Record(((b'"a":', Plain("null")), (b'"b":', Plain("int"))))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("op", "text", "expected"),
+    [
+        (Plain("int"), b"-2147483648", b"\xff\xff\xff\xff\x0f"),
+        (Plain("int"), b"2147483648", None),
+        (Plain("long"), b"-9223372036854775808", b"\xff" * 9 + b"\x01"),
+        (Plain("long"), b"9223372036854775808", None),
+        (Plain("long"), b"1.0", None),
+        (Plain("long"), b"true", None),
+        (Plain("boolean"), b"true", b"\1"),
+        (Plain("boolean"), b"1", None),
+        (Plain("float"), b"1e39", struct.pack("<f", math.inf)),
+        (Plain("float"), b"-3", struct.pack("<f", -3)),
+        (Plain("double"), b"9007199254740993", struct.pack("<d", 9007199254740992)),
+        (Plain("double"), b"1e400", None),
+        (Plain("double"), b'"NaN"', None),
+        (Plain("string"), b'"a\\u00e9\\n"', b"\x08a\xc3\xa9\n"),
+        (Plain("string"), b'"a', None),
+        (Plain("bytes"), b'"AP8="', b"\4\x00\xff"),
+        (Plain("bytes"), b'""', b"\0"),
+        (Plain("bytes"), b'"AP8"', None),
+        (Union((Plain("null"), Plain("int"))), b"null", b"\0"),
+        (Union((Plain("int"), Plain("null"))), b"null", b"\2"),
+        (Union((Plain("int"), Plain("null"))), b"-1", b"\0\1"),
+        (Union((Plain("int"), Plain("string"))), b"-1", None),
+        (Union((Plain("null"), Plain("null"))), b"null", None),
+        (Items(Plain("int")), b"[]", b"\0"),
+        (Items(Plain("int")), b"[1,2]", b"\4\2\4\0"),
+        (Items(Plain("int")), b"[1,]", None),
+        (_PAIR, b'{"a":null,"b":1}', b"\2"),
+        (_PAIR, b'{"b":1,"a":null}', None),
+        (_PAIR, b'{"a":null}', None),
+        (_PAIR, b'{"a":null,"b":1,"c":1}', None),
+        (Record(()), b"{}", b""),
+        (Fixed(2), b'"AP8="', None),
+        (Symbols((b'"a"',)), b'"a"', None),
+        (Plain("null"), b"nul", None),
+    ],
+)
+def test_single_texts(engine: type[Engine], op: Any, text: bytes, expected: bytes | None) -> None:
+    writer = engine.avro_writer(b"<", op, b"!>")
+    assert writer.body(b"<" + text + b"!>") == expected
+    for other in (text, b"<" + text, b"<" + text + b"!> ", b"<!>", b"<", b""):
+        assert writer.body(other) is None
 
 
 @needs_kernel
