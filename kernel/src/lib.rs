@@ -27,6 +27,15 @@ use crate::templates::{Marker, Record, Templates, Translated};
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
 const INTERFACE: u32 = 6;
 
+/// So much room is kept for the next value: there are many schemas, and few large values.
+const MOST_KEPT: usize = 1 << 16;
+
+/// Make room for a value.
+fn clear(room: &mut Vec<u8>) {
+    room.clear();
+    room.shrink_to(MOST_KEPT);
+}
+
 /// Makes JSON of Avro (`relay.templates.engine.AvroReader`).
 #[pyclass(module = "relay_cdc_kernel")]
 struct AvroReader {
@@ -41,7 +50,7 @@ struct AvroReader {
 impl AvroReader {
     fn text<'py>(&mut self, py: Python<'py>, data: &[u8], start: usize) -> Option<Bound<'py, PyBytes>> {
         let Self { head, op, end, json } = self;
-        json.clear();
+        clear(json);
         json.extend_from_slice(head);
         avro::print(op, data.get(start..)?, json)?;
         json.extend_from_slice(end);
@@ -63,7 +72,7 @@ struct AvroWriter {
 impl AvroWriter {
     fn body<'py>(&mut self, py: Python<'py>, text: &[u8]) -> Option<Bound<'py, PyBytes>> {
         let Self { head, op, end, body } = self;
-        body.clear();
+        clear(body);
         avro::write(op, text.strip_prefix(&**head)?.strip_suffix(&**end)?, body)?;
         Some(PyBytes::new(py, body))
     }
