@@ -41,7 +41,8 @@ ROW += '"data":[{"id":"1","state":"2"}]}'
 
 
 def read(*files: Path, database: str | None = None, commit_ts: int = BEFORE_ALL) -> Dumped:
-    return read_dumps([str(file) for file in files], commit_ts, database, option="--sql")
+    names = [str(file) for file in files]
+    return read_dumps(names, commit_ts, database, option="--sql", database_option="--database")
 
 
 def defined(dumped: Dumped) -> dict[str, TableSchema | None]:
