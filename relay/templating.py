@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import Encode, Payload, TracingDecoder
+from relay.codecs.codec import Encode, Payload, Seal, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows, TransactionMark
@@ -54,7 +54,6 @@ _TUPLE_BYTES: Final = 16
 
 Prepare = Callable[[list[Event]], list[Event]]
 Allows = Callable[[int, int], bool]
-Seal = Callable[[str, bytes | None, bytes | None], Message]
 Count = Callable[[list[Event], list[Lossy], int], None]
 
 

@@ -8,7 +8,7 @@ bytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -244,12 +244,14 @@ class Translator:
         self._seen = SeenTopics()
         self._counts = EventCounts()
         self._count = self._counts.add
-        self._opened = decoder.opened if isinstance(decoder, OpeningDecoder) else None
+        self._open: Callable[[ConsumerRecord], ConsumerRecord] | None = None
+        if engine is not None and isinstance(decoder, OpeningDecoder):
+            self._open = decoder.opener(engine)
         sealing = encoder if isinstance(encoder, SealingEncoder) else None
-        self._seal = None if sealing is None else sealing.seal
+        self._seal = None if sealing is None or engine is None else sealing.sealer(engine)
         self._templates = self._open_templates(engine, decoder, sealing)
         #: The templates that records and messages fit as they are.
-        is_plain = self._opened is None and self._seal is None
+        is_plain = self._open is None and self._seal is None
         self._plain_templates = self._templates if is_plain else None
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
         #: The messages of one row of which a record of several could be made.
@@ -291,7 +293,7 @@ class Translator:
         """
         templates = self._plain_templates
         if templates is None:
-            return self._sealed(record)
+            return self._straight(record) if self._templates is None else self._sealed(record)
         if templates.idle and templates.goes_straight(self.catalog):
             return self._straight(record)
         path = self._partition_route
@@ -343,8 +345,8 @@ class Translator:
             return self._straight(record)
         opened = record
         try:
-            if self._opened is not None:
-                opened = self._opened(record)
+            if self._open is not None:
+                opened = self._open(record)
             out = self._of_text(record, opened, templates)
         except (Need, DecodeError, EncodeError, MemoryError):
             templates.misses += 1

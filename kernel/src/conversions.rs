@@ -17,6 +17,7 @@ mod unchanged;
 use crate::json::{self, LongEscapes};
 use crate::token::{Escapes, Kind, Token};
 use binary::padded;
+pub use binary::{of_base64, print_base64};
 use members::{LabelReader, LabelWriter};
 use text::Text;
 

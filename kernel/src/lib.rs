@@ -2,6 +2,7 @@
 //!
 //! `relay/templates/ops.py` says what templates are, `relay/templates/interpreter.py` is the same in Python.
 
+mod avro;
 mod conversions;
 mod fill;
 mod json;
@@ -18,12 +19,64 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::ops::Template;
+use crate::avro::AvroOp;
+use crate::ops::{Bytes, Template};
 use crate::rows::{Fitted, Frames, Messages};
 use crate::templates::{Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
+
+/// So much room is kept for the next value: there are many schemas, and few large values.
+const MOST_KEPT: usize = 1 << 16;
+
+/// Make room for a value.
+fn clear(room: &mut Vec<u8>) {
+    room.clear();
+    room.shrink_to(MOST_KEPT);
+}
+
+/// Makes JSON of Avro (`relay.templates.engine.AvroReader`).
+#[pyclass(module = "relay_cdc_kernel")]
+struct AvroReader {
+    head: Bytes,
+    op: AvroOp,
+    end: Bytes,
+    /// The JSON of the last value.
+    json: Vec<u8>,
+}
+
+#[pymethods]
+impl AvroReader {
+    fn text<'py>(&mut self, py: Python<'py>, data: &[u8], start: usize) -> Option<Bound<'py, PyBytes>> {
+        let Self { head, op, end, json } = self;
+        clear(json);
+        json.extend_from_slice(head);
+        avro::print(op, data.get(start..)?, json)?;
+        json.extend_from_slice(end);
+        Some(PyBytes::new(py, json))
+    }
+}
+
+/// Makes Avro of JSON (`relay.templates.engine.AvroWriter`).
+#[pyclass(module = "relay_cdc_kernel")]
+struct AvroWriter {
+    head: Bytes,
+    op: AvroOp,
+    end: Bytes,
+    /// The Avro of the last value.
+    body: Vec<u8>,
+}
+
+#[pymethods]
+impl AvroWriter {
+    fn body<'py>(&mut self, py: Python<'py>, text: &[u8]) -> Option<Bound<'py, PyBytes>> {
+        let Self { head, op, end, body } = self;
+        clear(body);
+        avro::write(op, text.strip_prefix(&**head)?.strip_suffix(&**end)?, body)?;
+        Some(PyBytes::new(py, body))
+    }
+}
 
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
 ///
@@ -54,6 +107,16 @@ impl Kernel {
             None => None,
         };
         Ok(Self(Box::new(Templates::new(Marker::new(in_key, &start, &end))), frames))
+    }
+
+    #[staticmethod]
+    fn avro_reader(head: Vec<u8>, op: &Bound<'_, PyAny>, end: Vec<u8>) -> PyResult<AvroReader> {
+        Ok(AvroReader { head: head.into(), op: AvroOp::read(op)?, end: end.into(), json: Vec::new() })
+    }
+
+    #[staticmethod]
+    fn avro_writer(head: Vec<u8>, op: &Bound<'_, PyAny>, end: Vec<u8>) -> PyResult<AvroWriter> {
+        Ok(AvroWriter { head: head.into(), op: AvroOp::read(op)?, end: end.into(), body: Vec::new() })
     }
 
     fn add(&mut self, template: &Bound<'_, PyAny>) -> PyResult<usize> {

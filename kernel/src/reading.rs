@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 
+use crate::avro::AvroOp;
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
@@ -173,6 +174,44 @@ impl<'py> Fields<'py> {
             return Err(meaningless("one text begins another one"));
         }
         Ok(texts)
+    }
+}
+
+impl AvroOp {
+    /// Read how a value in Avro becomes JSON. ValueError for what means nothing.
+    pub fn read(op: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let fields = Fields::of(op)?;
+        Ok(match fields.tag()?.as_str() {
+            "plain" => match fields.get::<String>(0)?.as_str() {
+                "null" => Self::Null,
+                "boolean" => Self::Boolean,
+                "int" => Self::Int,
+                "long" => Self::Long,
+                "float" => Self::Float,
+                "double" => Self::Double,
+                "string" => Self::Text,
+                "bytes" => Self::Binary,
+                _ => return Err(meaningless("no primitive type of Avro has this name")),
+            },
+            "fixed" => Self::Fixed(fields.get(0)?),
+            "symbols" => Self::Symbols(fields.tokens(0)?),
+            "union" => Self::Union(fields.each(0, |branch| Self::read(branch.0.as_any()))?),
+            "record" => Self::Record(fields.avro_fields()?),
+            "items" => Self::Items(Box::new(Self::read(&fields.item(0)?)?)),
+            _ => return Err(meaningless("no op of Avro has this name")),
+        })
+    }
+}
+
+impl Fields<'_> {
+    /// Read the fields of a record, each with a brace or a comma before its name.
+    fn avro_fields(&self) -> PyResult<Vec<(Bytes, AvroOp)>> {
+        let mut mark: &[u8] = b"{";
+        self.each(0, |field| {
+            let name = [mark, &*field.bytes(0)?].concat().into();
+            mark = b",";
+            Ok((name, AvroOp::read(&field.item(1)?)?))
+        })
     }
 }
 

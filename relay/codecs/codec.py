@@ -28,6 +28,7 @@ from relay.model import Event, Position, RowChange, TableId, TransactionMark
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord, Header
 from relay.shown import printable, quoted, shown_name
+from relay.templates.engine import Engine
 from relay.templates.ops import Frames, Marker, SourceOp
 from relay.templates.tracing import Trace
 
@@ -104,12 +105,16 @@ class TopicEncoder(Encoder, Protocol):
         ...
 
 
+#: Makes the key and the value of a message for a topic of those of its text.
+Seal = Callable[[str, bytes | None, bytes | None], tuple[bytes | None, bytes | None]]
+
+
 @runtime_checkable
 class SealingEncoder(TopicEncoder, Protocol):
     """An encoder that writes messages in a form of text first, and makes each of them what it is by itself.
 
-    `for_topic(topic)(events, record, lossy)` gives what `seal(topic, key, value)` makes of the payloads of
-    `encode_open(events, record, lossy)`, with the same headers, and loses nothing besides.
+    `for_topic(topic)(events, record, lossy)` gives what a `sealer`'s function makes, for the topic, of the
+    payloads of `encode_open(events, record, lossy)`, with the same headers, and loses nothing besides.
     """
 
     def encode_open(
@@ -118,8 +123,10 @@ class SealingEncoder(TopicEncoder, Protocol):
         """Encode events as `encode` does, in the form of text."""
         ...
 
-    def seal(self, topic: str, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        """Return the key and the value of a message for a topic. Raises EncodeError and Need."""
+    def sealer(self, engine: type[Engine]) -> Seal:
+        """Return what gives the key and the value of a message for a topic, with an engine where that writes
+        them. That raises EncodeError and Need.
+        """
         ...
 
 
@@ -181,7 +188,8 @@ class TracingDecoder(Decoder, Protocol):
 class OpeningDecoder(Decoder, Protocol):
     """A decoder that makes text of a message, and reads that.
 
-    `decode(record, …)` gives what `inner.decode(opened(record), …)` does; errors may have other words.
+    `decode(record, …)` gives what `inner.decode` does with the record that an `opener`'s function gives;
+    errors may have other words.
     """
 
     @property
@@ -189,8 +197,10 @@ class OpeningDecoder(Decoder, Protocol):
         """What reads the text."""
         ...
 
-    def opened(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Return a record with its key and value as text. Raises DecodeError and Need."""
+    def opener(self, engine: type[Engine]) -> Callable[[ConsumerRecord], ConsumerRecord]:
+        """Return what gives a record with its key and value as text, with an engine where that reads them.
+        That raises DecodeError and Need.
+        """
         ...
 
 

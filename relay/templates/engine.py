@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from relay.templates.avro_ops import AvroOp
 from relay.templates.ops import Frames, Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
@@ -23,8 +24,34 @@ Message = tuple[bytes | None, bytes | None]
 Run = tuple[int, list[Message]]
 
 
+class AvroReader(Protocol):
+    """Makes JSON of values in Avro with one schema."""
+
+    def text(self, data: bytes, start: int) -> bytes | None:
+        """Return the JSON of the value that `data` holds from `start` to its end; None if that is none, or
+        one that is not read here. Raises nothing, whatever the bytes are; `start` is not negative.
+        """
+
+
+class AvroWriter(Protocol):
+    """Makes Avro of JSON with one schema."""
+
+    def body(self, text: bytes) -> bytes | None:
+        """Return the Avro of the value that a text holds; None if it has no such value, or one that is not
+        written here. Raises nothing, whatever the text is.
+        """
+
+
 class Engine(Protocol):
     """Keeps templates, and translates the messages that fit one."""
+
+    @staticmethod
+    def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
+        """Return what makes JSON of Avro, between two texts. Raises ValueError for what is no op."""
+
+    @staticmethod
+    def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
+        """Return what makes Avro of JSON between two texts. Raises ValueError for what is no op."""
 
     def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
         """Make an engine without templates; all of them are found by this marker. `frames`: how messages

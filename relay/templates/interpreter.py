@@ -14,8 +14,20 @@ from typing import Final, NamedTuple, cast, get_args
 
 import msgspec
 
+from relay.templates.avro_interpreter import AvroBody, AvroText
+from relay.templates.avro_ops import AvroOp
 from relay.templates.conversions import READS, WRITES, token_value
-from relay.templates.engine import MOST_PAID, MOST_TRIED, PAID_BY_ONE, TRIED_EVERY, Message, Run, Translation
+from relay.templates.engine import (
+    MOST_PAID,
+    MOST_TRIED,
+    PAID_BY_ONE,
+    TRIED_EVERY,
+    AvroReader,
+    AvroWriter,
+    Message,
+    Run,
+    Translation,
+)
 from relay.templates.ops import (
     MOST_REWRITTEN,
     OFFSET,
@@ -167,6 +179,16 @@ class Interpreter:
         self._kept: dict[int, _Kept] = {}
         self._free: list[int] = []
         self._tried: dict[bytes, _Tried] = {}
+
+    @staticmethod
+    def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
+        """Return what makes JSON of Avro; see `Engine`."""
+        return AvroText(head, op, end)
+
+    @staticmethod
+    def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
+        """Return what makes Avro of JSON; see `Engine`."""
+        return AvroBody(head, op, end)
 
     def add(self, template: Template) -> int:
         """Keep a template, and return its number; see `Engine`."""

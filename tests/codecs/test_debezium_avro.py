@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from avro_support import avro_bytes
 from fake_registry import MemoryRegistry
 from support import DATA, captured, captured_files
 from toy_protocol.registry import schema_by_id
@@ -314,5 +315,5 @@ def test_errors_of_the_json_inside_are_errors_of_avro() -> None:
     value = schema.read(AVRO, "value", frame.body)
     value["source"]["connector"] = "postgresql"
     with pytest.raises(UnsupportedMessage) as raised:
-        read(msgspec.structs.replace(record, value=framed(int(frame.id), schema.write(AVRO, "value", value))))
+        read(msgspec.structs.replace(record, value=framed(int(frame.id), avro_bytes(schema.text, value))))
     assert raised.value.protocol == AVRO

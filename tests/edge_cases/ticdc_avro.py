@@ -6,6 +6,7 @@ import itertools
 import json
 from typing import Any
 
+from avro_support import avro_bytes
 from edge_cases.support import EdgeCases
 from fake_registry import MemoryRegistry
 
@@ -66,7 +67,7 @@ class Avro:
 
     def part(self, text: str, value: Any) -> bytes:
         """A key or a value with its schema, as a producer writes it."""
-        return framed(self.source.fake.add("any", text), AvroSchema(text).write(AVRO, "value", value))
+        return framed(self.source.fake.add("any", text), avro_bytes(text, value))
 
     def read(self, key: bytes | None, value: bytes | None, **more: Any) -> list[Event]:
         return self._resolver.inspect(self.translator, record(key, value, **more))

@@ -11,7 +11,8 @@ from fuzz.edges import TEXTS, look_of
 from fuzz.findings import read, write
 from fuzz.lane import reproduce, sample_routes, watch
 from fuzz.trial import ENGINE
-from relay.templates.engine import Engine, Run, Translation
+from relay.templates.avro_ops import AvroOp
+from relay.templates.engine import AvroReader, AvroWriter, Engine, Run, Translation
 from relay.templates.ops import Frames, Marker, Template
 
 ROUTES = sample_routes(lambda source, target: (source, target) == ("ticdc-canal-json", "flat-json"))
@@ -20,7 +21,7 @@ SEED = 1
 LANE = 2
 
 
-def planted(fault: str) -> type[Engine]:
+def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engine
     """An engine that gives other bytes for the digits 99 in a value, or panics."""
     assert ENGINE is not None
     made: type[Engine] = ENGINE
@@ -29,6 +30,14 @@ def planted(fault: str) -> type[Engine]:
         pass
 
     class Planted:
+        @staticmethod
+        def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
+            return made.avro_reader(head, op, end)
+
+        @staticmethod
+        def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
+            return made.avro_writer(head, op, end)
+
         def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
             self._engine = made(marker, frames)
 

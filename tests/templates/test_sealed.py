@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from engine_support import KERNEL
 from fake_registry import MemoryRegistry
 from support import captured, captured_files
 
 from relay import CodecError, ConsumerRecord, Need, ProducerRecord, Resolver, Translator
+from relay.codecs.wire.avro import framed
+from relay.needs import RegisteredSchema
 from relay.templates.interpreter import Interpreter
 
 AVRO, JSON = "debezium-avro", "debezium-json"
@@ -72,6 +76,10 @@ def test_the_same_comes_out(source: str, target: str, settings: dict[str, Any]) 
     assert ways["template"] > ways["straight"]
 
 
+def test_the_same_comes_out_where_tables_share_a_topic() -> None:
+    test_the_same_comes_out(JSON, AVRO, {"topic": "all"})
+
+
 def test_what_cannot_be_sealed_is_an_error_of_the_straight_line() -> None:
     """A message that fits a template, whose schema no registry takes any more."""
     registry = MemoryRegistry()
@@ -89,6 +97,45 @@ def test_what_cannot_be_sealed_is_an_error_of_the_straight_line() -> None:
     with pytest.raises(Need):
         translator.translate(moved[-1])
     assert translator.ways["template"] == uses
+
+
+_STRING = RegisteredSchema('"string"')
+
+
+def _named_in_headers(record: ConsumerRecord) -> ConsumerRecord:
+    key, value = record.key or b"", record.value or b""
+    headers = (("__key_schema_id", key[:5]), ("other", b"1"), ("__value_schema_id", value[:5]))
+    return msgspec.structs.replace(record, key=key[5:], value=value[5:], headers=headers)
+
+
+def _with_key(key: bytes | None) -> Callable[[ConsumerRecord], ConsumerRecord]:
+    return lambda record: msgspec.structs.replace(record, key=key)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        _named_in_headers,
+        *map(_with_key, (None, b"", b"orders", b"{}", b"\1abc", b"\0\0\0\0\1", b"\0\0\0\0\0\2a")),
+        lambda record: msgspec.structs.replace(record, headers=(("other", b"1"),)),
+        "a key of a primitive type",
+    ],
+)
+def test_keys_and_headers_are_read_as_without_templates(changed: Any) -> None:
+    registry = MemoryRegistry()
+    records = _records(AVRO, registry)
+    if isinstance(changed, str):
+        changed = _with_key(framed(registry.id_of("keys", _STRING), b"\2a"))
+    routes = [Route(AVRO, JSON, registry, each) for each in (None, KERNEL or Interpreter)]
+    for record in records:
+        if b"ddl" in (record.value or b""):
+            for route in routes:
+                route.outcome(record)
+    rows = [record for record in records if record.key is not None][-8:]
+    for record in [changed(record) for record in rows] * _ROUNDS:
+        plain, templated = [route.outcome(record) for route in routes]
+        assert plain == templated
+    assert routes[0].translator.lossy == routes[1].translator.lossy
 
 
 def test_garbage_is_refused_as_without_templates() -> None:

@@ -9,12 +9,14 @@ too. A schema that Connect has no form for is a ValueError. Source: confluentinc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from relay.avro_types import AvroField, AvroType
+from relay.codecs.wire.avro_opening import EngineSchema
 from relay.codecs.wire.base64_text import base64_text
+from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 
 Json = dict[str, Any]
 #: Makes of a value what JSON has for it.
@@ -44,6 +46,7 @@ _LOGICAL: Final = {
 #: Names that AvroData gives to structs that have none.
 _NAMELESS: Final = "io.confluent.connect.avro.ConnectDefault"
 _to_json: Final = msgspec.json.Encoder().encode
+_END: Final = b"}"
 
 
 class ConnectReader:
@@ -52,13 +55,43 @@ class ConnectReader:
     def __init__(self, type_: AvroType) -> None:
         node, self._convert = _read(type_)
         self.is_struct = node["type"] == "struct"
+        self._type = type_
         self._head = b'{"schema":%b,"payload":' % _to_json(node)
+
+    def readable(self) -> EngineSchema | None:
+        """Return the same for an engine; None if there are maps in it, whose names may come twice."""
+        try:
+            return EngineSchema(self._head, text_op(self._type), _END, self._type.values)
+        except MapFound:
+            return None
 
     def json(self, value: Any) -> bytes:  # noqa: ANN401 - a value of the schema
         """Return the message that JsonConverter would have written."""
         if self._convert is not None:
             value = self._convert(value)
-        return self._head + _to_json(value) + b"}"
+        return self._head + _to_json(value) + _END
+
+
+class MapFound(Exception):
+    """There is a map in a schema."""
+
+
+def text_op(type_: AvroType) -> AvroOp:
+    """Return how an engine makes JSON of a type's values. Raises MapFound."""
+    kind = type_.kind
+    if kind == "union":
+        return Union(tuple(map(text_op, type_.branches)))
+    if kind == "record":
+        return Record(tuple([(_to_json(_name(field)) + b":", text_op(field.type)) for field in type_.fields]))
+    if kind == "enum":
+        return Symbols(tuple(map(_to_json, type_.symbols)))
+    if kind == "fixed":
+        return Fixed(type_.size)
+    if kind == "map":
+        raise MapFound
+    if type_.items is not None:
+        return Items(text_op(type_.items))
+    return Plain(cast("PlainKind", kind))
 
 
 def _read(type_: AvroType) -> tuple[Json, Convert | None]:

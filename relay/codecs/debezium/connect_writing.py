@@ -9,15 +9,12 @@ AvroData.fromConnectSchema (8.x); records of Debezium 3.6.1 with Apicurio's conv
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable
 from typing import Any, Final
 
 from relay.codecs.wire.avro import AvroSchema, compact, is_full_name, is_name
-from relay.codecs.wire.avro_writing import WRITES, Maker, Write, array, long_bytes, record
+from relay.codecs.wire.avro_writing import FIRST, SECOND, WRITES, Maker, Write, array, record, written
 
 Json = dict[str, Any]
-#: Makes of a JSON value what Avro has for it. Raises ValueError.
-Convert = Callable[[Any], Any]
 
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 #: Avro's names of logical types, by those of Connect.
@@ -56,9 +53,7 @@ class ConnectWriter:
 
     def write(self, payload: Any) -> bytes:  # noqa: ANN401 - any JSON
         """Return the Avro of a payload. Raises ValueError and TypeError."""
-        parts: list[bytes] = []
-        self._write(payload, parts.append)
-        return b"".join(parts)
+        return written(self._write, payload)
 
 
 class _Writing:
@@ -74,8 +69,8 @@ class _Writing:
             return document, make(b"", None)
         # A default must be of the first type.
         if node.get("default") is not None:
-            return [document, "null"], make(_FIRST, _SECOND)
-        return ["null", document], make(_SECOND, _FIRST)
+            return [document, "null"], make(FIRST, SECOND)
+        return ["null", document], make(SECOND, FIRST)
 
     def _present(self, node: Json, namespace: str) -> tuple[Any, Maker]:
         """As `type`, of what is not optional, and what makes its writer."""
@@ -120,10 +115,6 @@ class _Writing:
         return _described(document, node), found
 
 
-#: The numbers of a union's branches.
-_FIRST, _SECOND = long_bytes(0), long_bytes(1)
-
-
 def _unknown(_head: bytes, _null: bytes | None) -> Write:
     raise ValueError("has a record within itself")
 
@@ -155,54 +146,4 @@ def _described(document: Json, node: Json) -> Json:
 def _default(node: Json) -> Any:  # noqa: ANN401 - any JSON
     """A default as Avro's schemas have it: of bytes, a character for each."""
     default = node["default"]
-    return _bytes(default).decode("latin-1") if node["type"] == "bytes" else default
-
-
-# ---------------------------------------------------------------- values
-
-
-def _bytes(text: str) -> bytes:
-    return binascii.a2b_base64(text)
-
-
-def _int(value: int) -> int:
-    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
-        raise ValueError("no number of 32 bits")
-    return value
-
-
-def _long(value: int) -> int:
-    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("no number of 64 bits")
-    return value
-
-
-def _float(value: float | str) -> float:
-    """A number, or JsonConverter's text of what is none."""
-    if type(value) is bool:
-        raise ValueError("no number")
-    return float(value)
-
-
-def _boolean(value: bool) -> bool:
-    if type(value) is not bool:
-        raise ValueError("no boolean")
-    return value
-
-
-def _string(value: str) -> str:
-    if type(value) is not str:
-        raise ValueError("no text")
-    return value
-
-
-#: How values of Avro's primitive types are made of JSON.
-CONVERTS: Final[dict[str, Convert]] = {
-    "boolean": _boolean,
-    "int": _int,
-    "long": _long,
-    "float": _float,
-    "double": _float,
-    "string": _string,
-    "bytes": _bytes,
-}
+    return binascii.a2b_base64(default).decode("latin-1") if node["type"] == "bytes" else default

@@ -20,12 +20,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from relay.avro_types import AvroField, AvroType
+from relay.avro_types import AvroField, AvroType, parse_types
 from relay.catalog import Catalog
 from relay.codecs.codec import Codec, Options, Payload
 from relay.codecs.debezium import signs, ticdc
 from relay.codecs.debezium.as_json import error_of, unwrapped
-from relay.codecs.debezium.connect_writing import CONVERTS
 from relay.codecs.debezium.schema import DECIMAL, AvroForms
 from relay.codecs.debezium.ticdc import ClusterId, TicdcDebeziumOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Carries, Keys, Lossy
@@ -36,11 +35,22 @@ from relay.codecs.wire.avro import (
     RegisteredSchemas,
     SchemaIds,
     compact,
-    frame_of,
     named_schemas,
     subject_of,
 )
 from relay.codecs.wire.avro_decimals import decimal_bytes, read_decimal
+from relay.codecs.wire.avro_writing import (
+    FIRST,
+    SECOND,
+    WRITES,
+    Maker,
+    Write,
+    array,
+    binary,
+    converted,
+    record,
+    written,
+)
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.by_topic import ByTopic
 from relay.codecs.wire.caches import ByteCache, CachePool
@@ -63,7 +73,7 @@ from relay.records import ConsumerRecord
 
 NAME: Final = "ticdc-debezium-avro"
 Json = dict[str, Any]
-#: Makes of a value of Avro what JSON has, or the other way round.
+#: Makes of a value of Avro what JSON has.
 Convert = Callable[[Any], Any]
 #: What is kept of a schema beside its text, for each byte of it.
 _FACTOR: Final = 30
@@ -297,10 +307,10 @@ class Decoder:
 
     def _read(self, record: ConsumerRecord, part: Part) -> bytes | None:
         """A part of a message as JSON."""
-        frame = frame_of(NAME, record, part)
-        if frame is None:
+        found = self._schemas.part(record, part)
+        if found is None:
             return None
-        schema = self._schemas.find(frame.id, part)
+        id, schema, body = found
         if schema.type.kind != "record":
             raise UnsupportedMessage(NAME, part, "no record, so this is no message of this protocol")
         reader = self._readers.get(schema)
@@ -308,9 +318,9 @@ class Decoder:
             try:
                 reader = _Reader(schema.type)
             except ValueError as error:
-                raise UnsupportedMessage(NAME, part, f"schema {frame.id} {error}") from None
+                raise UnsupportedMessage(NAME, part, f"schema {id} {error}") from None
             self._readers.keep(schema, reader, _FACTOR * len(schema.text) + _PLAN_BYTES)
-        value = schema.read(NAME, part, frame.body)
+        value = schema.read(NAME, part, body)
         try:
             return reader.json(value)
         except (ValueError, msgspec.MsgspecError) as error:
@@ -345,47 +355,43 @@ def _full(prefix: str) -> str:
     return ".".join(map(_sanitized, parts))
 
 
-def _optional(branch: str, convert: Convert, value: Any) -> Any:  # noqa: ANN401 - any value
-    return None if value is None else (branch, convert(value))
-
-
-def _members(converts: Sequence[tuple[str, str, Convert]], row: Json) -> Json:
-    if type(row) is not dict:
-        raise ValueError("no object")
-    find = row.get
-    return {field: convert(find(name)) for field, name, convert in converts}
-
-
 class _Made:
-    """A type of the schema that is written: its document, how JSON becomes a value of it, its branch."""
+    """A type of the schema that is written: its document, what makes a writer of its values in JSON, its name
+    elsewhere in the schema.
+    """
 
-    def __init__(self, document: Any, convert: Convert, branch: str) -> None:  # noqa: ANN401 - any JSON
-        self.document, self.convert, self.branch = document, convert, branch
+    def __init__(self, document: Any, make: Maker, name: str, *, is_optional: bool = False) -> None:  # noqa: ANN401 - any JSON
+        self.document, self._make, self.name, self.is_optional = document, make, name, is_optional
 
     def optional(self) -> _Made:
         """The union of null and this."""
-        return _Made(
-            ["null", self.document], functools.partial(_optional, self.branch, self.convert), self.branch
-        )
+        return _Made(["null", self.document], self._make, self.name, is_optional=True)
 
     def reference(self) -> _Made:
         """The type by its name."""
-        return _Made(self.branch, self.convert, self.branch)
+        return _Made(self.name, self._make, self.name)
+
+    def write(self) -> Write:
+        """What writes its values."""
+        return self._make(SECOND, FIRST) if self.is_optional else self._make(b"", None)
 
 
-def _field(name: str, made: _Made, word: str | None = None) -> tuple[Json, tuple[str, str, Convert]]:
+#: A field's document, and the name of its member in JSON with what writes that.
+_Field = tuple[Json, tuple[str, Write]]
+
+
+def _field(name: str, made: _Made, word: str | None = None) -> _Field:
     """A field, its members in alphabetical order; `word`: its `tidb_type`."""
-    field = _sanitized(name)
     document: Json = {"connect.field": name}
-    if isinstance(made.document, list):
+    if made.is_optional:
         document["default"] = None
-    document["name"] = field
+    document["name"] = _sanitized(name)
     if word is not None:
         document["tidb_type"] = word
-    return {**document, "type": made.document}, (field, name, made.convert)
+    return {**document, "type": made.document}, (name, made.write())
 
 
-def _record(full: str, fields: Sequence[tuple[Json, tuple[str, str, Convert]]], version: int | None) -> _Made:
+def _record(full: str, fields: Sequence[_Field], version: int | None) -> _Made:
     names = [document["name"] for document, _ in fields]
     if len(set(names)) < len(names):
         raise ValueError("has two columns of one name in Avro")
@@ -395,12 +401,12 @@ def _record(full: str, fields: Sequence[tuple[Json, tuple[str, str, Convert]]], 
         document["connect.version"] = version
     document["fields"] = [field for field, _ in fields]
     document |= {"name": name, "namespace": namespace, "type": "record"}
-    return _Made(document, functools.partial(_members, [convert for _, convert in fields]), full)
+    return _Made(document, record([member for _, member in fields]), full)
 
 
 def _plain(word: str) -> _Made:
     kind = word.removesuffix("?")
-    made = _Made(kind, CONVERTS[kind], kind)
+    made = _Made(kind, WRITES[kind], kind)
     return made.optional() if word.endswith("?") else made
 
 
@@ -415,11 +421,9 @@ def _typed(node: Json) -> _Made:
         return _record(node["name"], fields, node.get("version"))
     if kind == "array":
         items = _typed(node["items"])
-        return _Made(
-            {"items": items.document, "type": "array"}, functools.partial(_list, items.convert), "array"
-        )
+        return _Made({"items": items.document, "type": "array"}, array(items.write()), "array")
     avro, told = _AVRO[kind], {}
-    convert = CONVERTS[avro]
+    make = WRITES[avro]
     parameters = node.get("parameters")
     if node.get("name") is not None:
         told["connect.name"] = node["name"]
@@ -432,8 +436,8 @@ def _typed(node: Json) -> _Made:
     if node.get("name") == DECIMAL and parameters:
         precision, scale = int(parameters["precision"]), int(parameters["scale"])
         told |= {"logicalType": "decimal", "precision": precision, "scale": scale}
-        convert = functools.partial(_of_decimal, precision, scale)
-    return _Made({**told, "type": avro} if told else avro, convert, avro)
+        make = converted(functools.partial(_of_decimal, precision, scale), binary)
+    return _Made({**told, "type": avro} if told else avro, make, avro)
 
 
 def _of_decimal(precision: int, scale: int, text: str) -> bytes:
@@ -463,14 +467,14 @@ class _Writer:
             made, self.subject = self._mark(block), name
         else:
             made = self._row(block)
-        self.schema, self._convert = AvroSchema(compact(made.document)), made.convert
+        self.text, self._write = compact(made.document), made.write()
+        parse_types(self.text)
 
-    def value(self, payload: Json) -> Json:
-        """Return what Avro has for a payload. Raises ValueError."""
+    def body(self, payload: Json) -> bytes:
+        """Return the Avro of a payload. Raises ValueError, TypeError, KeyError and ArithmeticError."""
         if self._is_row:
             payload["source"] |= {"snapshot": None, "thread": None}
-        found: Json = self._convert(payload)
-        return found
+        return written(self._write, payload)
 
     def _row(self, block: Json) -> _Made:
         prefix, _, kind = block["name"].rpartition(".")
@@ -480,7 +484,7 @@ class _Writer:
         self._is_row = True
         row = _record(full, _columns(block["fields"][0]["fields"]), None)
         source = _source(".".join(full.split(".")[:2]))
-        if source.branch == full:
+        if source.name == full:
             raise ValueError("would have the name of its source's")
         fields = [
             _field("before", row.optional()),
@@ -523,7 +527,7 @@ class _Writer:
 _CONTROL: Final = 3
 
 
-def _columns(nodes: Sequence[Json]) -> list[tuple[Json, tuple[str, str, Convert]]]:
+def _columns(nodes: Sequence[Json]) -> list[_Field]:
     return [_field(node["field"], _typed(node).optional(), node.get("tidb_type")) for node in nodes]
 
 
@@ -572,12 +576,11 @@ class Encoder(ByTopic):
             size = _FACTOR * len(block) + _PLAN_BYTES
             self._writers.keep((block, database), writer, size)
         try:
-            value = writer.value(payload)
+            body = writer.body(payload)
         except (ValueError, TypeError, KeyError, ArithmeticError) as error:
             raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
-        body = writer.schema.write(NAME, part, value)
         subject = writer.subject or subject_of("TopicNameStrategy", topic, part, "")
-        return self._ids.framed(subject, writer.schema.text, body)
+        return self._ids.framed(subject, writer.text, body)
 
 
 CODEC: Final = Codec(

@@ -342,17 +342,13 @@ def write_of(
     unmoved: Callable[[], None],
     unlabelled: Callable[[], None],
 ) -> Write:
-    """Return how a column's values are written; pairs with the name of their branch where they may be
-    NULL.
+    """Return how a column's values are written that are not NULL.
 
     `unmoved` is called for a TIMESTAMP that the zone's calendar does not have, `unlabelled` for numbers of
     ENUM and SET that stand for no label.
     """
     _, kind = form_of(column.type, modes)
-    write = _write_of(column.type, kind, zone, unmoved, unlabelled)
-    if column.nullable is False:
-        return write
-    return lambda value: (kind, write(value))
+    return _write_of(column.type, kind, zone, unmoved, unlabelled)
 
 
 def _write_of(

@@ -29,7 +29,7 @@ from relay.codecs.ticdc_avro.rows import (
     Layout,
     Layouts,
 )
-from relay.codecs.wire.avro import AvroSchema, Part, RegisteredSchemas, frame_of
+from relay.codecs.wire.avro import AvroSchema, Part, RegisteredSchemas
 from relay.codecs.wire.checksums import CHECKSUM_VERSION
 from relay.codecs.wire.ddl_codes import kinds_of
 from relay.codecs.wire.local_times import LocalTimes, is_local_time
@@ -154,13 +154,13 @@ class Decoder:
             return None, False
 
     def _part(self, record: ConsumerRecord, part: Part) -> _Read | None:
-        frame = frame_of(NAME, record, part)
-        if frame is None:
+        found = self._schemas.part(record, part)
+        if found is None:
             return None
-        schema = self._schemas.find(frame.id, part)
+        _, schema, body = found
         if schema.type.kind != "record":
             raise UnsupportedMessage(NAME, part, "no record, so this is no message of this protocol")
-        return _Read(schema, schema.read(NAME, part, frame.body))
+        return _Read(schema, schema.read(NAME, part, body))
 
     def _change(
         self, op: Op, layout: Layout, images: Images, source: Source, record: ConsumerRecord

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from relay.avro_types import parse_types
 from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none, without_key
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
 from relay.codecs.ticdc_avro.columns import NAME, Modes, field_schema, loses_type, write_of
@@ -32,7 +33,8 @@ from relay.codecs.ticdc_avro.rows import (
     OP,
     TIME,
 )
-from relay.codecs.wire.avro import AvroSchema, Part, SchemaIds, compact, is_full_name, subject_of
+from relay.codecs.wire.avro import Part, SchemaIds, compact, is_full_name, subject_of
+from relay.codecs.wire.avro_writing import value_writer, written
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.wire.ddl_codes import code_of
@@ -68,11 +70,14 @@ _CHECKSUM_FIELDS: Final = (
 )
 
 Json = dict[str, Any]
+#: The columns of a row, and those of its old row, None if rows have none.
+_Names = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 
 class _Plan(msgspec.Struct, frozen=True, eq=False):
-    """What the encoder needs of a table: its record's name and namespace, the columns as rows have them, by
-    name; the fields of those, of the columns that a rule chooses for the key or of the primary key, in order.
+    """What the encoder needs of a table: its record's name and namespace; the fields of the columns as rows
+    have them, by name, and these names; the names of the columns that a rule chooses for the key or of the
+    primary key, in order.
 
     `absent`: columns that rows of other sources lack, and of which rows have NULL: virtual ones.
     """
@@ -80,6 +85,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     name: str
     namespace: str
     fields: Mapping[str, Json]
+    names: tuple[str, ...]
     key: tuple[str, ...]
     absent: tuple[str, ...]
     losses: tuple[Lossy, ...]
@@ -124,6 +130,7 @@ class _Target(RowTarget[_Plan]):
             name,
             namespace,
             {column.name: field_schema(column, self._modes, table.database) for column in columns},
+            tuple([column.name for column in columns]),
             tuple(
                 [column.name for column, own in zip(columns, schema.columns, strict=True) if own.name in key]
             ),
@@ -180,8 +187,10 @@ class Encoder:
         self._lost = target.lost
         pool = CachePool(answers.limits.cache_bytes)
         self._rows = TypedWriters(NAME, target, pool)
-        self._schemas: ByteCache[tuple[object, ...], AvroSchema] = pool.cache()
+        self._schemas: ByteCache[tuple[object, ...], _Schema] = pool.cache()
         self._ids = SchemaIds(answers, pool)
+        #: What stands before the Avro of a topic's messages, and its schema.
+        self._heads: ByteCache[tuple[object, ...], tuple[bytes, _Schema]] = pool.cache()
         self._topics: dict[str, Encode] = {}
 
     @property
@@ -283,7 +292,7 @@ class Encoder:
             raise NotRepresentable(NAME, "key", "a row that lacks a column of its primary key")
         if not names:
             return None
-        return self._framed(topic, "key", plan, self._schema(plan, names, "key", None), key)
+        return self._framed(topic, "key", plan, (names, None), key)
 
     def _value(
         self,
@@ -295,12 +304,12 @@ class Encoder:
     ) -> bytes:
         old, row = rows
         value = _whole(plan, row)
-        names = tuple([name for name in plan.fields if name in value])
+        names = _names_of(plan, value)
         old_names: tuple[str, ...] | None = None
         if self._has_before:
             found = None if old is None else _whole(plan, old)
-            old_names = names if found is None else tuple([name for name in plan.fields if name in found])
-            value[BEFORE] = None if found is None else (f"{plan.namespace}.{plan.name}_before", found)
+            old_names = names if found is None else _names_of(plan, found)
+            value[BEFORE] = found
         value[OP] = _WORDS[change.op]
         if self._has_extension:
             value[COMMIT_TS] = commit_ts - (1 << 64) if commit_ts >= 1 << 63 else commit_ts
@@ -308,18 +317,15 @@ class Encoder:
         if self._has_checksums:
             # A reader computes it from what is written, which is another value where one was lost.
             value |= _NO_CHECKSUM if self._lost else _checksum(change)
-        return self._framed(topic, "value", plan, self._schema(plan, names, "value", old_names), value)
+        return self._framed(topic, "value", plan, (names, old_names), value)
 
-    def _schema(
-        self, plan: _Plan, names: tuple[str, ...], part: Part, old_names: tuple[str, ...] | None
-    ) -> AvroSchema:
-        """The schema of a key or a row with these columns; `old_names`: those of its old row, if rows have
-        one.
-        """
-        cached = plan, names, part, old_names
+    def _schema(self, plan: _Plan, part: Part, names: _Names) -> _Schema:
+        """The schema of a key or a row with these columns."""
+        cached = plan, part, names
         found = self._schemas.get(cached)
         if found is None:
-            fields = [plan.fields[name] for name in names]
+            present, old_names = names
+            fields = [plan.fields[name] for name in present]
             if part == "value":
                 fields += self._added(plan, old_names)
             found = _schema_of(plan, plan.name, fields)
@@ -341,10 +347,19 @@ class Encoder:
             found += _CHECKSUM_FIELDS
         return found
 
-    def _framed(self, topic: str, part: Part, plan: _Plan, schema: AvroSchema, value: Json) -> bytes:
-        body = schema.write(NAME, part, value)
+    def _framed(self, topic: str, part: Part, plan: _Plan, names: _Names, value: Json) -> bytes:
+        """A key or a row with these columns, behind the id of its schema."""
+        cached = topic, part, plan, names
+        found = self._heads.get(cached)
+        if found is not None:
+            head, schema = found
+            return head + schema.body(part, value)
+        schema = self._schema(plan, part, names)
+        body = schema.body(part, value)
         subject = subject_of("TopicNameStrategy", topic, part, f"{plan.namespace}.{plan.name}")
-        return self._ids.framed(subject, schema.text, body)
+        head = self._ids.framed(subject, schema.text, b"")
+        self._heads.keep(cached, (head, schema), _SCHEMA_BYTES)
+        return head + body
 
     # ------------------------------------------------------------ control
 
@@ -386,6 +401,13 @@ def _whole(plan: _Plan, row: Json) -> Json:
     return dict.fromkeys(plan.absent) | row
 
 
+def _names_of(plan: _Plan, row: Json) -> tuple[str, ...]:
+    """The columns that a row has, in the table's order."""
+    if len(row) == len(plan.names):
+        return plan.names
+    return tuple([name for name in plan.names if name in row])
+
+
 _NO_CHECKSUM: Final[Json] = {CHECKSUM: "", CORRUPTED: False, CHECKSUM_TYPE: 0}
 
 
@@ -402,9 +424,23 @@ def _record(plan: _Plan, name: str, fields: Sequence[Json]) -> Json:
     return {"type": "record", "name": name, "namespace": plan.namespace, "fields": fields}
 
 
-def _schema_of(plan: _Plan, name: str, fields: Sequence[Json]) -> AvroSchema:
+class _Schema:
+    """A schema that is written: its text, and how its values are."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self._write = text, value_writer(parse_types(text))
+
+    def body(self, part: Part, value: Json) -> bytes:
+        """Return the Avro of a value. Raises NotRepresentable."""
+        try:
+            return written(self._write, value)
+        except (ValueError, TypeError) as error:
+            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
+
+
+def _schema_of(plan: _Plan, name: str, fields: Sequence[Json]) -> _Schema:
     text = compact(_record(plan, name, fields))
     try:
-        return AvroSchema(text)
+        return _Schema(text)
     except ValueError as error:
         raise NotRepresentable(NAME, "", f"its schema {error}") from None

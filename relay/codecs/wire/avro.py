@@ -6,7 +6,7 @@
 
 Contract: `frame_of` finds the schema's id and the Avro behind it. `RegisteredSchemas` gives the schema of an
 id, compiled once; `SchemaIds` the id of a schema to write. Both raise a `Need` as long as nobody has
-answered. `AvroSchema` reads and writes values as Avro has them, without its logical types: a decimal is
+answered. `AvroSchema` reads values as Avro has them, without its logical types: a decimal is
 bytes, a date a number. Errors name the part of the message, never its values. Sources: confluentinc
 schema-registry SchemaId, DualSchemaIdDeserializer (8.x); Apache Avro 1.11.
 """
@@ -23,7 +23,7 @@ import msgspec
 
 from relay.avro_types import AvroType, parse_types
 from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
+from relay.errors import Malformed, UnsupportedMessage
 from relay.needs import Answers, RegisteredSchema, SchemaById, SchemaId
 from relay.records import ConsumerRecord, Header
 
@@ -41,9 +41,8 @@ _TICDC_STATEMENT: Final = b'\x01{"query"'
 #: What a compiled schema takes, for each byte of its text (measured with CPython 3.11).
 _SCHEMA_FACTOR: Final = 30
 _ID_BYTES: Final = 300
-#: What fastavro raises for bytes that are no value of a schema, and for values that have no bytes in it.
+#: What fastavro raises for bytes that are no value of a schema.
 _NO_VALUE: Final = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, RecursionError)
-_NO_BYTES: Final = (*_NO_VALUE, AttributeError)
 
 # ---------------------------------------------------------------- frames
 
@@ -121,7 +120,7 @@ def framed(id: int, body: bytes) -> bytes:
 
 
 class AvroSchema:
-    """A schema: its text, its type, and how its values are read and written.
+    """A schema: its text, its type, and how its values are read.
 
     Raises ValueError for a text that is no schema, or none that relay reads.
     """
@@ -132,38 +131,20 @@ class AvroSchema:
 
         self.text, self.type = text, parse_types(text, references)
         self._reader: Any = None
-        self._writer: Any = None
-        self._fastavro = fastavro
+        self._fastavro, self._read = fastavro, fastavro.schemaless_reader
 
     def read(self, protocol: str, part: str, body: bytes) -> Any:  # noqa: ANN401 - a value of any type
         """Return the value: records and maps as dict, unions as the value alone. Raises Malformed."""
         if self._reader is None:
-            self._reader = self._compiled(_plain(self.type, set(), is_read=True))
+            self._reader = self._fastavro.parse_schema(_plain(self.type, set()))
         file = io.BytesIO(body)
         try:
-            value = self._fastavro.schemaless_reader(file, self._reader, None)
+            value = self._read(file, self._reader, None)
         except _NO_VALUE:
             raise Malformed(protocol, part, "not a value of its Avro schema") from None
         if file.tell() != len(body):
             raise Malformed(protocol, part, "more bytes than its Avro schema has")
         return value
-
-    def write(self, protocol: str, part: str, value: Any) -> bytes:  # noqa: ANN401 - a value of any type
-        """Return the bytes of a value, in which that of a union may be a pair: the branch's name, the value.
-
-        Numbers are not compared with the range of `int` and `float`. Raises NotRepresentable.
-        """
-        if self._writer is None:
-            self._writer = self._compiled(_plain(self.type, set(), is_read=False))
-        file = io.BytesIO()
-        try:
-            self._fastavro.schemaless_writer(file, self._writer, value)
-        except _NO_BYTES:
-            raise NotRepresentable(protocol, part, "a value that its Avro schema has no form for") from None
-        return file.getvalue()
-
-    def _compiled(self, document: Any) -> Any:  # noqa: ANN401 - what fastavro has
-        return self._fastavro.parse_schema(document)
 
 
 #: fastavro counts a negative branch of a union from its end. There it finds types without a value: as many as
@@ -173,7 +154,7 @@ _NO_BRANCHES: Final = 4
 _NO_BRANCH_BYTES: Final = (1 << 31) - 1
 
 
-def _plain(type_: AvroType, defined: set[str], *, is_read: bool) -> Any:  # noqa: ANN401 - a JSON document
+def _plain(type_: AvroType, defined: set[str]) -> Any:  # noqa: ANN401 - a JSON document
     """A type as a schema of its own: without attributes and defaults, with full names."""
     kind, name = type_.kind, type_.name
     if name:
@@ -181,10 +162,7 @@ def _plain(type_: AvroType, defined: set[str], *, is_read: bool) -> Any:  # noqa
             return name
         defined.add(name)
     if kind == "record":
-        fields = [
-            {"name": field.name, "type": _plain(field.type, defined, is_read=is_read)}
-            for field in type_.fields
-        ]
+        fields = [{"name": field.name, "type": _plain(field.type, defined)} for field in type_.fields]
         return {"type": "record", "name": name, "fields": fields}
     if kind == "enum":
         return {"type": "enum", "name": name, "symbols": list(type_.symbols)}
@@ -192,14 +170,13 @@ def _plain(type_: AvroType, defined: set[str], *, is_read: bool) -> Any:  # noqa
         return {"type": "fixed", "name": name, "size": type_.size}
     if type_.items is not None:
         items = "items" if kind == "array" else "values"
-        return {"type": kind, items: _plain(type_.items, defined, is_read=is_read)}
+        return {"type": kind, items: _plain(type_.items, defined)}
     if kind == "union":
-        branches = [_plain(branch, defined, is_read=is_read) for branch in type_.branches]
-        if is_read:
-            if _NO_BRANCH not in defined:
-                defined.add(_NO_BRANCH)
-                branches.append({"type": "fixed", "name": _NO_BRANCH, "size": _NO_BRANCH_BYTES})
-            branches += [_NO_BRANCH] * (_NO_BRANCHES + len(type_.branches) - len(branches))
+        branches = [_plain(branch, defined) for branch in type_.branches]
+        if _NO_BRANCH not in defined:
+            defined.add(_NO_BRANCH)
+            branches.append({"type": "fixed", "name": _NO_BRANCH, "size": _NO_BRANCH_BYTES})
+        branches += [_NO_BRANCH] * (_NO_BRANCHES + len(type_.branches) - len(branches))
         return branches
     return kind
 
@@ -224,7 +201,31 @@ class RegisteredSchemas:
 
     def __init__(self, protocol: str, answers: Answers, registry: str = SOURCE_REGISTRY) -> None:
         self._protocol, self._answers, self._registry = protocol, answers, registry
-        self._kept: ByteCache[int | str, AvroSchema] = CachePool(answers.limits.cache_bytes).cache()
+        pool = CachePool(answers.limits.cache_bytes)
+        self._kept: ByteCache[int | str, AvroSchema] = pool.cache()
+        #: By the bytes before the Avro.
+        self._by_prefix: ByteCache[bytes, tuple[int | str, AvroSchema]] = pool.cache()
+
+    def part(self, record: ConsumerRecord, part: Part) -> tuple[int | str, AvroSchema, bytes] | None:
+        """Return the id of a record's key or value, its schema, and its Avro; None if it is null.
+
+        Raises SchemaById, Malformed, UnsupportedMessage.
+        """
+        data = record.key if part == "key" else record.value
+        if data is None:
+            return None
+        is_before = not record.headers or not _header(record.headers, ID_HEADERS[part])
+        if is_before:
+            found = self._by_prefix.get(data[:PREFIX_BYTES])
+            if found is not None:
+                return *found, data[PREFIX_BYTES:]
+        frame = frame_of(self._protocol, record, part)
+        if frame is None:
+            return None
+        schema = self.find(frame.id, part)
+        if is_before and data[0] == _NUMBER:
+            self._by_prefix.keep(data[:PREFIX_BYTES], (frame.id, schema), _ID_BYTES)
+        return frame.id, schema, frame.body
 
     def find(self, id: int | str, part: Part) -> AvroSchema:
         """Return the schema of an id. Raises SchemaById, UnsupportedMessage."""

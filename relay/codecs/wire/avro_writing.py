@@ -1,4 +1,5 @@
-"""Avro's binary form, written from values as JSON has them: functions that are put together for a schema.
+"""Avro's binary form, written from values: functions that are put together for a schema. Values are those of
+JSON, or of Avro itself (`value_writer`), where bytes are bytes.
 
 Contract: a `Write` gives the bytes of a value to `add`, piece by piece. Each function here makes one; `head`
 is what stands before a value that is there, `null` what stands for None, None where there is none. A union of
@@ -13,6 +14,8 @@ import math
 from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Final
+
+from relay.avro_types import AvroType
 
 Add = Callable[[bytes], None]
 Write = Callable[[Any, Add], None]
@@ -107,6 +110,19 @@ def base64(head: bytes, null: bytes | None) -> Write:
     return write
 
 
+def binary(head: bytes, null: bytes | None) -> Write:
+    """Return what writes bytes."""
+    give = _sized(head)
+
+    def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any value
+        if type(value) is bytes:
+            give(value, add)
+        else:
+            _refused(value, null, add)
+
+    return write
+
+
 def boolean(head: bytes, null: bytes | None) -> Write:
     """Return what writes a boolean."""
     false, true = head + b"\0", head + b"\1"
@@ -148,6 +164,20 @@ def _float_bytes(value: float) -> bytes:
         return _float(value)
     except OverflowError:
         return _float(math.copysign(math.inf, value))
+
+
+def converted(convert: Callable[[Any], Any], make: Maker) -> Maker:
+    """Return what makes a writer of values that are converted first, but for None."""
+
+    def make_converted(head: bytes, null: bytes | None) -> Write:
+        write_plain = make(head, null)
+
+        def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any value
+            write_plain(None if value is None else convert(value), add)
+
+        return write
+
+    return make_converted
 
 
 def array(write_item: Write) -> Maker:
@@ -198,3 +228,37 @@ WRITES: Final[dict[str, Maker]] = {
     "string": string,
     "bytes": base64,
 }
+_VALUE_WRITES: Final = {**WRITES, "bytes": binary}
+#: The numbers of a union's branches.
+FIRST, SECOND = long_bytes(0), long_bytes(1)
+
+
+def value_writer(type_: AvroType) -> Write:
+    """Return what writes the values of a type: records as dict, None where a union has null.
+
+    Raises ValueError for a type that has other unions, or what relay does not write.
+    """
+    if type_.kind != "union":
+        return _maker(type_)(b"", None)
+    if not type_.is_optional:
+        raise ValueError("has a union of more than null and one type")
+    if type_.branches[0].kind == "null":
+        return _maker(type_.present)(SECOND, FIRST)
+    return _maker(type_.present)(FIRST, SECOND)
+
+
+def _maker(type_: AvroType) -> Maker:
+    if type_.kind == "record":
+        return record([(field.name, value_writer(field.type)) for field in type_.fields])
+    if type_.kind == "array" and type_.items is not None:
+        return array(value_writer(type_.items))
+    if type_.kind not in _VALUE_WRITES:
+        raise ValueError(f"has the type {type_.kind}")
+    return _VALUE_WRITES[type_.kind]
+
+
+def written(write: Write, value: Any) -> bytes:  # noqa: ANN401 - any value
+    """Return the bytes of a value. Raises ValueError and TypeError."""
+    parts: list[bytes] = []
+    write(value, parts.append)
+    return b"".join(parts)

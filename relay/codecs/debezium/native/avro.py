@@ -10,17 +10,17 @@ what not is true of Avro, too; names are those that Avro takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import ChosenKey, Codec, Payload
+from relay.codecs.codec import ChosenKey, Codec, Payload, Seal
 from relay.codecs.debezium import signs
 from relay.codecs.debezium.as_json import error_of, unwrapped
-from relay.codecs.debezium.connect_reading import ConnectReader
+from relay.codecs.debezium.connect_reading import ConnectReader, text_op
 from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import writing as json_writing
@@ -40,6 +40,8 @@ from relay.codecs.wire.avro import (
     named_schemas,
     subject_of,
 )
+from relay.codecs.wire.avro_opening import EngineOpener, EngineSchema
+from relay.codecs.wire.avro_sealing import EngineSealer
 from relay.codecs.wire.by_topic import ByTopic
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.id_headers import placing
@@ -47,6 +49,7 @@ from relay.errors import DecodeError, EncodeError, Malformed, NotRepresentable, 
 from relay.model import Event
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.engine import Engine
 
 NAME: Final = AVRO_NAME
 #: What is kept of a schema beside its text, for each byte of it.
@@ -68,7 +71,8 @@ class Decoder:
     def __init__(self, options: DebeziumAvroOptions, answers: Answers) -> None:
         self.inner = json_decoder.Decoder(options.as_json(), answers, NAME)
         self._schemas = RegisteredSchemas(NAME, answers)
-        self._readers: ByteCache[AvroSchema, ConnectReader] = CachePool(answers.limits.cache_bytes).cache()
+        self._pool = CachePool(answers.limits.cache_bytes)
+        self._readers: ByteCache[AvroSchema, ConnectReader] = self._pool.cache()
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -81,7 +85,7 @@ class Decoder:
             raise error_of(NAME, error) from error
 
     def opened(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Return the record that JsonConverter would have written; see `OpeningDecoder`."""
+        """Return the record that JsonConverter would have written."""
         key, value = self._key(record), None
         found = frame_of(NAME, record, "value")
         if found is not None:
@@ -92,6 +96,14 @@ class Decoder:
         return ConsumerRecord(
             record.topic, record.partition, record.offset, record.timestamp_ms, key, value, record.headers
         )
+
+    def opener(self, engine: type[Engine]) -> Callable[[ConsumerRecord], ConsumerRecord]:
+        """Return what opens records with an engine; see `OpeningDecoder`."""
+        return EngineOpener(engine, self.opened, self._readable, self._pool).open
+
+    def _readable(self, id: int, part: Part) -> EngineSchema | None:
+        """What an engine needs of a schema, whose key or value was opened."""
+        return self._reader(id, part)[0].readable()
 
     def _key(self, record: ConsumerRecord) -> bytes | None:
         """The key as JSON. One that another converter has written says nothing of columns."""
@@ -105,6 +117,10 @@ class Decoder:
         return reader.json(content) if reader.is_struct else None
 
     def _read(self, id: int | str, body: bytes, part: Part) -> tuple[ConnectReader, Any]:
+        reader, schema = self._reader(id, part)
+        return reader, schema.read(NAME, part, body)
+
+    def _reader(self, id: int | str, part: Part) -> tuple[ConnectReader, AvroSchema]:
         schema = self._schemas.find(id, part)
         reader = self._readers.get(schema)
         if reader is None:
@@ -113,7 +129,7 @@ class Decoder:
             except ValueError as error:
                 raise UnsupportedMessage(NAME, part, f"schema {id} {error}") from None
             self._readers.keep(schema, reader, _FACTOR * len(schema.text) + _PLAN_BYTES)
-        return reader, schema.read(NAME, part, body)
+        return reader, schema
 
 
 # ---------------------------------------------------------------- encoder
@@ -128,7 +144,7 @@ class Encoder(ByTopic):
         super().__init__()
         of_json = json_writing.Encoder(options.as_json(), answers, chosen)
         self.prepare, self.encode_open = of_json.prepare, of_json.encode
-        pool = CachePool(answers.limits.cache_bytes)
+        self._pool = pool = CachePool(answers.limits.cache_bytes)
         self._writers: ByteCache[bytes, ConnectWriter] = pool.cache()
         self._last: dict[Part, tuple[bytes, ConnectWriter]] = {}
         self._ids = SchemaIds(answers, pool)
@@ -142,16 +158,23 @@ class Encoder(ByTopic):
     ) -> Iterator[Payload]:
         try:
             for payload in self.encode_open(events, caused_by, lossy):
-                yield Payload(*self.seal(topic, payload.key, payload.value), headers=payload.headers)
+                key = None if payload.key is None else self._avro(topic, "key", payload.key)
+                value = None if payload.value is None else self._avro(topic, "value", payload.value)
+                yield Payload(key, value, headers=payload.headers)
         except EncodeError as error:
             raise error_of(NAME, error) from error
 
-    def seal(self, topic: str, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        """Return the Avro of a message's JSON; see `SealingEncoder`."""
-        return (
-            None if key is None else self._avro(topic, "key", key),
-            None if value is None else self._avro(topic, "value", value),
-        )
+    def sealer(self, engine: type[Engine]) -> Seal:
+        """Return what makes Avro of a message's JSON; see `SealingEncoder`."""
+        return EngineSealer(engine, self._avro, self._writable, self._pool).seal
+
+    def _writable(self, part: Part, json: bytes) -> EngineSchema | None:
+        """What an engine needs of the schema of a message that was the last one."""
+        head, writer = self._last.get(part, (b"", None))
+        if writer is None or not json.startswith(head):
+            return None
+        type_ = writer.schema.type
+        return EngineSchema(head, text_op(type_), b"}", type_.values)
 
     def _avro(self, topic: str, part: Part, json: bytes) -> bytes:
         """A message in Avro, of its JSON."""
