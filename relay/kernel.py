@@ -21,7 +21,7 @@ from relay.translator import Translator
 
 VARIABLE: Final = "RELAY_KERNEL"
 #: What the kernel and `relay.templates` have to agree on; `INTERFACE` in `kernel/src/lib.rs` is the same.
-INTERFACE: Final = 5
+INTERFACE: Final = 6
 _MODULE: Final = "relay_cdc_kernel"
 
 

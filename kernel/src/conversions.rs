@@ -18,6 +18,7 @@ use crate::json::{self, LongEscapes};
 use crate::token::{Escapes, Kind, Token};
 use binary::padded;
 use members::{LabelReader, LabelWriter};
+pub use temporal::clock_seconds;
 use text::Text;
 
 /// A value: of a token, or canonical.

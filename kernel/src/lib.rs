@@ -23,7 +23,7 @@ use crate::rows::{Fitted, Frames, Messages};
 use crate::templates::{Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
 ///

@@ -214,6 +214,7 @@ class TypedPlan:
 
 
 _SHORTCUTS: Final[dict[tuple[Read, Write], Convert]] = {
+    (numbers.read_int, str): numbers.checked_int,
     (numbers.read_decimal, numbers.decimal_text): numbers.checked_decimal,
 }
 
