@@ -21,16 +21,17 @@ from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_write
 from relay.codecs.canal.local_times import local_times
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
 from relay.codecs.canal.reading import Definition, MysqlTypes, Resolved, SqlTypes, TextReader, WireTable
+from relay.codecs.canal.writing import SHORTCUTS
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
+from relay.codecs.wire.compiled import RowFunction, is_due
 from relay.codecs.wire.local_times import LocalTimes
-from relay.codecs.wire.rows import NAMELESS, LazyRows, PartNames, Table, Tables, TypedRows
+from relay.codecs.wire.rows import NAMELESS, LazyRows, PartNames, Table, Tables, TypedReader, TypedRows
 from relay.codecs.wire.shaping import column_styles
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle, Write
 from relay.records import ConsumerRecord
-from relay.templates.tracing import Untraceable
 
 #: What a reader or writer takes, by column and beside, and what is kept of a definition, by column (measured
 #: with CPython 3.11).
@@ -391,6 +392,26 @@ class CkafkaWriter:
         return cells
 
 
+class _CellPlan:
+    """How the cells of a reader are written; compiled when some rows were written without."""
+
+    def __init__(self, writer: CkafkaWriter, reader: TypedReader) -> None:
+        self.writer, self._reader, self._uses = writer, reader, 0
+        self._writes = writer.writes_at(reader.places)
+        self._values = reader.row_function(self._writes, SHORTCUTS, is_compiled=False)
+
+    def values(self) -> RowFunction:
+        """Return what makes `{column: text}` of cells."""
+        self._uses += 1
+        if is_due(self._uses):
+            self._values = self._reader.row_function(self._writes, SHORTCUTS)
+        return self._values
+
+
+#: What conversions raise for values that are not of their type.
+_UNFIT: Final = (ValueError, TypeError, AttributeError)
+
+
 class CkafkaWriters:
     """An encoder's writers, by table version. `lost`: what the values of the last row have lost."""
 
@@ -407,19 +428,19 @@ class CkafkaWriters:
         of its column's type.
         """
         self.lost.clear()
-        images, columns = change.images, change.schema.columns
-        try:
-            possible: Sequence[int] | None = getattr(images, "possible_places", None)
-        except Untraceable:
-            return self._traced(change)
+        images = change.images
+        typed = images.typed(has_before=True) if isinstance(images, LazyRows) else None
+        if typed is not None:
+            return self._of_cells(change, typed)
+        possible: Sequence[int] | None = getattr(images, "possible_places", None)
         before: Sequence[Cell] | None
         after: Sequence[Cell] | None
-        if possible is None or 2 * len(possible) >= len(columns):
+        if possible is None or 2 * len(possible) >= len(change.schema.columns):
             before, after, possible = images.before, images.after, None
         else:
             before, after = images.cells_at(possible, is_old=True), images.cells_at(possible, is_old=False)
         if (before if change.op is DELETE else after) is None:
-            raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
+            raise self._no_image(change)
         writer = self._writers.get(change.schema) or self._new_writer(change.schema)
         try:
             if possible is not None:
@@ -428,24 +449,37 @@ class CkafkaWriters:
                 return writer, CkafkaImages(change.op, new, old)
             new = None if after is None else writer.cells(after)
             old = None if before is None else writer.cells(before)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+        except _UNFIT as error:
+            raise self._unfit() from error
         if new == {} or old == {}:
             raise NotRepresentable(self._protocol, "", "a row without columns")
         return writer, CkafkaImages(change.op, new, old)
+
+    def _of_cells(self, change: RowChange, typed: TypedRows) -> tuple[CkafkaWriter, CkafkaImages]:
+        """Return the same of wire values, which are converted in one step a column."""
+        if (typed.old if change.op is DELETE else typed.new) is None:
+            raise self._no_image(change)
+        plan: _CellPlan | None = typed.reader.plans.get(self)
+        if plan is None:
+            writer = self._writers.get(change.schema) or self._new_writer(change.schema)
+            plan = typed.reader.plans[self] = _CellPlan(writer, typed.reader)
+        values = plan.values()
+        try:
+            old, new = (None if cells is None else values(cells) for cells in (typed.old, typed.new))
+        except _UNFIT as error:
+            # Malformed with the column's name if the source is to blame.
+            _ = change.before, change.after
+            raise self._unfit() from error
+        return plan.writer, CkafkaImages(change.op, new, old)
+
+    def _no_image(self, change: RowChange) -> NotRepresentable:
+        return NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
+
+    def _unfit(self) -> NotRepresentable:
+        return NotRepresentable(self._protocol, "", "a value is not of its column's type")
 
     def _new_writer(self, schema: TableSchema) -> CkafkaWriter:
         if not schema.id.table:
             raise NotRepresentable(self._protocol, "TABLE", NAMELESS)
         size = _COMPILED_BYTES + columns_bytes(schema.columns, _COLUMN_BYTES) + schema_bytes(schema)
         return self._writers.keep(schema, CkafkaWriter(schema, self._style), size)
-
-    def _traced(self, change: RowChange) -> tuple[CkafkaWriter, CkafkaImages]:
-        """Return the same for a change with traced cells. Raises Untraceable."""
-        typed = change.images.typed(has_before=True) if isinstance(change.images, LazyRows) else None
-        if typed is None or (typed.old if change.op is DELETE else typed.new) is None:
-            raise Untraceable
-        writer = self._writers.get(change.schema) or self._new_writer(change.schema)
-        values = typed.reader.row_function(writer.writes_at(typed.reader.places), {})
-        old, new = (None if cells is None else values(cells) for cells in (typed.old, typed.new))
-        return writer, CkafkaImages(change.op, new, old)
