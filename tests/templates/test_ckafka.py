@@ -127,7 +127,7 @@ def test_rows_that_lack_columns_have_no_template_of_whole_ones(engine: type[Engi
 
 @pytest.mark.parametrize("target", ["canal-json", "debezium-json", "ticdc-open-protocol"])
 def test_the_binlog_and_the_gtid_may_differ(engine: type[Engine], target: str) -> None:
-    members = {"GLOBAL_ID": "3e11fa47:1", "BINLOG_NAME": "mysql-bin.000001"}
+    members: dict[str, Any] = {"GLOBAL_ID": "3e11fa47:1", "BINLOG_NAME": "mysql-bin.000001"}
     pair = learnt(both(engine, target), new=CELLS, **members)
     others = {"GLOBAL_ID": "3e11fa47:2", "BINLOG_NAME": "mysql-bin.000002"}
     assert pair.fits(record(row(CELLS, **members | others, BINLOG_POS=99), 7))
