@@ -50,6 +50,21 @@ def native(*conversion: str | int | bytes | tuple[str, ...] | None) -> Callable[
     return mark
 
 
+def taking_more(usual: object) -> Callable[[F], F]:
+    """Return what marks a function that makes the same as another one of what that takes, and takes more."""
+
+    def mark(function: F) -> F:
+        function.usual = usual  # type: ignore[attr-defined]  # functions have attributes
+        return function
+
+    return mark
+
+
+def usual_of(function: object) -> Any:  # noqa: ANN401 - any function
+    """Return the function of which this one takes more; None if there is none."""
+    return getattr(function, "usual", None)
+
+
 def named_after(function: F, other: object, *parameters: int | None) -> F:
     """Mark a function with the name of another one and these parameters; not if that has no name."""
     conversion = conversion_of(other)

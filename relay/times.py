@@ -6,7 +6,7 @@ A moment without a zone is UTC, as are all times that relay shows; the zone of t
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 _UNITS: Final = {
@@ -24,6 +24,8 @@ DURATION_HINT: Final = "write for example 500ms, 90s, 15m, 2h or 1h30m"
 MOMENT_HINT: Final = "write for example 2026-11-26T10:00, which is UTC, or 2026-11-26T10:00:00+08:00"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_SECOND: Final = timedelta(seconds=1)
+_CLOCK: Final = re.compile(r"[0-9]{14}", re.ASCII).fullmatch
 
 
 def parse_duration(text: str) -> timedelta:
@@ -49,6 +51,17 @@ def parse_moment(text: str) -> datetime:
     except ValueError:
         raise ValueError(f"is no time: {MOMENT_HINT}") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def clock_seconds(clock: str, zone: tzinfo) -> int:
+    """Return a wall clock (`yyyyMMddHHmmss`) in seconds since 1970. Raises ValueError for what is none."""
+    if not _CLOCK(clock):
+        raise ValueError("not a time as yyyyMMddHHmmss")
+    try:
+        moment = datetime.fromisoformat(f"{clock[:8]}T{clock[8:]}").replace(tzinfo=zone)
+    except ValueError:
+        raise ValueError("not a time of the calendar") from None
+    return (moment - _EPOCH) // _SECOND
 
 
 def milliseconds_of(moment: datetime) -> int:

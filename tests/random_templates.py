@@ -124,7 +124,7 @@ WRONG: Final = [
     b" ",
 ]
 KINDS: Final[Kinds] = ("integer", "number", "string", "null", "boolean")
-OPERATORS: Final[tuple[Operator, ...]] = ("+", "-", "*", "//", "<<", ">>", "%")
+OPERATORS: Final[tuple[Operator, ...]] = ("+", "-", "*", "//", "<<", ">>", "%", "clock")
 
 #: What gives a text that fits an op.
 Sample = Callable[[], bytes]
@@ -261,6 +261,8 @@ def _steps(random: Random) -> Steps:
         operator = random.choice(OPERATORS)
         if operator in ("<<", ">>"):
             steps.append((operator, random.choice((0, 1, 18, 22, 63, 64, 100, 127))))
+        elif operator == "clock":
+            steps.append((operator, random.choice((0, 28_800, -12_600))))
         else:
             steps.append((operator, random.choice((1, 2, 3, 1000, -1, -7, 1 << 40, -(1 << 63), 1 << 100))))
     return tuple(steps)

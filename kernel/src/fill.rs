@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::conversions;
+use crate::conversions::{self, clock_seconds};
 use crate::json::{self, LongEscapes};
 use crate::ops::{
     Bytes, Calculation, Change, Choice, Condition, How, Integer, Put, Span, Step, Target, TargetOp,
@@ -268,6 +268,7 @@ fn short_step(number: i64, step: &Step) -> Option<i64> {
         Step::DropDigits(count) if number >= 0 => Some(number / 10_i64.pow(u32::from(count))),
         Step::Remainder(operand @ 1..) if number >= 0 => number.checked_rem(i64::try_from(operand).ok()?),
         Step::Right(bits) => number.checked_shr(bits),
+        Step::Clock(ahead) => clock_seconds(number, ahead),
         _ => None,
     }
 }
@@ -291,6 +292,7 @@ fn step(number: i128, step: &Step) -> Option<i128> {
             (shifted >> bits == number).then_some(shifted)
         }
         Step::Right(bits) => number.checked_shr(bits),
+        Step::Clock(ahead) => clock_seconds(i64::try_from(number).ok()?, ahead).map(i128::from),
     }
 }
 

@@ -163,6 +163,8 @@ pub enum Step {
     Remainder(i128),
     Left(u32),
     Right(u32),
+    /// A wall clock that is so many seconds ahead of UTC as seconds since 1970.
+    Clock(i64),
 }
 
 pub struct Change {

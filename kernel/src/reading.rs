@@ -449,6 +449,7 @@ impl<'py> Fields<'py> {
             "%" => (operand != 0).then_some(Step::Remainder(operand)),
             "<<" => bits.map(Step::Left),
             ">>" => bits.map(Step::Right),
+            "clock" => i64::try_from(operand).ok().filter(|ahead| ahead.abs() < DAY_SECONDS).map(Step::Clock),
             _ => None,
         };
         step.ok_or_else(|| meaningless("no such step"))
@@ -479,6 +480,9 @@ fn divide(by: i128) -> Step {
     let is_power = |digits: &u8| 10_i128.pow(u32::from(*digits)) == by;
     (1..MOST_DROPPED).find(is_power).map_or(Step::Divide(by), Step::DropDigits)
 }
+
+/// No wall clock is so far from UTC.
+const DAY_SECONDS: i64 = 86_400;
 
 /// Of a number of 64 bits no more can be.
 const MOST_DROPPED: u8 = 19;

@@ -41,6 +41,14 @@ def read_int(text: str) -> int:
     return value
 
 
+def checked_int(text: str) -> str:
+    """Check the text of an integer and return its digits. Raises ValueError."""
+    return text if _PLAIN_INTEGER(text) else str(read_int(text))
+
+
+_PLAIN_INTEGER: Final = re.compile(r"-?[1-9][0-9]{0,18}|0").fullmatch
+
+
 @native("decimal")
 def read_decimal(text: str) -> Decimal:
     """Read a DECIMAL with its scale. Raises ValueError."""

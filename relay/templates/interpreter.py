@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta, timezone
 from itertools import pairwise
 from typing import Final, NamedTuple, cast, get_args
 
@@ -64,6 +65,7 @@ from relay.templates.ops import (
     Template,
     Unordered,
 )
+from relay.times import clock_seconds
 
 _print = msgspec.json.Encoder().encode
 _parse = msgspec.json.Decoder().decode
@@ -81,6 +83,8 @@ _LONG_ESCAPES: Final = {b"b": rb"\u0008", b"f": rb"\u000c"}
 #: What an integer may be in a message, and what a calculation may come to on its way.
 _INTEGERS: Final = range(-(1 << 63), 1 << 64)
 _CALCULATED: Final = range(-(1 << 127), 1 << 127)
+#: No wall clock is so far from UTC.
+_DAY_SECONDS: Final = 86_400
 
 Function = Callable[[object], object]
 
@@ -716,8 +720,17 @@ def _step(number: int, operator: str, operand: int) -> int:
             return number % operand
         case "<<":
             return number << operand
+        case "clock":
+            return _clock_seconds(number, operand)
         case _:
             return number >> operand
+
+
+def _clock_seconds(number: int, offset_seconds: int) -> int:
+    try:
+        return clock_seconds(str(number), timezone(timedelta(seconds=offset_seconds)))
+    except ValueError:
+        raise _Misfit from None
 
 
 def _bounded(number: int) -> int:
@@ -869,7 +882,8 @@ def _check_number(slot: int, steps: Steps, count: int) -> None:
         is_unknown = operator not in get_args(Operator)
         by_zero = operator in ("//", "%") and not operand
         too_far = operator in ("<<", ">>") and not 0 <= operand < 128
-        if is_unknown or by_zero or too_far or operand not in _CALCULATED:
+        no_zone = operator == "clock" and abs(operand) >= _DAY_SECONDS
+        if is_unknown or by_zero or too_far or no_zone or operand not in _CALCULATED:
             raise ValueError(f"no such step: {operator} {operand}")
 
 

@@ -107,10 +107,11 @@ SourceOp = Constant | Take | OneOf | Members | Unordered | Length | Repeated
 
 #: The name of a conversion (`relay.templates.conversions`), with its parameters.
 Conversion = native.Conversion
-Operator = Literal["+", "-", "*", "//", "<<", ">>", "%"]
+Operator = Literal["+", "-", "*", "//", "<<", ">>", "%", "clock"]
 #: Arithmetic on integers without bounds, from left to right: `("//", 1000)`. `//` and `>>` round down; none
 #: is given 0 to divide by, or 128 bits or more to shift by. A result that has no place in 128 bits with sign
-#: does not fit.
+#: does not fit. `clock` makes seconds since 1970 of a wall clock, `20160610120000`, that is so many seconds
+#: ahead of UTC, less than a day or as much behind it; years below 1000 do not fit.
 Steps = tuple[tuple[Operator, int], ...]
 
 

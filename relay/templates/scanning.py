@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -24,6 +24,10 @@ INTEGER: Final = Take(("integer",))
 STRING: Final = Take(("string",))
 TEXT_OR_NULL: Final = Take(("string", "null"))
 SCALAR: Final = Take(("integer", "number", "string", "null", "boolean"))
+#: A string of digits that is taken as the integer that it is without its quotes.
+DIGITS: Final = "digits"
+#: What a value may be, or what is between the braces of an object.
+Given = Take | Members | Unordered | Literal["digits"]
 
 _SPACE: Final = re.compile(rb"[ \t\n\r]*")
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[\[\]{},:]', re.DOTALL)
@@ -135,7 +139,7 @@ class _Parser:
 def source_ops(
     text: bytes,
     root: Token,
-    given: Mapping[Path, Take | Members | Unordered],
+    given: Mapping[Path, Given],
     first_slot: int,
     start: int = 0,
     *,
@@ -153,7 +157,9 @@ def source_ops(
         token = root.at(path)
         if token is None:
             raise Untraceable
-        if isinstance(op, Take):
+        if isinstance(op, str):
+            found.append((token.start + 1, token.end - 1, path, INTEGER))
+        elif isinstance(op, Take):
             found.append((token.start, token.end, path, op))
         else:
             found.append((token.start + 1, token.end - 1, path, op))

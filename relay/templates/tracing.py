@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
-from relay.native import Loss
+from relay.native import READ_INTEGER, Loss
 from relay.templates.ops import (
     LOSS,
     Above,
@@ -46,6 +46,9 @@ _CLOSE: Final = Constant(b"}")
 _check_json: Final = msgspec.json.Decoder().decode
 #: The bytes of a number that says how many follow.
 _LENGTH_BYTES: Final = 8
+
+#: How a number is printed as text.
+_AS_DIGITS: Final[Conversion] = ("digits",)
 
 #: How many values of a template may lose something, and how many words there may be for it, so that a
 #: template's number and what is added to it have 64 bits.
@@ -327,6 +330,23 @@ class TracedNumber(Traced):
 
     def __sub__(self, other: int) -> TracedNumber:
         return self._then("-", other, self._value - other)
+
+    def as_clock(self, offset_seconds: int, seconds: int) -> TracedNumber:
+        """Return the seconds since 1970 of a wall clock that is so many seconds ahead of UTC.
+
+        `seconds`: of the message at hand.
+        """
+        return self._then("clock", offset_seconds, seconds)
+
+    def clock_text(self, offset_seconds: int) -> TracedOp | None:
+        """Return what prints seconds since 1970 as the wall clock that they are made of, in quotes; None if
+        they are made of none.
+        """
+        if not self._steps or self._steps[0][0] != "clock":
+            return None
+        if self._plus or self._steps != (("clock", offset_seconds),):
+            raise Untraceable
+        return TracedOp(self.trace, Put((self._slot,), READ_INTEGER, _AS_DIGITS, null=None))
 
     def as_text(self, read: Callable[[int], Conversion]) -> TracedOp:
         """Return what prints the number as text. `read`: how an integer of which the number is the n-th part,

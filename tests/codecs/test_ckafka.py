@@ -236,7 +236,7 @@ def test_types_that_a_row_of_canals_form_says_are_taken() -> None:
         change(canal_form("INSERT", [{"id": "1"}], mysqlType=[1]))
     assert raised.value.path == "mysqlType"
     with pytest.raises(Malformed) as raised:
-        change(CREATE, canal_form("DELETE", [{"id": "x"}]))
+        _ = change(CREATE, canal_form("DELETE", [{"id": "x"}])).before
     assert raised.value.path == "data[0].id"
 
 

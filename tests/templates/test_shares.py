@@ -6,13 +6,13 @@ messages, values of which the target loses something.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pytest
 from support import CAPTURED, captured, protocol_of, reading_options
 
-from relay import CodecError, Translator
+from relay import CodecError, ConsumerRecord, ProducerRecord, Translator
 from relay.routing import TopicRule
 from relay.templates.interpreter import Interpreter
 
@@ -62,6 +62,36 @@ def share(file: str, target: str, options: Mapping[str, str], key: tuple[str, ..
                 translator.translate(record)
             except CodecError:
                 continue
+    after = fitting(translator)
+    return after[0] - before[0], after[1] - before[1]
+
+
+@pytest.mark.parametrize("target", ["canal-json", "ticdc-canal-json", "debezium-json", "ckafka-json"])
+def test_rows_of_ckafka_fit_templates(target: str) -> None:
+    """Of all types: relay has written them as CKafka's."""
+    fitted = rows = 0
+    for file in CAPTURED:
+        if file.startswith((FOLDER + "/01", FOLDER + "/09")):
+            made = Translator(protocol_of(file), "ckafka-json", reading_options(file))
+            written = [out for each in captured(file) for out in made.translate(each)]
+            its_fitted, its_rows = share_of(written, target)
+            fitted, rows = fitted + its_fitted, rows + its_rows
+    assert rows > 60
+    assert 100 * fitted >= 76 * rows
+
+
+def share_of(written: Sequence[ProducerRecord], target: str) -> tuple[int, int]:
+    """Return the same of messages that relay has written as CKafka's."""
+    records = [
+        ConsumerRecord(out.topic, out.partition, at, out.timestamp_ms, out.key, out.value)
+        for at, out in enumerate(written)
+    ]
+    translator = Translator("ckafka-json", target, engine=Interpreter)
+    before = 0, 0
+    for _ in range(ROUNDS):
+        before = fitting(translator)
+        for record in records:
+            translator.translate(record)
     after = fitting(translator)
     return after[0] - before[0], after[1] - before[1]
 

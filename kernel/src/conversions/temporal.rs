@@ -122,6 +122,10 @@ fn is_leap(year: u32) -> bool {
 /// Days since 1970 of a date of the right form, of the years 1 to 9999. None if it is not in the calendar.
 pub fn days(date: &[u8]) -> Option<i128> {
     let (year, month, day) = (number(date.get(..4)?), number(date.get(5..7)?), number(date.get(8..DATE)?));
+    days_of(year, month, day).map(i128::from)
+}
+
+fn days_of(year: u32, month: u32, day: u32) -> Option<i64> {
     let most = match month {
         2 => 28 + u32::from(is_leap(year)),
         4 | 6 | 9 | 11 => 30,
@@ -135,7 +139,7 @@ pub fn days(date: &[u8]) -> Option<i128> {
     let years = year - u32::from(month < 3);
     let month = if month < 3 { month + 9 } else { month - 3 };
     let whole = years * 365 + years / 4 - years / 100 + years / 400;
-    Some(i128::from(whole + (153 * month + 2) / 5 + day) - 719_469)
+    Some(i64::from(whole + (153 * month + 2) / 5 + day) - 719_469)
 }
 
 /// Whether it is the number of a day of the years 1 to 9999.
@@ -278,6 +282,19 @@ pub fn event_time<'a>(seconds: i128, offset_seconds: i128) -> Option<Text<'a>> {
     let clock = seconds.rem_euclid(86_400) as u64;
     text.digits(clock / 3600 * 10_000 + clock / 60 % 60 * 100 + clock % 60, 6)?;
     Some(Text::from(text))
+}
+
+/// Seconds since 1970 of the wall clock `yyyyMMddHHmmss`, of the years 1000 to 9999, that is so many seconds
+/// ahead of UTC.
+pub fn clock_seconds(clock: i64, ahead: i64) -> Option<i64> {
+    if !(10_000_000_000_000..100_000_000_000_000).contains(&clock) {
+        return None;
+    }
+    let (date, time) = ((clock / 1_000_000) as u32, (clock % 1_000_000) as u32);
+    let days = days_of(date / 10_000, date / 100 % 100, date % 100)?;
+    let (hours, minutes, seconds) = (time / 10_000, time / 100 % 100, time % 100);
+    let is_time = hours < 24 && minutes < 60 && seconds < 60;
+    is_time.then(|| days * 86_400 + i64::from(hours * 3600 + minutes * 60 + seconds) - ahead)
 }
 
 /// The TIME of so many microseconds.

@@ -26,6 +26,7 @@ from msgspec import Meta
 from relay.catalog import Catalog
 from relay.codecs.canal import signs
 from relay.codecs.canal.ckafka_rows import CkafkaImages, CkafkaReaders, CkafkaWriters
+from relay.codecs.canal.ckafka_traced import ahead_of_utc, traced_row
 from relay.codecs.canal.ckafka_values import ValueStyle
 from relay.codecs.canal.message import (
     DDL_WORDS,
@@ -41,8 +42,8 @@ from relay.codecs.canal.message import (
     text_cells,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import WireTable, parse_mysql_types
-from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
+from relay.codecs.canal.reading import parse_mysql_types
+from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.caches import CachePool
@@ -60,12 +61,14 @@ from relay.codecs.wire.shaping import (
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_values
-from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
+from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
 from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
-from relay.templates.tracing import TracedNumber, mark_of
+from relay.templates.ops import Marker
+from relay.templates.tracing import Trace, TracedNumber, mark_of
+from relay.times import clock_seconds
 
 NAME: Final = "ckafka-json"
 _CONNECTOR: Final = "ckafka"
@@ -199,13 +202,10 @@ def _milliseconds(path: str, time: int | None) -> int | None:
 
 def _read_time(text: str, zone: tzinfo) -> int:
     """Return TIME (`yyyyMMddHHmmss`, the wall clock of the zone) in seconds since 1970. Raises Malformed."""
-    if len(text) != 14 or not (text.isascii() and text.isdigit()):
-        raise Malformed(NAME, "TIME", "not a time as yyyyMMddHHmmss")
     try:
-        moment = datetime.fromisoformat(f"{text[:8]}T{text[8:]}").replace(tzinfo=zone)
-    except ValueError:
-        raise Malformed(NAME, "TIME", "not a time of the calendar") from None
-    seconds = (moment - _EPOCH) // timedelta(seconds=1)
+        seconds = clock_seconds(text, zone)
+    except ValueError as error:
+        raise Malformed(NAME, "TIME", str(error)) from None
     if seconds * 1000 >= TIME_END_MS:
         raise Malformed(NAME, "TIME", _TOO_LATE)
     return seconds
@@ -226,8 +226,10 @@ def _traced_time(seconds: object, zone: tzinfo) -> str:
     """The same of a traced number. Raises TypeError for another."""
     if not isinstance(seconds, TracedNumber):
         raise TypeError(f"{type(seconds).__name__} is no number of seconds")
-    offset_seconds = int(_EPOCH.astimezone(zone).utcoffset().total_seconds())  # type: ignore[union-attr]  # it has a zone
-    text: Any = seconds.as_text(lambda divisor: ("event-time", divisor, offset_seconds))
+    ahead = ahead_of_utc(zone)
+    text: Any = seconds.clock_text(ahead)
+    if text is None:
+        text = seconds.as_text(lambda divisor: ("event-time", divisor, ahead))
     return text  # type: ignore[no-any-return]  # printed as one
 
 
@@ -320,9 +322,10 @@ class Decoder:
     def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
-        self._rows = CkafkaReaders(
-            NAME, _style(options), options.value_style, CachePool(answers.limits.cache_bytes)
-        )
+        self._rows = CkafkaReaders(NAME, _style(options), options.value_style, answers.limits.cache_bytes)
+        # The last TIME, which is mostly the next row's, too; and the seconds that it is.
+        self._time: str | None = None
+        self._seconds = 0
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -334,7 +337,7 @@ class Decoder:
         message = _parse_message(record.value, self._limits)
         if len(record.value) > self._unchecked:
             _check_size(message, self._limits)
-        if isinstance(message, _RowMessage):
+        if type(message) is _ExactRow or isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
         unit_ns = _to_milliseconds(message)
         source = _canal_source(message, record, unit_ns)
@@ -358,18 +361,18 @@ class Decoder:
         images = _images(op, message.NEW_VALUES, message.OLD_VALUES)
         if not message.TABLE:
             raise Malformed(NAME, "TABLE", NAMELESS)
-        wire = WireTable(TableId(message.DATABASE or "", message.TABLE), images.names(), None, None)
-        known = catalog.table(wire.id, source.at(record))
         emitted_at_ns = record.timestamp_ms * _MILLISECOND_NS
         if not 0 <= emitted_at_ns < _TIME_END_NS:
             emitted_at_ns = source.event_time_ns
-        return self._rows.change(wire, known, images, source, emitted_at_ns, lossy)
+        database = message.DATABASE or ""
+        return self._rows.row(database, message.TABLE, images, source, emitted_at_ns, record, catalog, lossy)
 
     def _source(self, message: _RowMessage, record: ConsumerRecord) -> Source:
-        seconds = None if message.TIME is None else _read_time(message.TIME, self._zone)
-        members = {"EVENT_SERVER_ID": message.EVENT_SERVER_ID, "GROUP_ID": message.GROUP_ID}
-        extras = {name: value for name, value in members.items() if value is not None}
-        extras |= message.unknown or {}
+        time, seconds = message.TIME, None
+        if time is not None:
+            if time != self._time:
+                self._seconds, self._time = _read_time(time, self._zone), time
+            seconds = self._seconds
         return Source(
             _CONNECTOR,
             seconds * _SECOND_NS if seconds else record.time_ms(0) * _MILLISECOND_NS,
@@ -378,8 +381,14 @@ class Decoder:
             binlog_position=message.BINLOG_POS,
             # A row that a snapshot has read has the time 0: Debezium does not know when it changed.
             snapshot=Snapshot.TRUE if seconds == 0 else None,
-            extras=extras or None,
+            extras=_extras(message),
         )
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        return traced_row(record, change, catalog, trace, self._zone)
 
     def _canal_rows(
         self,
@@ -411,8 +420,9 @@ class Decoder:
                 old = None if olds is None else olds[index]
                 whole = None if old is None else row | old
                 images = CkafkaImages(op, row, whole, path, f"old[{index}]")
-            wire = WireTable(table, images.names(), types, message.pk_names)
-            changes.append(self._rows.change(wire, known, images, source, emitted_at_ns, lossy))
+            changes.append(
+                self._rows.change(table, types, message.pk_names, images, source, emitted_at_ns, known, lossy)
+            )
         return changes
 
 
@@ -427,6 +437,15 @@ def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
     elif op is not UPDATE:
         old = None
     return CkafkaImages(op, new, old)
+
+
+def _extras(message: _RowMessage) -> dict[str, Any] | None:
+    """Return what no field has: members that are mostly null, and those that relay does not know."""
+    if message.EVENT_SERVER_ID is None and message.GROUP_ID is None and message.unknown is None:
+        return None
+    members = {"EVENT_SERVER_ID": message.EVENT_SERVER_ID, "GROUP_ID": message.GROUP_ID}
+    extras = {name: value for name, value in members.items() if value is not None}
+    return extras | (message.unknown or {}) or None
 
 
 def _canal_source(message: CanalMessage, record: ConsumerRecord, unit_ns: int | None) -> Source:
@@ -565,6 +584,7 @@ CODEC: Final = Codec(
     decoder=Decoder,
     encoder=Encoder,
     writes_rows_alone=lambda _: True,
+    marker=Marker("value", b',"TABLE":', b',"TIME":'),
     row_signature=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
     signs=signs.ckafka,
 )

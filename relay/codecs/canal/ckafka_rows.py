@@ -16,25 +16,31 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from relay.catalog import Catalog
 from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_writer
 from relay.codecs.canal.local_times import local_times
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
-from relay.codecs.canal.reading import Definition, Resolved, SqlTypes, TextReader, WireTable
+from relay.codecs.canal.reading import Definition, MysqlTypes, Resolved, SqlTypes, TextReader, WireTable
+from relay.codecs.canal.writing import SHORTCUTS
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
+from relay.codecs.wire.compiled import RowFunction, is_due
 from relay.codecs.wire.local_times import LocalTimes
-from relay.codecs.wire.rows import NAMELESS, LazyRows
+from relay.codecs.wire.rows import NAMELESS, LazyRows, PartNames, Table, Tables, TypedReader, TypedRows
 from relay.codecs.wire.shaping import column_styles
 from relay.errors import Malformed, NotRepresentable
-from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
+from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle, Write
-from relay.templates.tracing import Untraceable
+from relay.records import ConsumerRecord
 
 #: What a reader or writer takes, by column and beside, and what is kept of a definition, by column (measured
 #: with CPython 3.11).
 _COMPILED_BYTES: Final = 2_000
 _COLUMN_BYTES: Final = 250
 _DEFINED_COLUMN_BYTES: Final = 200
+#: Readers of one table that are kept, one for each shape of its messages, and orders of columns.
+_CACHED_READERS: Final = 64
+_CACHED_ORDERS: Final = 8
 #: What a column is taken for of which nothing is known.
 _GUESS: Final = ColumnType("varchar")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII).fullmatch
@@ -54,10 +60,12 @@ class CkafkaImages(msgspec.Struct, frozen=True):
         return tuple((self.new or {}) | (self.old or {}))
 
 
-class _Few(LazyRows, frozen=True, eq=False, gc=False):
-    """Images that have few of their table's columns, read again whenever somebody asks: canonical rows are as
-    wide as the table. They were read without an error before.
-    """
+#: What rows of official format 1 are called in errors.
+_PARTS: Final = PartNames("OLD_VALUES", "OLD_VALUES", "NEW_VALUES")
+
+
+class CkafkaRows(LazyRows, frozen=True, eq=False, gc=False):
+    """Images as the text that came, read whenever somebody asks: canonical rows are as wide as the table."""
 
     text_reader: TextReader
     images: CkafkaImages
@@ -65,16 +73,14 @@ class _Few(LazyRows, frozen=True, eq=False, gc=False):
     @property
     def before(self) -> Row | None:
         """The row before the change."""
-        return (
-            None if self.images.old is None else self.text_reader.row(self.images.old, self.images.old_path)
-        )
+        images = self.images
+        return None if images.old is None else self.text_reader.row(images.old, images.old_path)
 
     @property
     def after(self) -> Row | None:
         """The row after the change."""
-        return (
-            None if self.images.new is None else self.text_reader.row(self.images.new, self.images.new_path)
-        )
+        images = self.images
+        return None if images.new is None else self.text_reader.row(images.new, images.new_path)
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return the cells at these places of one of the rows; no other is read."""
@@ -101,23 +107,110 @@ class _Few(LazyRows, frozen=True, eq=False, gc=False):
         return self.text_reader.possible_places
 
 
-class _Version:
-    """A table's definition, prepared for rows of any of its columns."""
+class _KeptReader:
+    """A reader, whether it knows the members of ENUM and SET, and what reads labels of those, by column."""
 
-    def __init__(self, known: TableSchema | None, pk_names: list[str] | None) -> None:
-        self.known, self.pk_names = known, pk_names
-        self._definition = Definition(known, pk_names)
+    def __init__(self, text: TextReader, *, has_members: bool) -> None:
+        self.text, self.has_members = text, has_members
+        columns = text.schema.columns
+        self.labels = [
+            (name, text.custom[name])
+            for name, at in zip(text.wire.names, text.places, strict=True)
+            if columns[at].type.members is not None
+        ]
+
+    def lacks_label(self, cells: Cells) -> bool:
+        """Whether a text is neither a label nor a number of its column's type."""
+        for name, read in self.labels:
+            text = cells.get(name)
+            if text is not None:
+                try:
+                    read(text)
+                except ValueError:
+                    return True
+        return False
+
+
+class _TableReaders(Table[_KeptReader]):
+    """A table's readers."""
+
+    def __init__(
+        self,
+        id: TableId,
+        protocol: str,
+        style: TextStyle,
+        value_style: ValueStyle,
+        tables: Tables[_TableReaders],
+    ) -> None:
+        super().__init__(id)
+        self._protocol, self._style, self._value_style, self._tables = protocol, style, value_style, tables
+        #: Those of rows that are newer than all DDL of the table, by columns in the order of the message.
+        self._by_names: dict[tuple[str, ...], _KeptReader] = {}
+        self._definition: Definition | None = None
         self._without_members: tuple[TableSchema, Resolved] | None = None
 
-    def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the columns in one order, whatever order they have; as they are if not all are known."""
-        return self._definition.in_order(names)
+    def forget(self) -> None:
+        """Forget what was compiled, and the definition."""
+        super().forget()
+        self._by_names, self._definition, self._without_members = {}, None, None
 
-    def resolved(self, wire: WireTable) -> Resolved:
-        """Return the definition to read a message's rows with."""
-        return self._definition.resolved(wire, SqlTypes())
+    def reader_for(
+        self, names: tuple[str, ...], source: Source, record: ConsumerRecord, catalog: Catalog
+    ) -> _KeptReader:
+        """Return the reader of rows with these columns, of a message that tells nothing else."""
+        is_newest = self.is_newest(catalog, None, source.event_time_ns, record)
+        if is_newest:
+            found = self._by_names.get(names)
+            if found is not None and found.text.known is self.newest:
+                return found
+        known = catalog.table(self.id, source.at(record))
+        found = self.compiled(WireTable(self.id, names, None, None), known)
+        if is_newest:
+            if len(self._by_names) >= _CACHED_ORDERS:
+                self._by_names.clear()
+            self._by_names[names] = found
+        return found
 
-    def without_members(self, resolved: Resolved) -> Resolved:
+    def compiled(
+        self, wire: WireTable, known: TableSchema | None, *, has_members: bool = True
+    ) -> _KeptReader:
+        """Return the reader of such rows, compiled if there is none; without members, labels of ENUM and SET
+        stay as they came. All orders of columns are read alike, where the table is known.
+        """
+        definition = self._defined(known, wire.pk_names)
+        ordered = replace(wire, names=definition.in_order(wire.names))
+        for found in self.kept:
+            text = found.text
+            if found.has_members is has_members and text.known is known and text.wire in (ordered, wire):
+                return found
+        resolved = definition.resolved(ordered, SqlTypes())
+        if resolved.is_guessed and ordered.names != wire.names:
+            # Then the order of the message is the table's.
+            ordered, resolved = wire, definition.resolved(wire, SqlTypes())
+        if not has_members:
+            resolved = self._plain(resolved)
+        made = TextReader(
+            self._protocol, self._style, ordered, known, resolved, self._custom(ordered, resolved)
+        )
+        made.parts = _PARTS
+        kept = _KeptReader(made, has_members=has_members)
+        columns = [made.schema.columns[at] for at in made.places]
+        size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(made.schema)
+        if len(self.kept) >= _CACHED_READERS:
+            self._by_names.clear()
+        self._tables.keep(self, kept, size, _CACHED_READERS)
+        made.charge = functools.partial(self._tables.charge, self)
+        return kept
+
+    def _defined(self, known: TableSchema | None, pk_names: list[str] | None) -> Definition:
+        found = self._definition
+        if found is None or found.known is not known or found.pk_names != pk_names:
+            if known is not None and found is None:
+                self._tables.charge(self, _COMPILED_BYTES + _DEFINED_COLUMN_BYTES * len(known.columns))
+            found = self._definition = Definition(known, pk_names)
+        return found
+
+    def _plain(self, resolved: Resolved) -> Resolved:
         """Return the definition with labels that stay as they came; it is made once of the catalogue's."""
         kept = self._without_members
         if kept is not None and kept[0] is resolved.schema:
@@ -130,97 +223,118 @@ class _Version:
         self._without_members = resolved.schema, made
         return made
 
-
-class CkafkaReaders:
-    """A decoder's readers, by table and columns."""
-
-    def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle, pool: CachePool) -> None:
-        self._protocol, self._style, self._value_style = protocol, style, value_style
-        self._has_own_zone, self._times = style.zone is not UTC, LocalTimes(style.zone)
-        self._readers: ByteCache[tuple[TableId, tuple[str, ...], bool], TextReader] = pool.cache()
-        self._versions: ByteCache[TableId, _Version] = pool.cache()
-
-    def change(
-        self,
-        wire: WireTable,
-        known: TableSchema | None,
-        images: CkafkaImages,
-        source: Source,
-        emitted_at_ns: int,
-        lossy: list[Lossy],
-    ) -> RowChange:
-        """Return the canonical change; `known` is the catalogue's definition.
-
-        Raises Malformed for a text that its type does not allow, and an image without columns.
-        """
-        given = [image for image in (images.new, images.old) if image is not None]
-        if not all(given):
-            path = images.new_path if images.new == {} else images.old_path
-            raise Malformed(self._protocol, path, "a row without columns")
-        reader = self._reader(wire, known)
-        if reader.is_partial or any(len(image) < len(wire.names) for image in given):
-            lossy.append(Lossy.COLUMNS_ABSENT)
-        try:
-            rows = _rows(reader, images)
-        except Malformed:
-            # Perhaps a label is not in the definition, which then is out of date. Other text that is wrong
-            # fails again.
-            reader = self._reader(wire, known, has_members=False)
-            rows = _rows(reader, images)
-        if self._has_own_zone:
-            self._times.count(local_times(reader, images.new, images.old), lossy)
-        if reader.is_guessed:
-            lossy.append(Lossy.SCHEMA_GUESSED)
-            if self._has_own_zone:
-                lossy += [Lossy.VALUE_GUESSED] * _times_of_no_type(reader, images)
-        if images.op is UPDATE and images.old is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
-        return RowChange(images.op, reader.schema, rows, source, emitted_at_ns)
-
-    def _reader(self, wire: WireTable, known: TableSchema | None, *, has_members: bool = True) -> TextReader:
-        """Return the reader for these columns; without members, labels of ENUM and SET stay as they came."""
-        key = wire.id, wire.names, has_members
-        found = self._readers.get(key)
-        if found is None or found.known is not known or found.wire != wire:
-            found = self._reader_of_any_order(wire, known, has_members=has_members)
-        return found
-
-    def _reader_of_any_order(
-        self, wire: WireTable, known: TableSchema | None, *, has_members: bool
-    ) -> TextReader:
-        """Return the reader for these columns in whatever order, compiled if there is none."""
-        version = self._version(wire, known)
-        ordered = replace(wire, names=version.ordered(wire.names))
-        found = self._readers.get((wire.id, ordered.names, has_members))
-        if found is not None and found.known is known and found.wire == ordered:
-            return found
-        resolved = version.resolved(ordered)
-        if resolved.is_guessed and ordered.names != wire.names:
-            # Then the order of the message is the table's.
-            ordered, resolved = wire, version.resolved(wire)
-        if not has_members:
-            resolved = version.without_members(resolved)
-        made = self._compile(ordered, known, resolved)
-        columns = [made.schema.columns[at] for at in made.places]
-        size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(made.schema)
-        return self._readers.keep((wire.id, ordered.names, has_members), made, size)
-
-    def _version(self, wire: WireTable, known: TableSchema | None) -> _Version:
-        found = self._versions.get(wire.id)
-        if found is None or found.known is not known or found.pk_names != wire.pk_names:
-            columns = 0 if known is None else len(known.columns)
-            made = _Version(known, wire.pk_names)
-            found = self._versions.keep(wire.id, made, _COMPILED_BYTES + _DEFINED_COLUMN_BYTES * columns)
-        return found
-
-    def _compile(self, wire: WireTable, known: TableSchema | None, resolved: Resolved) -> TextReader:
+    def _custom(self, wire: WireTable, resolved: Resolved) -> dict[str, Read]:
         custom: dict[str, Read] = {}
         for name in wire.names:
             column = resolved.schema.columns[resolved.place_of[name]]
             read = cell_reader(column.type, self._style, self._value_style)
             if read is not None:
                 custom[name] = read
-        return TextReader(self._protocol, self._style, wire, known, resolved, custom)
+        return custom
+
+
+class CkafkaReaders:
+    """A decoder's readers, by table and columns."""
+
+    def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle, most_bytes: int) -> None:
+        self._protocol = protocol
+        self._has_own_zone, self._times = style.zone is not UTC, LocalTimes(style.zone)
+
+        def made(id: TableId) -> _TableReaders:
+            return _TableReaders(id, protocol, style, value_style, self._tables)
+
+        self._tables = Tables(made, most_bytes)
+        # The table of the last message; mostly the next one's, too. At first none that there is.
+        self._last = made(TableId("", "\0"))
+
+    def row(  # noqa: PLR0913, PLR0917 - what a message has
+        self,
+        database: str,
+        name: str,
+        images: CkafkaImages,
+        source: Source,
+        emitted_at_ns: int,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> RowChange:
+        """Return the change of a row of official format 1. Raises Malformed for an image without columns."""
+        table = self._last
+        if name != table.id.table or database != table.id.database:
+            table = self._last = self._tables[database, name]
+        op, new, old = images.op, images.new, images.old
+        names = tuple(old or () if new is None else new)
+        is_whole = old is None or new is None or old.keys() == new.keys()
+        if not is_whole or not names:
+            names = self._names(images)
+        kept = table.reader_for(names, source, record, catalog)
+        if kept.labels:
+            kept = self._with_labels(table, kept, images)
+        text = kept.text
+        lossy += text.losses
+        if not is_whole and not text.is_partial:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        if self._has_own_zone:
+            self._count_times(text, images, lossy)
+        typed = (text.typed or text.typed_reader()) if is_whole else None
+        if typed is None:
+            if op is UPDATE and old is None:
+                lossy.append(Lossy.BEFORE_UNKNOWN)
+            return RowChange(op, text.schema, CkafkaRows(text, images), source, emitted_at_ns)
+        new_cells = None if new is None else text.cells_of(new)
+        old_cells = None
+        if old is not None:
+            old_cells = text.cells_of(old)
+        elif op is UPDATE:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
+        return RowChange(op, text.schema, TypedRows(typed, old_cells, new_cells), source, emitted_at_ns)
+
+    def change(  # noqa: PLR0913, PLR0917 - what a message has
+        self,
+        table_id: TableId,
+        types: MysqlTypes,
+        pk_names: list[str] | None,
+        images: CkafkaImages,
+        source: Source,
+        emitted_at_ns: int,
+        known: TableSchema | None,
+        lossy: list[Lossy],
+    ) -> RowChange:
+        """Return the change of a row of the "canal format"; `known` is the catalogue's definition. Raises
+        Malformed for an image without columns.
+        """
+        table, names = self._tables[table_id.database, table_id.table], self._names(images)
+        kept = table.compiled(WireTable(table_id, names, types, pk_names), known)
+        text = self._with_labels(table, kept, images).text
+        lossy += text.losses
+        given = [image for image in (images.new, images.old) if image is not None]
+        if not text.is_partial and any(len(image) < len(names) for image in given):
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        if self._has_own_zone:
+            self._count_times(text, images, lossy)
+        if images.op is UPDATE and images.old is None:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
+        return RowChange(images.op, text.schema, CkafkaRows(text, images), source, emitted_at_ns)
+
+    def _names(self, images: CkafkaImages) -> tuple[str, ...]:
+        """Return the columns of both images. Raises Malformed for one without."""
+        if images.new == {} or images.old == {}:
+            path = images.new_path if images.new == {} else images.old_path
+            raise Malformed(self._protocol, path, "a row without columns")
+        return images.names()
+
+    def _with_labels(self, table: _TableReaders, kept: _KeptReader, images: CkafkaImages) -> _KeptReader:
+        """Return the reader for these texts: of ENUM and SET without members if there is a label that the
+        definition does not have, which then is out of date.
+        """
+        if any(cells is not None and kept.lacks_label(cells) for cells in (images.new, images.old)):
+            return table.compiled(kept.text.wire, kept.text.known, has_members=False)
+        return kept
+
+    def _count_times(self, text: TextReader, images: CkafkaImages, lossy: list[Lossy]) -> None:
+        self._times.count(local_times(text, images.new, images.old), lossy)
+        if text.is_guessed:
+            lossy += [Lossy.VALUE_GUESSED] * _times_of_no_type(text, images)
 
 
 def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
@@ -231,17 +345,6 @@ def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
     untyped = [columns[at].name for at in reader.places if columns[at].type == _GUESS]
     texts = [image[name] for image in (images.new, images.old) if image for name in untyped if name in image]
     return sum(isinstance(text, str) and _TIME(text) is not None for text in texts)
-
-
-def _rows(reader: TextReader, images: CkafkaImages) -> Rows | _Few:
-    if 2 * len(reader.places) < len(reader.schema.columns):
-        few = _Few(reader, images)
-        for is_old in (True, False):
-            few.cells_at(reader.places, is_old=is_old)  # raises for a text that its type does not allow
-        return few
-    before = None if images.old is None else reader.row(images.old, images.old_path)
-    after = None if images.new is None else reader.row(images.new, images.new_path)
-    return Rows(before, after, reader.named_key)
 
 
 class CkafkaWriter:
@@ -289,6 +392,26 @@ class CkafkaWriter:
         return cells
 
 
+class _CellPlan:
+    """How the cells of a reader are written; compiled when some rows were written without."""
+
+    def __init__(self, writer: CkafkaWriter, reader: TypedReader) -> None:
+        self.writer, self._reader, self._uses = writer, reader, 0
+        self._writes = writer.writes_at(reader.places)
+        self._values = reader.row_function(self._writes, SHORTCUTS, is_compiled=False)
+
+    def values(self) -> RowFunction:
+        """Return what makes `{column: text}` of cells."""
+        self._uses += 1
+        if is_due(self._uses):
+            self._values = self._reader.row_function(self._writes, SHORTCUTS)
+        return self._values
+
+
+#: What conversions raise for values that are not of their type.
+_UNFIT: Final = (ValueError, TypeError, AttributeError)
+
+
 class CkafkaWriters:
     """An encoder's writers, by table version. `lost`: what the values of the last row have lost."""
 
@@ -305,19 +428,19 @@ class CkafkaWriters:
         of its column's type.
         """
         self.lost.clear()
-        images, columns = change.images, change.schema.columns
-        try:
-            possible: Sequence[int] | None = getattr(images, "possible_places", None)
-        except Untraceable:
-            return self._traced(change)
+        images = change.images
+        typed = images.typed(has_before=True) if isinstance(images, LazyRows) else None
+        if typed is not None:
+            return self._of_cells(change, typed)
+        possible: Sequence[int] | None = getattr(images, "possible_places", None)
         before: Sequence[Cell] | None
         after: Sequence[Cell] | None
-        if possible is None or 2 * len(possible) >= len(columns):
+        if possible is None or 2 * len(possible) >= len(change.schema.columns):
             before, after, possible = images.before, images.after, None
         else:
             before, after = images.cells_at(possible, is_old=True), images.cells_at(possible, is_old=False)
         if (before if change.op is DELETE else after) is None:
-            raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
+            raise self._no_image(change)
         writer = self._writers.get(change.schema) or self._new_writer(change.schema)
         try:
             if possible is not None:
@@ -326,24 +449,37 @@ class CkafkaWriters:
                 return writer, CkafkaImages(change.op, new, old)
             new = None if after is None else writer.cells(after)
             old = None if before is None else writer.cells(before)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+        except _UNFIT as error:
+            raise self._unfit() from error
         if new == {} or old == {}:
             raise NotRepresentable(self._protocol, "", "a row without columns")
         return writer, CkafkaImages(change.op, new, old)
+
+    def _of_cells(self, change: RowChange, typed: TypedRows) -> tuple[CkafkaWriter, CkafkaImages]:
+        """Return the same of wire values, which are converted in one step a column."""
+        if (typed.old if change.op is DELETE else typed.new) is None:
+            raise self._no_image(change)
+        plan: _CellPlan | None = typed.reader.plans.get(self)
+        if plan is None:
+            writer = self._writers.get(change.schema) or self._new_writer(change.schema)
+            plan = typed.reader.plans[self] = _CellPlan(writer, typed.reader)
+        values = plan.values()
+        try:
+            old, new = (None if cells is None else values(cells) for cells in (typed.old, typed.new))
+        except _UNFIT as error:
+            # Malformed with the column's name if the source is to blame.
+            _ = change.before, change.after
+            raise self._unfit() from error
+        return plan.writer, CkafkaImages(change.op, new, old)
+
+    def _no_image(self, change: RowChange) -> NotRepresentable:
+        return NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
+
+    def _unfit(self) -> NotRepresentable:
+        return NotRepresentable(self._protocol, "", "a value is not of its column's type")
 
     def _new_writer(self, schema: TableSchema) -> CkafkaWriter:
         if not schema.id.table:
             raise NotRepresentable(self._protocol, "TABLE", NAMELESS)
         size = _COMPILED_BYTES + columns_bytes(schema.columns, _COLUMN_BYTES) + schema_bytes(schema)
         return self._writers.keep(schema, CkafkaWriter(schema, self._style), size)
-
-    def _traced(self, change: RowChange) -> tuple[CkafkaWriter, CkafkaImages]:
-        """Return the same for a change with traced cells. Raises Untraceable."""
-        typed = change.images.typed(has_before=True) if isinstance(change.images, LazyRows) else None
-        if typed is None or (typed.old if change.op is DELETE else typed.new) is None:
-            raise Untraceable
-        writer = self._writers.get(change.schema) or self._new_writer(change.schema)
-        values = typed.reader.row_function(writer.writes_at(typed.reader.places), {})
-        old, new = (None if cells is None else values(cells) for cells in (typed.old, typed.new))
-        return writer, CkafkaImages(change.op, new, old)

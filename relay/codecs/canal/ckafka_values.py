@@ -25,7 +25,7 @@ from relay.model import ColumnType, Value
 from relay.mysql.members import label_reader, set_text, write_label
 from relay.mysql.types import BINARIES
 from relay.mysql.values import Read, TextStyle, Write, reader, writer
-from relay.native import conversion_of, native
+from relay.native import conversion_of, native, taking_more
 
 #: `mysql`: MySQL's own text. `auto`: also Debezium's forms that cannot be mistaken for it: numbers for DATE,
 #: DATETIME and TIME, true and false, base64 of a DECIMAL that is no number. `debezium`: base64 also where it
@@ -75,6 +75,7 @@ def _tolerant(column_type: ColumnType, mysql: Read, *, is_debezium: bool) -> Rea
 def _also(mysql: Read, read: Read) -> Read:
     """Mark what reads MySQL's text as `mysql` does, and more than that."""
     conversion = conversion_of(mysql)
+    read = taking_more(mysql)(read)
     return read if conversion is None else native(*conversion)(read)
 
 
@@ -123,8 +124,13 @@ def _set_text(members: tuple[str, ...], value: int | str) -> str:
 
 
 def _read_counted(text_of: Callable[[int], str], mysql: Read, text: str) -> Value:
-    """Days, milliseconds or microseconds, or else MySQL's text, which is never all digits."""
-    return text_of(int(text)) if _NUMBER(text) else mysql(text)
+    """MySQL's text, which is never all digits, or days, milliseconds or microseconds."""
+    try:
+        return mysql(text)
+    except ValueError:
+        if not _NUMBER(text):
+            raise
+    return text_of(int(text))
 
 
 def _datetime_text(fsp: int, count: int) -> str:

@@ -252,6 +252,8 @@ class TextReader:
         ]
         self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
         self._uses = 0
+        #: What the wire calls images, where they are cells.
+        self.parts = _PARTS
         #: Counts bytes that are kept from then on.
         self.charge: Callable[[int], None] | None = None
         #: The same cells in the order of the table, once it pays, and what takes them out of a message.
@@ -322,10 +324,10 @@ class TextReader:
             self.schema,
             [at for _, at, _ in ordered],
             [read for _, _, read in ordered],
-            _PARTS,
+            self.parts,
             known=self.known,
         )
-        typed.type_info = self.type_info
+        typed.type_info, typed.named_key = self.type_info, self.named_key
         return typed
 
     def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:

@@ -196,7 +196,7 @@ class TypedPlan:
         self._protocol, self._writer = protocol, writer
         columns, styles = reader.schema.columns, column_styles(reader.schema, dialect.style)
         writes = [value_writer(columns[at].type, styles[at]) for at in reader.places]
-        self._cells = reader.row_function(writes, _SHORTCUTS)
+        self._cells = reader.row_function(writes, SHORTCUTS)
         if isinstance(reader, TracedReader):
             self._cells = reader.traced_cells(writes)
 
@@ -213,7 +213,9 @@ class TypedPlan:
         return TextChange(self._writer, cells, before, self._writer.loses_parameters)
 
 
-_SHORTCUTS: Final[dict[tuple[Read, Write], Convert]] = {
+#: Pairs of functions of which one can do both.
+SHORTCUTS: Final[dict[tuple[Read, Write], Convert]] = {
+    (numbers.read_int, str): numbers.checked_int,
     (numbers.read_decimal, numbers.decimal_text): numbers.checked_decimal,
 }
 

@@ -41,6 +41,7 @@ from relay.model import (
     is_later,
 )
 from relay.mysql.numbers import decimal_shortcut
+from relay.native import usual_of
 from relay.records import ConsumerRecord
 
 #: Wire value to canonical value, canonical value to target value, and both in one. NULL is given to none.
@@ -245,6 +246,8 @@ class TypedReader:
             shown = sum([at not in hidden for at in self.places])
             self.is_partial = shown < len(schema.columns) - len(hidden)
         self.type_info = TypeInfo(tells_types, parameters=False)
+        #: The key that messages name, as `Images.named_key`.
+        self.named_key: tuple[str, ...] | None = None
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         #: The columns of the cells.
@@ -325,9 +328,25 @@ class TypedReader:
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
     if read is not None and write is not None:
         both = shortcuts.get((read, write)) or decimal_shortcut(read, write)
-        return (read, write) if both is None else (both,)
+        if both is not None:
+            return (both,)
+        usual = usual_of(read)
+        both = shortcuts.get((usual, write)) or decimal_shortcut(usual, write)
+        return (read, write) if both is None else (_or_else(both, read, write),)
     only = read or write
     return () if only is None else (only,)
+
+
+def _or_else(both: Convert, read: Read, write: Write) -> Convert:
+    """Return what does both in one where that can be done."""
+
+    def convert(value: Any) -> Any:  # noqa: ANN401 - any wire value
+        try:
+            return both(value)
+        except ValueError:
+            return write(read(value))
+
+    return convert
 
 
 class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -426,6 +445,11 @@ class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
         if cells is None:
             return None
         return reader.cells_at(places, cells, self.old_part if is_old else reader.parts.new)
+
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """The reader's."""
+        return self.reader.named_key
 
     @property
     def possible_places(self) -> Sequence[int]:
