@@ -42,13 +42,15 @@ def read_dumps(
     database: str | None = None,
     *,
     option: str,
+    database_option: str,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Dumped:
-    """Read files and folders. `database`: of names without one, where the dump itself names none.
+    """Read files and folders. `database`: of names without one, where the dump itself names none, which
+    `database_option` gives.
 
     Raises ConfigError, about `option`, for what cannot be read at all.
     """
-    reader, files = DefinitionReader(limits), _files(names, option)
+    reader, files = DefinitionReader(limits, database_option), _files(names, option)
     for path in files:
         try:
             with _opened(path) as stream:

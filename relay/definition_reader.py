@@ -43,13 +43,14 @@ class DefinitionReader:
     """Collects the definitions that statements make, one after the other.
 
     `database`: of unqualified names, None as long as nobody has named one. `problems`: what is wrong with
-    statements that should have defined a table; those about other things are passed over.
+    statements that should have defined a table; those about other things are passed over. `database_option`:
+    what a user sets to name the database.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, database_option: str = "") -> None:
         self.database: str | None = None
         self.problems: list[str] = []
-        self._limits = limits
+        self._limits, self._database_option = limits, database_option
         self._catalog = Catalog(limits=limits)
         self._count = 0
         #: The statements that have made a table, by its name.
@@ -68,7 +69,9 @@ class DefinitionReader:
             return
         unqualified = [name for part in ddl.statements for name in _names_in(part) if name.database is None]
         if unqualified and self.database is None:
-            hint = "name its database, by USE or with --database"
+            hint = "name its database, by USE"
+            if self._database_option:
+                hint += f" or with {self._database_option}"
             self.problems.append(f"{place}: table {unqualified[0].table} has no database: {hint}")
             return
         try:

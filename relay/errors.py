@@ -39,7 +39,12 @@ are the environment (3).
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+from relay.shown import shortened
+
+#: Most characters of a place in a message: names of its members may be of any length.
+LONGEST_PATH: Final = 200
 
 
 class RelayError(Exception):
@@ -83,6 +88,7 @@ class CodecError(RelayError):
     exit_status = 2
 
     def __init__(self, protocol: str, path: str, reason: str) -> None:
+        path = shortened(path, LONGEST_PATH)
         super().__init__(f"{protocol}: {path or 'message'}: {reason}")
         self.protocol, self.path, self.reason = protocol, path, reason
 

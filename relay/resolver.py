@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from relay.answer_cache import AnswerCache
 from relay.errors import NeedUnanswered
@@ -59,7 +59,8 @@ class Resolver:
     `source` of what is read, `target` of what is written. `fetches` says who answers needs of other types (a
     database, say), before other packages are asked (entry points of the group `relay.resolvers`). `cache`: a
     folder in which answers that never change are kept over restarts, about `cache_bytes` of them; they are
-    found there when nobody else answers any more.
+    found there when nobody else answers any more. `options`: by which options of a command registries are
+    named, by side; without them it is the configuration's tables.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class Resolver:
         cache: Path | None = None,
         cache_bytes: int = DEFAULT_LIMITS.cache_bytes,
         registries: Mapping[str, Registry] | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> None:
+        self._options = options or {}
         self._storage, self._registries = storage or Storage(), registries or {}
         self._fetches: dict[type[Need[Any]], Fetch] = {ClaimCheck: self._storage.fetch, **(fetches or {})}
         self._cache = None if cache is None else AnswerCache(cache, cache_bytes)
@@ -116,35 +119,34 @@ class Resolver:
         fetch = self._fetches.get(type(need)) or _installed().get(type(need))
         if fetch is None:
             raise NeedUnanswered(
-                f"{need.what()} is needed, and nothing is configured that knows it{_hint(need)}"
+                f"{need.what()} is needed, and nothing is configured that knows it{self._hint(need)}"
             )
         answer = cast("Answer", fetch(need))
         if self._cache is not None:
             self._cache.keep(need, answer)
         return answer
 
+    def _hint(self, need: Need[Any]) -> str:
+        """What to do about a schema that nobody knows."""
+        if not isinstance(need, SchemaById | SchemaId) or need.registry not in _SIDES:
+            return ""
+        option = self._options.get(need.registry)
+        where = f"with {option}" if option else f"in [{need.registry}.schema_registry]"
+        return f": name a schema registry {where}"
+
     def store(self, blob: Blob) -> None:
         """Store an object that a record refers to. Raises StorageUnavailable."""
         self._storage.store(blob)
+
+
+#: What needs call the registries of a route.
+_SIDES: Final = ("source", "target")
 
 
 def _registered(registry: Registry, need: SchemaById | SchemaId) -> RegisteredSchema | int:
     if isinstance(need, SchemaId):
         return registry.id_of(need.subject, need.schema)
     return registry.schema(need.id)
-
-
-_OPTIONS = {"source": "--from-registry", "target": "--to-registry"}
-
-
-def _hint(need: Need[Any]) -> str:
-    """What to do about a schema that nobody knows."""
-    if not isinstance(need, SchemaById | SchemaId) or need.registry not in _OPTIONS:
-        return ""
-    return (
-        f": name a schema registry in [{need.registry}.schema_registry], or on the command line with "
-        f"{_OPTIONS[need.registry]}"
-    )
 
 
 @functools.cache

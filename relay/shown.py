@@ -37,10 +37,23 @@ def printable(text: str, keep: str = "", longest: int | None = LONGEST) -> str:
         shown = _escaped(text, keep)
         if len(shown) <= longest:
             return shown
+    first, mark, last = _parts(text, longest)
+    return _escaped(text[:first], keep)[:first] + mark + _escaped(text[-last:], keep)[-last:]
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a text without its middle, if it has more characters than that; nothing is escaped."""
+    if len(text) <= longest:
+        return text
+    first, mark, last = _parts(text, longest)
+    return text[:first] + mark + text[-last:]
+
+
+def _parts(text: str, longest: int) -> tuple[int, str, int]:
+    """Return how much of a long text is shown of its beginning and of its end, and the mark between them."""
     mark = f"… ({len(text)} characters) …"
     room = longest - len(mark)
-    first, last = room - room // 3, room // 3
-    return _escaped(text[:first], keep)[:first] + mark + _escaped(text[-last:], keep)[-last:]
+    return room - room // 3, mark, room // 3
 
 
 def _escaped(text: str, keep: str) -> str:

@@ -36,7 +36,7 @@ from relay.codecs.codec import (
     option_texts,
     parse_options,
 )
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, strict_without
 from relay.counts import CountsByTable, EventCounts
 from relay.definitions import definition_in, is_definition, teach_definition
 from relay.detection import named_error
@@ -830,8 +830,14 @@ class Translator:
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
         if not self._refused.isdisjoint(lossy):
-            what = ", ".join(sorted(self._refused.intersection(lossy)))
-            reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
+            lost = self._refused.intersection(lossy)
+            accepting = strict_without(self._refused, lost)
+            what = ", ".join(sorted(lost))
+            reason = (
+                f"the route would lose: {what}; the target option strict={accepting} accepts and counts it"
+            )
+            if accepting != "false":
+                reason += ", strict=false every loss"
             raise NotRepresentable(self.route.target.name, "", reason)
 
 

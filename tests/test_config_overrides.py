@@ -46,7 +46,7 @@ def test_variables_that_name_nothing_are_told(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("RELAY_SOURCE__GROUPID", "x")
     assert problems(tmp_path, MINIMAL) == [
         "RELAY_SOURC__GROUP_ID: there is no table 'sourc' (did you mean source?)",
-        "source.groupid: there is no such key (did you mean group_id or group_instance_id?)",
+        "RELAY_SOURCE__GROUPID: there is no such key (did you mean group_id or group_instance_id?)",
     ]
 
 
@@ -268,3 +268,66 @@ def test_placeholders_that_nobody_has_replaced(
 def test_a_password_may_look_like_a_placeholder(tmp_path: Path) -> None:
     security = 'protocol = "SASL_SSL"\nusername = "u"\npassword = "${a}"'
     assert load(tmp_path, f"{MINIMAL}[source.security]\n{security}\n").source.security.username == "u"
+
+
+def test_a_wrong_value_is_told_by_the_variable_that_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELAY_SOURCE__FETCH_MAX_BYTES", "lots")
+    monkeypatch.setenv("RELAY_SOURCE__TOPICS", "a,b*")
+    monkeypatch.setenv("RELAY_ROUTE__TO_OPTIONS__ZERO_DATE", "null")
+    monkeypatch.setenv("RELAY_HTTP__PORT", "http")
+    found = problems(tmp_path, MINIMAL)
+    assert [each.partition(":")[0] for each in found] == [
+        "RELAY_SOURCE__FETCH_MAX_BYTES", "RELAY_HTTP__PORT", "RELAY_ROUTE__TO_OPTIONS__ZERO_DATE",
+    ]  # fmt: skip
+    monkeypatch.delenv("RELAY_SOURCE__FETCH_MAX_BYTES")
+    assert problems(tmp_path, MINIMAL)[-1].startswith("RELAY_SOURCE__TOPICS: 'b*' is a pattern")
+    with pytest.raises(ConfigError) as raised:
+        load_config(tmp_path / "relay.toml", ["http.port=x"])
+    assert "http.port: " in str(raised.value)
+
+
+def test_mistakes_of_every_stage_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of reading, of types, of codecs, of several keys together."""
+    monkeypatch.setenv("RELAY_DELIVERY__COMMIT_INTERVAL_SECONDS", "-1")
+    monkeypatch.setenv("RELAY_SOURC__X", "1")
+    text = (
+        MINIMAL.replace('"canal-json"', '"canal-jsn"')
+        .replace('group_id = "g"', "session_timeout_ms = 0")
+        .replace('"{topic}.canal"', '"{topic"\ncompresion = "none"')
+    )
+    more = (
+        '[errors]\ndecode = "dead-letter"\n[http]\nhost = "a b"\n[schema]\nwait = true\nhistory_topic = ""\n'
+    )
+    assert [each.partition(":")[0] for each in problems(tmp_path, text + more)] == [
+        "RELAY_SOURC__X",
+        "source.group_id",
+        "source.session_timeout_ms",
+        "target.compresion",
+        "RELAY_DELIVERY__COMMIT_INTERVAL_SECONDS",
+        "errors",
+        "route.to",
+        "http.host",
+        "schema.wait",
+    ]
+
+
+def test_nothing_is_told_that_follows_from_a_mistake(tmp_path: Path) -> None:
+    """Without what is wrong, other keys would contradict each other, or lack something."""
+    (found,) = problems(tmp_path, f'{MINIMAL}[delivery]\nmode = "exactly"\nshards = 3\n')
+    assert found.startswith("delivery.mode: ")
+    (found,) = problems(tmp_path, MINIMAL.replace('["orders"]', '[3]\nstart = "offsets"\nstart_offsets = {"a/0" = 1}'))  # fmt: skip
+    assert found.startswith("source.topics.0: ")
+    security = '[source.security]\nprotocol = "SSL"\ncertificate_file = "a"\nkey_file = 3\n'
+    (found,) = problems(tmp_path, MINIMAL + security)
+    assert found.startswith("source.security.key_file: ")
+
+
+def test_variables_are_checked_beside_a_file_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELAY_SOURC__X", "1")
+    first, second = problems(tmp_path, "[route")
+    assert "is not TOML" in first
+    assert second.startswith("RELAY_SOURC__X: ")

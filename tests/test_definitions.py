@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+from cost_support import assert_linear
 from support import DATA, record
 
 from relay import Translator
@@ -28,6 +29,7 @@ from relay.errors import ConfigError, DdlNotUnderstood, Malformed
 from relay.limits import DEFAULT_LIMITS
 from relay.model import Default, Position, TableId, TableSchema
 from relay.mysql.dumps import DumpStatement, statements
+from relay.mysql.show_create import shown_statements
 from relay.record_lines import format_record, parse_record
 from relay.selection import chosen_tables
 
@@ -39,7 +41,8 @@ ROW += '"data":[{"id":"1","state":"2"}]}'
 
 
 def read(*files: Path, database: str | None = None, commit_ts: int = BEFORE_ALL) -> Dumped:
-    return read_dumps([str(file) for file in files], commit_ts, database, option="--sql")
+    names = [str(file) for file in files]
+    return read_dumps(names, commit_ts, database, option="--sql", database_option="--database")
 
 
 def defined(dumped: Dumped) -> dict[str, TableSchema | None]:
@@ -194,8 +197,11 @@ CREATE TABLE `a;b` (
 INSERT INTO t VALUES ('a;b\\'),('--;'),(-1);
 DELIMITER $$
 CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW BEGIN SET @a = 1; SET @b = '$'; END $$
+DELIMITER //
+CREATE PROCEDURE p() BEGIN SELECT 4 / 2 - 1; END//
 DELIMITER ;
-USE `db`; drop view v"""
+-- CREATE TABLE commented (c int);
+USE `db`; drop view v --"""
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 1000])
@@ -205,11 +211,13 @@ def test_a_dump_is_split_the_same_in_any_chunks(size: int) -> None:
     assert [(each.text.split()[0], each.line) for each in found] == [
         ("CREATE", 4),
         ("CREATE", 10),
-        ("USE", 12),
-        ("drop", 12),
+        ("CREATE", 12),
+        ("USE", 15),
+        ("drop", 15),
     ]
     assert found[0].text.endswith('COMMENT="x;/*"')
     assert found[1].text.endswith("SET @b = '$'; END")
+    assert found[2].text.endswith("SELECT 4 / 2 - 1; END")
 
 
 def test_comments_between_statements_may_be_many_and_must_end() -> None:
@@ -219,6 +227,41 @@ def test_comments_between_statements_may_be_many_and_must_end() -> None:
     assert [each.text for each in statements(parts, 1000)] == ["USE d"]
     with pytest.raises(DdlNotUnderstood, match="a comment does not end"):
         list(statements([b"/*/ x"], 1000))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [(b"-- ", b"\n"), (b"#", b"\n"), (b"INSERT -- ", b"\n;"), (b"INSERT '", b"';"), (b"INSERT /* ", b"*/;")],
+)
+def test_what_is_stepped_over_costs_as_much_as_it_is_long(begin: bytes, end: bytes) -> None:
+    def split(times: int) -> None:
+        chunks = [begin, *[b"x" * 65_536] * (16 * times), end, b"USE d;"]
+        assert [each.text for each in statements(chunks, 1000)] == ["USE d"]
+
+    assert_linear(split)
+
+
+def test_a_comment_of_many_chunks_does_not_swallow_what_follows() -> None:
+    chunks = [b"-- ", *[b"x" * 65_536] * 3, b"\nUSE d;"]
+    assert [each.text for each in statements(chunks, 1000)] == ["USE d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("t\tCREATE TABLE `t` (a int)", "CREATE TABLE `t` (a int)"),
+        ("+---+---+\n| t | CREATE TABLE `t` (a int) |", "CREATE TABLE `t` (a int)"),
+    ],
+)
+@pytest.mark.parametrize("blank", [" ", "\n"])
+def test_blanks_in_what_clients_print_cost_as_much_as_they_are_many(
+    text: str, statement: str, blank: str
+) -> None:
+    def find(times: int) -> None:
+        shown_statements(text.removesuffix("|") + blank * 20_000 * times + "x")
+
+    assert_linear(find)
+    assert shown_statements(text + "\n" * 9) == [DumpStatement(statement, text.count("\n") + 1)]
 
 
 def test_rows_are_stepped_over_and_a_statement_has_a_limit() -> None:

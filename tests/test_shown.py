@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from relay.dead_letters import DETAIL_HEADER, PATH_HEADER, error_headers
-from relay.errors import ConfigError, Malformed
+from relay.errors import LONGEST_PATH, ConfigError, Malformed
 from relay.logs import Log, client_logs
 from relay.records import ConsumerRecord
 from relay.shown import HIDDEN, LONGEST, plain_json, printable, shown_option, shown_uri, to_json
@@ -200,3 +200,15 @@ def test_options_that_are_wrong_show_no_secret(options: dict[str, str]) -> None:
 
 def test_json_of_structs_is_that_of_msgspec() -> None:
     assert orjson.loads(to_json({"at": RECORD.place}, default=msgspec.to_builtins)) == {"at": ["t", 0, 1]}
+
+
+@pytest.mark.parametrize("name", ["c" * 1_000_000, "\x1b" * 300])
+def test_a_place_in_a_message_is_bounded_wherever_it_is_told(name: str) -> None:
+    """A name of a member may be of any length."""
+    error = Malformed("canal-json", f"data[0].{name}.x", "is no number")
+    assert len(error.path) == LONGEST_PATH
+    assert error.path.startswith("data[0].")
+    assert error.path.endswith(".x")
+    assert str(error) == f"canal-json: {error.path}: is no number"
+    assert len(dict(error_headers(RECORD, error))[PATH_HEADER] or b"") <= LONGEST_PATH * 4
+    assert Malformed("canal-json", "data[0].x", "").path == "data[0].x"

@@ -14,5 +14,6 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     # Importing `relay.cli.check`, say, must not cost what the command line costs.
     from relay.cli.commands import app
+    from relay.cli.exits import run_program
 
-    app(prog_name="relay")
+    run_program(lambda: app(prog_name="relay"))

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import enum
+import io
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +17,15 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, NamedTuple, cast
 
 import typer
 
+from relay.cli.origins import Origins
 from relay.errors import ConfigError, Problem
 from relay.files import open_regular
 from relay.limits import Limits
 from relay.shown import quoted, shown_name
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from relay.config import Config
 
 #: The name that stands for stdin and stdout.
@@ -61,6 +66,16 @@ class ConfigSource(NamedTuple):
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
 ]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where the records are written; - for stdout. What is in the file stays until the first record "
+        "is there; a run that is stopped leaves those that it has written.",
+    ),
+]
 
 
 class InputFormat(enum.StrEnum):
@@ -73,11 +88,15 @@ class InputFormat(enum.StrEnum):
 
 
 class Input(NamedTuple):
-    """An opened INPUT: its name in messages and, of a regular file, its size."""
+    """An opened input: its name in messages and, of a regular file, its size; how its lines are read; and
+    from where they come, if not from a file of that name.
+    """
 
     stream: BinaryIO
     name: str
     size: int | None
+    format: InputFormat = InputFormat.AUTO
+    origins: Origins | None = None
 
 
 def key_values(
@@ -98,29 +117,6 @@ def key_values(
         else:
             found[name] = value
     return found
-
-
-#: Options, by the keys and paths that the core knows them by.
-_OPTIONS: Final = {
-    "from": "--from",
-    "to": "--to",
-    "target.topic": "--topic",
-    "target.partition_by": "--partition-by",
-    "include_tables": "--include-table",
-    "exclude_tables": "--exclude-table",
-    "include_events": "--include-event",
-    "exclude_events": "--exclude-event",
-}
-
-
-def as_options(problems: Iterable[Problem]) -> list[Problem]:
-    """Return what the core says of its settings as something about a command's options."""
-    return [problem._replace(path=_option(problem.path)) for problem in problems]
-
-
-def _option(path: str) -> str:
-    side, option, name = path.partition(".option.")
-    return f"--{side}-option {name}" if option else _OPTIONS.get(path, path)
 
 
 def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
@@ -144,8 +140,8 @@ _MOST_DIGITS: Final = 18
 
 
 @contextmanager
-def open_input(name: str) -> Iterator[Input]:
-    """Open INPUT, `-` being stdin. Raises ConfigError when it cannot be read."""
+def open_input(name: str, option: str = "INPUT") -> Iterator[Input]:
+    """Open a file, `-` being stdin. Raises ConfigError, about `option`, when it cannot be read."""
     if name == STANDARD:
         if sys.stdin.isatty():
             typer.echo("Reading records from the terminal, one a line; Ctrl-D ends.", err=True)
@@ -156,26 +152,64 @@ def open_input(name: str) -> Iterator[Input]:
         stream = open_regular(path)
     except (OSError, ValueError) as error:
         problem = f"cannot read {name}: {getattr(error, 'strerror', None) or error}"
-        raise ConfigError([Problem("INPUT", problem, "give a file, or - for stdin")]) from error
+        raise ConfigError([Problem(option, problem, "give a file, or - for stdin")]) from error
     size = path.stat().st_size if path.is_file() else None
     with stream:
         yield Input(stream, name, size)
 
 
+class OutputFile(io.FileIO):
+    """A file whose old content stays until something is written."""
+
+    def __init__(self, name: str) -> None:
+        #: Whether a file without anything to write becomes empty.
+        self.is_done = True
+        self._is_begun, self._is_new = False, not os.path.lexists(name)
+        super().__init__(name, "wb", opener=lambda path, flags: os.open(path, flags & ~os.O_TRUNC, 0o666))
+
+    def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]  # as FileIO does
+        """Write over the old content."""
+        self.begin()
+        return super().write(data)
+
+    def begin(self) -> None:
+        """Take the old content away."""
+        if not self._is_begun and stat.S_ISREG(os.fstat(self.fileno()).st_mode):
+            self.truncate(0)
+        self._is_begun = True
+
+    def end(self, *, is_done: bool) -> None:
+        """Take the old content away if all went well; leave all as it was if not, and nothing was written."""
+        if is_done:
+            self.begin()
+        elif self._is_new and not self._is_begun:
+            Path(str(self.name)).unlink(missing_ok=True)
+
+
 @contextmanager
 def open_output(name: str, option: str) -> Iterator[BinaryIO]:
-    """Open a file for writing without a buffer, `-` being stdout. Raises ConfigError if that fails."""
+    """Open a file for writing without a buffer, `-` being stdout. Raises ConfigError if that fails.
+
+    What stands in it stays until the first bytes are written, or until all is done without any: an error
+    before that leaves the file as it was.
+    """
     if name == STANDARD:
         sys.stdout.flush()
         # A test's stdout may have no raw file below it.
         yield cast("BinaryIO", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
         return
     try:
-        stream = Path(name).open("wb", buffering=0)  # noqa: SIM115 - closed below; only opening may raise ConfigError
-    except OSError as error:
-        raise ConfigError([Problem(option, f"cannot write {name}: {error.strerror or error}")]) from error
+        stream = OutputFile(name)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError([Problem(option, f"cannot write {name}: {reason}")]) from error
     with stream:
-        yield cast("BinaryIO", stream)
+        try:
+            yield cast("BinaryIO", stream)
+        except BaseException:
+            stream.end(is_done=False)
+            raise
+        stream.end(is_done=stream.is_done)
 
 
 def same_file(one: str, other: str) -> bool:

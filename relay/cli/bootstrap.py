@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from relay.cli.exits import say_warning
+from relay.cli.spelling import USUAL
 from relay.definition_files import read_dumps
 from relay.definitions import BEFORE_ALL, as_of, teach_definition
 from relay.errors import ConfigError, Problem
@@ -23,15 +24,22 @@ class Bootstrap(msgspec.Struct, frozen=True):
         """Teach a translator the definitions, and warn of what is not understood. Raises ConfigError."""
         if not self.files:
             if self.database is not None or self.as_of != "start":
-                raise ConfigError([Problem("--bootstrap", "is missing, which the other options are about")])
+                raise ConfigError([Problem(USUAL.dump, "is missing, which the other options are about")])
             return
         commit_ts = BEFORE_ALL
         try:
             commit_ts = as_of(self.as_of)
         except ValueError as error:
-            raise ConfigError([Problem("--bootstrap-as-of", str(error))]) from error
+            raise ConfigError([Problem(USUAL.dump_as_of, str(error))]) from error
         limits = translator.catalog.limits
-        dumped = read_dumps(self.files, commit_ts, self.database, option="--bootstrap", limits=limits)
+        dumped = read_dumps(
+            self.files,
+            commit_ts,
+            self.database,
+            option=USUAL.dump,
+            database_option=USUAL.dump_database,
+            limits=limits,
+        )
         for definition in dumped.definitions:
             translator.catalog = teach_definition(translator.catalog, definition)
         if not quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO, Final, cast
@@ -56,7 +56,7 @@ def produce(
     """
     located = locate(request)
     with open_inputs(names, input_format) as opened, _rereadable(opened) as source, quiet_client():
-        written = asyncio.run(_produce(located, source, input_format, quiet=quiet, dry_run=dry_run))
+        written = asyncio.run(_produce(located, source, quiet=quiet, dry_run=dry_run))
     if not quiet:
         what = "would be written" if dry_run else "written"
         say(f"{written} record{'s'[: written != 1]} {what} to {located.topic}")
@@ -74,11 +74,9 @@ def _rereadable(opened: Input) -> Iterator[Input]:
         yield opened._replace(stream=cast("BinaryIO", kept))
 
 
-async def _produce(
-    located: Located, source: Input, input_format: InputFormat, *, quiet: bool, dry_run: bool
-) -> int:
+async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: bool) -> int:
     topic = await _topic(located)
-    count = _check(_records(source, input_format), located.topic, topic)
+    count = _check(_records(source), located.topic, topic)
     if dry_run:
         return count
     progress = ProgressReport(f"writing {located.topic}", quiet=quiet)
@@ -86,7 +84,7 @@ async def _produce(
     done = 0
     try:
         await start_sink(sink)
-        records = iter(_records(source, input_format))
+        records = iter(_records(source))
         while chunk := list(islice(records, _CHUNK)):
             await sink.write([_for_topic(record, located.topic) for record in chunk])
             done += len(chunk)
@@ -113,9 +111,9 @@ def _limit_of(topic: TopicInfo) -> int:
     return int((topic.settings or {}).get("max.message.bytes", DEFAULT_LIMIT_BYTES))
 
 
-def _records(source: Input, input_format: InputFormat) -> Iterable[ConsumerRecord]:
+def _records(source: Input) -> RecordReader:
     source.stream.seek(0)
-    return RecordReader(source.stream, source.name, input_format)
+    return RecordReader.of(source)
 
 
 def _for_topic(record: ConsumerRecord, topic: str) -> ProducerRecord:
@@ -124,7 +122,7 @@ def _for_topic(record: ConsumerRecord, topic: str) -> ProducerRecord:
     )
 
 
-def _check(records: Iterable[ConsumerRecord], name: str, topic: TopicInfo) -> int:
+def _check(records: RecordReader, name: str, topic: TopicInfo) -> int:
     """Count the records. Raises ConfigError with the first of those that the topic does not take."""
     limits = TopicLimits({name: _limit_of(topic)})
     problems: list[Problem] = []
@@ -139,7 +137,7 @@ def _check(records: Iterable[ConsumerRecord], name: str, topic: TopicInfo) -> in
         if said:
             wrong += 1
             if wrong <= _NAMED:
-                problems.append(Problem(f"record {count} ({record.place})", said))
+                problems.append(Problem(records.where(record), said))
     if problems:
         rest = f", {wrong - _NAMED} more are not shown" if wrong > _NAMED else ""
         hint = f"add partitions, raise max.message.bytes, or choose another topic{rest}"

@@ -14,14 +14,16 @@ from relay.cli import layout
 from relay.cli.exits import say_warning
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
-from relay.config import Config, load_config
+from relay.config import Config
 from relay.config.advice import config_advice
 from relay.config.bootstrap import bootstrapped
 from relay.config.choices import Mode, PartitionBy
 from relay.config.kafka import source_cluster, target_cluster
+from relay.config.loading import examine
 from relay.config.tables import Route, Target, TopicRule
-from relay.errors import ServiceError
+from relay.errors import ConfigError, ServiceError
 from relay.kafka.clients import Clusters
+from relay.service.check.files import file_problems
 from relay.service.check.findings import State
 from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait
@@ -36,20 +38,22 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
     """Print what a configuration does, with warnings of what has no effect, and, with `connect`, what its
     brokers say. Return the exit status.
 
-    Raises ConfigError with every problem. Files with certificates and secrets are read only with `connect`.
+    Raises ConfigError with every problem, those of the files that it names among them.
     """
-    config = load_config(config_path, flags)
-    clusters = None
-    if connect:
-        clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
-    about = printable(summary(config), "\n", longest=None)
+    found = examine(config_path, flags, file_problems)
+    config = found.config
+    if found.problems or config is None:
+        raise ConfigError(found.problems)
+    dumped = bootstrapped(config, Catalog())
+    about = printable(summary(config, dumped.tables), "\n", longest=None)
     _write(["configuration is valid", *about.split("\n")])
     for problem in config_advice(config):
         say_warning(str(problem))
-    for message in bootstrapped(config, Catalog()).problems[:MOST_NAMES]:
+    for message in dumped.problems[:MOST_NAMES]:
         say_warning(f"schema.bootstrap: {message}")
-    if clusters is None:
+    if not connect:
         return 0
+    clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     findings = asyncio.run(preflight(config, clusters)) + registry_findings(config)
     counts = Counter(finding.state for finding in findings)
     total = ", ".join(f"{counts[state]} {state}" for state in State)
@@ -65,8 +69,8 @@ def _write(lines: Iterable[str]) -> None:
             sys.stdout.write(f"{part}\n")
 
 
-def summary(config: Config) -> str:
-    """Describe the route in a few lines."""
+def summary(config: Config, defined: int = 0) -> str:
+    """Describe the route in a few lines. `defined`: how many tables dumps define."""
     route, source, target = config.route, config.source, config.target
     pairs = [f"  {name} → {target_name}" for name, target_name in config.target_topics.items()]
     reads = f"{route.from_}{_options(route.from_options)} at {source.bootstrap_servers}"
@@ -78,7 +82,7 @@ def summary(config: Config) -> str:
         f"to      {writes}, {spread}",
         f"ddl     {_ddl(config)}",
         *_chosen(route),
-        *_bootstrap(config),
+        *_bootstrap(config, defined),
         *_processes(config),
     ]
     return "\n".join([*lines, "topics", *pairs])
@@ -122,11 +126,10 @@ def _chosen(route: Route) -> Iterator[str]:
             yield f"{what:7} {', '.join(included) or 'all'}{without}"
 
 
-def _bootstrap(config: Config) -> Iterator[str]:
-    """Say which definitions relay begins with. Raises ConfigError if a dump cannot be read."""
+def _bootstrap(config: Config, defined: int) -> Iterator[str]:
+    """Say which definitions relay begins with."""
     if config.schema.bootstrap:
-        found = bootstrapped(config, Catalog())
-        yield f"tables  {found.tables} defined by {', '.join(config.schema.bootstrap)}"
+        yield f"tables  {defined} defined by {', '.join(config.schema.bootstrap)}"
 
 
 def _processes(config: Config) -> Iterator[str]:

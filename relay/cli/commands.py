@@ -12,22 +12,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, InputFormat, Settings
+from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, InputFormat, Output, Quiet, Settings
 from relay.cli.bootstrap_options import BootstrapAsOf, BootstrapDatabase, BootstrapFiles
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
-from relay.cli.topic_commands import (
-    COMMANDS,
-    Brokers,
-    Format,
-    FromTopic,
-    Inputs,
-    Last,
-    Since,
-    TopicConfig,
-    topic_of,
-)
+from relay.cli.topic_commands import COMMANDS, Format, Inputs
+from relay.cli.topic_options import TopicOptions, with_topic_options
+from relay.log_text import LogFormat, LogLevel
 from relay.partitioning import Partitioning
 from relay.policies import Policy
 
@@ -106,7 +98,6 @@ _Limits = Annotated[
         help="A limit of a record, as in \\[limits] of the configuration: rows=20000; may be repeated.",
     ),
 ]
-_Output = Annotated[str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")]
 _Topic = Annotated[
     str,
     typer.Option(
@@ -162,9 +153,6 @@ _DeadLetters = Annotated[
         help="Where such records are written, with headers relay.error.* (--on-error dead-letter).",
     ),
 ]
-_Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No summary and no progress bar; errors are still shown.")
-]
 
 
 def _version(wanted: bool) -> None:  # typer calls it so
@@ -211,6 +199,7 @@ def _relay(
     "translate",
     epilog="Example: relay translate --from ticdc-canal-json --to canal-json in.jsonl --output out.jsonl",
 )
+@with_topic_options(short=False)
 def _translate(
     context: typer.Context,
     *,
@@ -222,7 +211,7 @@ def _translate(
     from_registry: _FromRegistry = None,
     to_registry: _ToRegistry = None,
     limit: _Limits = None,
-    output: _Output = STANDARD,
+    output: Output = STANDARD,
     topic: _Topic = "{topic}",
     partitions: _Partitions = None,
     partition_by: _PartitionBy = None,
@@ -236,13 +225,8 @@ def _translate(
     bootstrap_as_of: BootstrapAsOf = "start",
     on_error: _OnError = Policy.STOP,
     dead_letters: _DeadLetters = None,
-    from_topic: FromTopic = None,
-    brokers: Brokers = None,
-    config: TopicConfig = None,
-    settings: Settings = None,
-    last: Last = None,
-    since: Since = None,
-    quiet: _Quiet = False,
+    of_topic: TopicOptions,
+    quiet: Quiet = False,
 ) -> None:
     """Translate a file of change events, or a topic, from one protocol into another.
 
@@ -281,13 +265,14 @@ def _translate(
     )
 
     def work() -> int:
-        topic_request = topic_of(from_topic, brokers, config, settings, last, since)
+        topic_request = of_topic.in_place_of(request.input)
         return translate(msgspec.structs.replace(request, topic_request=topic_request))
 
     raise finish(work, show_traceback=context.obj)
 
 
 @app.command("inspect", epilog="Example: relay inspect --from canal-json in.jsonl")
+@with_topic_options(short=True)
 def _inspect(
     context: typer.Context,
     *,
@@ -297,13 +282,12 @@ def _inspect(
     from_registry: _FromRegistry = None,
     limit: _Limits = None,
     input_format: Format = InputFormat.AUTO,
-    from_topic: FromTopic = None,
-    brokers: Brokers = None,
-    config: TopicConfig = None,
-    settings: Settings = None,
-    last: Last = None,
-    since: Since = None,
+    bootstrap: BootstrapFiles = None,
+    bootstrap_database: BootstrapDatabase = None,
+    bootstrap_as_of: BootstrapAsOf = "start",
+    of_topic: TopicOptions,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show the change events in a file or a topic, value by value, as relay understands them.
 
@@ -313,8 +297,10 @@ def _inspect(
     With --json: kind, position, source, table, columns (name, type), before, after. Numbers and text are
     those of JSON, a decimal is {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.
     """
+    from relay.cli.bootstrap import Bootstrap
     from relay.cli.inspect import inspect
 
+    definitions = Bootstrap(tuple(bootstrap or ()), bootstrap_database, bootstrap_as_of)
     options, limits = tuple(from_option or ()), tuple(limit or ())
 
     def work() -> int:
@@ -326,7 +312,9 @@ def _inspect(
             input_format,
             from_registry,
             as_json=as_json,
-            topic=topic_of(from_topic, brokers, config, settings, last, since),
+            topic=of_topic.in_place_of(inputs or ()),
+            bootstrap=definitions,
+            quiet=quiet,
         )
 
     raise finish(work, show_traceback=context.obj)
@@ -343,7 +331,13 @@ def _diff(
     left: Annotated[str, typer.Argument(metavar="A", help="A file or a folder; - for stdin.")],
     right: Annotated[str, typer.Argument(metavar="B", help="A file or a folder; - for stdin.")],
     a: Annotated[
-        str, typer.Option("--a", metavar="PROTOCOL", help="Protocol of A.", autocompletion=_sources)
+        str,
+        typer.Option(
+            "--a",
+            metavar="PROTOCOL",
+            help="Protocol of A. auto: the one that its first records have.",
+            autocompletion=_sources,
+        ),
     ],
     b: Annotated[
         str | None,
@@ -396,7 +390,7 @@ def _diff(
         typer.Option("--strict", help="Differences that the protocols themselves make count as others do."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare two files of change events, of possibly different protocols: what relay has written with what
     another tool has written, or two runs.
@@ -474,6 +468,8 @@ def _formats(
 _Processes = Annotated[
     int | None,
     typer.Option(
+        min=1,
+        max=256,
         metavar="N",
         help="Share the work among N processes, as --set delivery.processes=N does.",
         show_default="1, or what the configuration says",
@@ -482,10 +478,10 @@ _Processes = Annotated[
 
 
 _LogLevel = Annotated[
-    str | None, typer.Option(metavar="LEVEL", help="Log from this level on: info, warning, error.")
+    LogLevel | None, typer.Option(metavar="LEVEL", help="Log from this level on: info, warning, error.")
 ]
 _LogFormat = Annotated[
-    str | None,
+    LogFormat | None,
     typer.Option(metavar="FORM", help="How to log: text, json, or auto: text on a terminal, JSON elsewhere."),
 ]
 
@@ -539,8 +535,8 @@ def _check(
     processes: _Processes = None,
     settings: Settings = None,
 ) -> None:
-    """Check a configuration, and print everything that is wrong with it, or what it does. No broker is asked
-    without --connect.
+    """Check a configuration and the files that it names, and print everything that is wrong, or what it does.
+    No broker is asked without --connect.
 
     With --connect: one line per check, ok, FAILED or untested, with the reason and what to do. The exit
     status is 3 if one FAILED.

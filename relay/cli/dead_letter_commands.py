@@ -8,6 +8,7 @@ import typer
 
 from relay.cli.arguments import ConfigFile, ConfigSource, Quiet, Settings
 from relay.cli.exits import finish
+from relay.cli.topic_options import Since, Until
 
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
 
@@ -25,18 +26,10 @@ _Codes = Annotated[
 _Tables = Annotated[
     list[str] | None,
     typer.Option(
-        "--table", metavar="DB.TABLE", help="Only records about this table; `*`, `?`, `[…]`; may be repeated."
+        "--include-table",
+        metavar="GLOB",
+        help="Only records about tables that match database.table; may be repeated.",
     ),
-]
-_Since = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Only records from this time on: 2026-11-26T10:00 (UTC), or how long ago: 90s, 15m, 2h, 1d.",
-    ),
-]
-_Until = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only records before this time, written like --since.")
 ]
 _Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this source topic.")]
 _Partition = Annotated[
@@ -61,8 +54,8 @@ def _list(
     settings: Settings = None,
     code: _Codes = None,
     table: _Tables = None,
-    since: _Since = None,
-    until: _Until = None,
+    since: Since = None,
+    until: Until = None,
     topic: _Topic = None,
     partition: _Partition = None,
     offset: _Offset = None,
@@ -137,8 +130,8 @@ def _replay(
     settings: Settings = None,
     code: _Codes = None,
     table: _Tables = None,
-    since: _Since = None,
-    until: _Until = None,
+    since: Since = None,
+    until: Until = None,
     topic: _Topic = None,
     partition: _Partition = None,
     offset: _Offset = None,

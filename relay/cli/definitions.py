@@ -13,6 +13,7 @@ from relay.catalog import Catalog
 from relay.cli.arguments import ConfigSource
 from relay.cli.exits import ProgressReport, say, say_error, say_warning
 from relay.cli.schema_history import FAILED, load_history_config, read_history_kept
+from relay.cli.spelling import IMPORT
 from relay.config import Config
 from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
@@ -74,6 +75,8 @@ def import_definitions(given: ConfigSource, request: DefinitionRequest) -> int:
         say_error(problem)
     if len(found.problems) > MOST_NAMES:
         say_error(f"and {len(found.problems) - MOST_NAMES} more were not understood")
+    if not found.definitions:
+        raise ConfigError([_nothing(request, found)])
     with quiet_client():
         if asyncio.run(ensure_topic(config)) and not request.quiet:
             say(f"topic {config.history_topic} was created")
@@ -97,6 +100,16 @@ def import_definitions(given: ConfigSource, request: DefinitionRequest) -> int:
     return FAILED if found.problems else 0
 
 
+def _nothing(request: DefinitionRequest, found: _Found) -> Problem:
+    """Say that there is nothing to import, before anybody is asked for the history."""
+    option = IMPORT.dump if request.url is None else "--from-database"
+    if not found.left_out:
+        return Problem(option, "defines no table that is understood, so nothing is imported")
+    count = f"{found.left_out} table{'s'[: found.left_out != 1]}"
+    hint = "see include_tables and exclude_tables in [route]"
+    return Problem(option, f"defines {count}, of which the route chooses none", hint)
+
+
 def _moment(request: DefinitionRequest) -> int | None:
     """Return since when the definitions hold, None for now. Raises ConfigError for options that do not go
     together.
@@ -105,7 +118,9 @@ def _moment(request: DefinitionRequest) -> int | None:
     if request.has_records:
         problems.append(Problem("INPUT", "records are imported without --sql and --from-database"))
     if request.sql and request.url is not None:
-        problems.append(Problem("--from-database", "--sql is given, too", "import one after the other"))
+        problems.append(
+            Problem("--from-database", f"{IMPORT.dump} is given, too", "import one after the other")
+        )
     for name, value in (("--password-file", request.password_file), ("--ca-file", request.ca_file)):
         if value is not None and request.url is None:
             problems.append(Problem(name, "is for --from-database"))
@@ -135,7 +150,12 @@ def _found(config: Config, request: DefinitionRequest, moment: int | None) -> _F
     chosen = Selection(tables=chosen_tables(config.route.include_tables, config.route.exclude_tables))
     if request.url is None:
         dumped = read_dumps(
-            request.sql, moment or BEFORE_ALL, request.database, option="--sql", limits=limits
+            request.sql,
+            moment or BEFORE_ALL,
+            request.database,
+            option=IMPORT.dump,
+            database_option=IMPORT.dump_database,
+            limits=limits,
         )
         kept = [each for each in dumped.definitions if chosen.has_table(each.table)]
         return _Found(kept, len(dumped.definitions) - len(kept), dumped.problems)

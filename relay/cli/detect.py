@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import BinaryIO, Final, NamedTuple, cast
@@ -11,16 +12,18 @@ import msgspec
 import orjson
 import typer
 
-from relay.cli.arguments import Input, InputFormat
+from relay.cli.arguments import STANDARD, Input, InputFormat
 from relay.cli.exits import describe, say, say_warning
+from relay.cli.inputs import files_of, open_inputs
 from relay.cli.record_files import RecordReader
+from relay.cli.spelling import USUAL, Spelling
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Codec, side_of, types_of_options
 from relay.detection import Detection, Dialect, detect
 from relay.errors import ConfigError, Malformed, Problem, RelayError
-from relay.records import ConsumerRecord
+from relay.records import ConsumerRecord, Place
 from relay.resolver import Registry
-from relay.shown import printable
+from relay.shown import printable, shown_uri
 
 AUTO: Final = "auto"
 #: How many records are looked at.
@@ -28,14 +31,43 @@ SAMPLE: Final = 200
 _NOTHING_FOUND = 2
 
 
-def show_detected(source: Input, input_format: InputFormat, registry: str | None, *, as_json: bool) -> int:
+class Again(NamedTuple):
+    """How a command names the input that is looked at: arguments, and the registry of its schemas."""
+
+    input: tuple[str, ...] = ()
+    registry: str | None = None
+
+
+def show_detected_files(
+    names: Sequence[str], input_format: InputFormat, registry: str | None, *, as_json: bool
+) -> int:
+    """Print what the records of files have, of each file by itself. Return the worst exit status."""
+    status = 0
+    for number, name in enumerate(files_of(names)):
+        if number and not as_json:
+            typer.echo("")
+        with open_inputs([name], input_format) as opened:
+            again = Again(() if name == STANDARD else (name,), registry)
+            status = max(status, show_detected(opened, again, as_json=as_json))
+    return status
+
+
+def show_detected(source: Input, again: Again, *, as_json: bool) -> int:
     """Print what the records of an input have. Return the exit status: 2 for nothing that relay reads."""
-    records = islice(RecordReader(source.stream, source.name, input_format), SAMPLE)
-    found = detect(records, _schemas(registry))
+    reader = RecordReader.of(source)
+    read_at: dict[Place, str] = {}
+
+    def sample() -> Iterator[ConsumerRecord]:
+        for record in islice(reader, SAMPLE):
+            read_at.setdefault(record.place, reader.place_of(record))
+            yield record
+
+    found = detect(sample(), _schemas(again.registry))
     if as_json:
-        typer.echo(orjson.dumps(_object(found)))
+        typer.echo(orjson.dumps({"input": source.name, **_object(found)}))
     else:
-        typer.echo("\n".join(printable(line, longest=None) for line in _lines(found, source.name)))
+        lines = _lines(found, source.name, read_at, again)
+        typer.echo("\n".join(printable(line, longest=None) for line in lines))
     return 0 if any(dialect.protocols for dialect in found.dialects) else _NOTHING_FOUND
 
 
@@ -45,7 +77,7 @@ def _schemas(place: str | None) -> Callable[[ConsumerRecord], str] | None:
         return None
     from relay.cli.registries import registry_of
 
-    registry = registry_of(place, "source")
+    registry = registry_of(place, "source", USUAL.registry)
     known: dict[int | str, str] = {}
 
     def schema_of(record: ConsumerRecord) -> str:
@@ -67,11 +99,11 @@ def _schema_text(registry: Registry, id: int | str) -> str:
         return ""
 
 
-def _lines(found: Detection, name: str) -> Iterator[str]:
+def _lines(found: Detection, name: str, read_at: Mapping[Place, str], again: Again) -> Iterator[str]:
     yield f"{name}: {found.records} record{'s'[: found.records != 1]} looked at"
     for dialect in found.dialects:
         yield ""
-        yield from _dialect_lines(dialect)
+        yield from _dialect_lines(dialect, read_at[dialect.first], again)
     if found.unknown:
         yield ""
         yield f"{found.unknown} of no format that relay knows"
@@ -79,18 +111,28 @@ def _lines(found: Detection, name: str) -> Iterator[str]:
         yield f"{found.empty} without a value (tombstones)"
 
 
-def _dialect_lines(dialect: Dialect) -> Iterator[str]:
+def _dialect_lines(dialect: Dialect, first: str, again: Again) -> Iterator[str]:
     yield f"{' or '.join(dialect.titles)}"
     protocols = " or ".join(dialect.protocols) or "none: relay does not read this format"
     yield f"  protocol  {protocols}"
     yield f"  sure      {dialect.strength.name.lower()}"
-    yield f"  records   {dialect.records}, the first at {dialect.first}"
+    yield f"  records   {dialect.records}, the first at {first}"
     for number, evidence in enumerate(dialect.evidence):
         yield f"  {'' if number else 'evidence':8}  {evidence}"
     for number, (name, values) in enumerate(sorted(dialect.settings.items())):
         yield f"  {'' if number else 'settings':8}  {name}={' and '.join(values)}"
     if dialect.protocol:
-        yield f"  next      relay inspect --from {dialect.protocol}"
+        yield f"  next      {_next_command(dialect, again)}"
+
+
+def _next_command(dialect: Dialect, again: Again) -> str:
+    """Return the command that reads the same input."""
+    words = ["relay", "inspect", USUAL.protocol, dialect.protocol]
+    for name, value in reading_settings(PROTOCOLS[dialect.protocol], dialect):
+        words += [USUAL.option, f"{name}={value}"]
+    if PROTOCOLS[dialect.protocol].uses_registry:
+        words += [USUAL.registry, "URL" if again.registry is None else shown_uri(again.registry)]
+    return shlex.join([*words, *again.input])
 
 
 def _object(found: Detection) -> dict[str, object]:
@@ -122,7 +164,7 @@ class Chosen(NamedTuple):
 
 @contextmanager
 def chosen_source(
-    source: Input, input_format: InputFormat, protocol: str, options: tuple[str, ...], *, quiet: bool
+    source: Input, protocol: str, options: tuple[str, ...], *, spelling: Spelling = USUAL, quiet: bool
 ) -> Iterator[tuple[Input, Chosen]]:
     """Give the input with the protocol that is asked for, or with `auto` the one that its first records have.
 
@@ -133,17 +175,17 @@ def chosen_source(
         return
     stream, lines = source.stream, list[bytes]()
     if stream.seekable():
-        found = _of_first(stream, source.name, input_format)
+        found = _of_first(source, stream)
         stream.seek(0)
     else:
         lines = list(islice(stream, 1))
-        found = _of_first(lines, source.name, input_format)
+        found = _of_first(source, lines)
         source = source._replace(stream=cast("BinaryIO", _Again(lines, stream)))
-    chosen = _choose(found, options)
+    chosen = _choose(found, options, spelling.protocol)
     if not quiet:
         dialect = found.dialects[0]
-        given = "".join(f" --from-option {option}" for option in chosen.options)
-        say(f"--from {chosen.protocol}{given}: {dialect.said}")
+        given = "".join(f" {spelling.option} {option}" for option in chosen.options)
+        say(f"{spelling.protocol} {chosen.protocol}{given}: {dialect.said}")
     yield source, chosen
 
 
@@ -161,32 +203,32 @@ class _Again:
         return False
 
 
-def _of_first(lines: Iterable[bytes], name: str, input_format: InputFormat) -> Detection:
+def _of_first(source: Input, lines: Iterable[bytes]) -> Detection:
     """Look at the first records; what is no record is left to whoever reads all."""
     records: list[ConsumerRecord] = []
     try:
-        records.extend(islice(RecordReader(lines, name, input_format), SAMPLE))
+        records.extend(islice(RecordReader.of(source, lines), SAMPLE))
     except Malformed:
         if not records:
             raise
     return detect(records)
 
 
-def _choose(found: Detection, options: tuple[str, ...]) -> Chosen:
+def _choose(found: Detection, options: tuple[str, ...], option: str) -> Chosen:
     """Return the protocol of most records, with the options that reading it needs."""
     readable = [each for each in found.dialects if each.protocols]
     if not found.records:
-        raise ConfigError([Problem("--from auto", "there is no record to tell by", "name the protocol")])
+        raise ConfigError([Problem(f"{option} auto", "there is no record to tell by", "name the protocol")])
     if not found.dialects:
         hint = "name the protocol; `relay formats` lists them"
-        raise ConfigError([Problem("--from auto", "the records are of no format that relay knows", hint)])
+        raise ConfigError([Problem(f"{option} auto", "the records are of no format that relay knows", hint)])
     if not readable or readable[0] is not found.dialects[0]:
         said = f"this looks like {found.dialects[0].said}, which relay does not read"
-        raise ConfigError([Problem("--from auto", said)])
+        raise ConfigError([Problem(f"{option} auto", said)])
     dialect = readable[0]
     if not dialect.protocol:
         names = " or ".join(dialect.protocols)
-        raise ConfigError([Problem("--from auto", f"the records can be {names}", f"--from {names}")])
+        raise ConfigError([Problem(f"{option} auto", f"the records can be {names}", f"{option} {names}")])
     codec = PROTOCOLS[dialect.protocol]
     given = {text.partition("=")[0] for text in options}
     told = [f"{name}={value}" for name, value in reading_settings(codec, dialect) if name not in given]

@@ -6,13 +6,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import typer
 
 from relay.cli.arguments import STANDARD, Input, InputFormat, key_values, limits_of
 from relay.cli.bootstrap import Bootstrap
+from relay.cli.detect import AUTO, chosen_source
 from relay.cli.diff_explained import Explainer
 from relay.cli.event_text import Line, aligned, cell_text
 from relay.cli.exits import DIFFERENT, ProgressReport, describe, say, say_error, say_warning
@@ -20,6 +21,7 @@ from relay.cli.inputs import open_inputs
 from relay.cli.inspect import exact, line_printer
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
+from relay.cli.spelling import SIDES, USUAL, Spelling
 from relay.codecs.losses import Lossy
 from relay.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
 from relay.definitions import is_definition
@@ -34,7 +36,7 @@ from relay.storage import storage_problems
 from relay.summaries import listed
 from relay.translator import Translator
 
-_NAMES: Final = ("A", "B")
+_NAMES: Final = tuple(side.input for side in SIDES)
 #: Unreadable records that are reported one by one.
 _REPORTED: Final = 20
 #: Statements that are remembered, to know copies in other partitions.
@@ -73,18 +75,66 @@ def diff(request: DiffRequest) -> int:
 
     Raises ConfigError with every problem of the request.
     """
+    _prepared(request)  # before a file is opened
+    with ExitStack() as stack:
+        inputs, sides = list[Input](), list[SideRequest]()
+        for side, spelling in zip(request.sides, SIDES, strict=True):
+            source = open_inputs([side.input], request.input_format, option=spelling.input)
+            opened, chosen = stack.enter_context(
+                chosen_source(
+                    stack.enter_context(source),
+                    side.protocol,
+                    side.options,
+                    spelling=spelling,
+                    quiet=request.quiet,
+                )
+            )
+            inputs.append(opened)
+            sides.append(msgspec.structs.replace(side, protocol=chosen.protocol, options=chosen.options))
+        return _diff(msgspec.structs.replace(request, sides=(sides[0], sides[1])), inputs)
+
+
+class _Prepared(NamedTuple):
+    """What a request means; of sides whose protocol is known."""
+
+    options: list[dict[str, str]]
+    limits: Limits
+    keys: dict[TableId, tuple[str, ...]]
+    chosen: Selection
+    translators: list[Translator]
+
+
+def _prepared(request: DiffRequest) -> _Prepared:
+    """Read the request. Raises ConfigError with every problem."""
     problems: list[Problem] = []
-    options = [_options(side, number, problems) for number, side in enumerate(request.sides)]
+    # What is said of A holds for B, too, if that is not of a protocol of its own.
+    one, other = (msgspec.structs.replace(side, input="") for side in request.sides)
+    sides = list(zip(request.sides, SIDES if one != other else SIDES[:1] * 2, strict=True))
+    options = [key_values(side.options, spelling.option, problems) for side, spelling in sides]
     limits, keys = limits_of(request.limits, problems), _keys(request.keys, problems)
     if request.sides[0].input == request.sides[1].input == STANDARD:
         problems.append(Problem("B", "is stdin, as A is", "name a file"))
-    chosen = Selection(tables=chosen_tables(request.include_tables, request.exclude_tables))
+    chosen = Selection()
+    try:
+        chosen = Selection(tables=chosen_tables(request.include_tables, request.exclude_tables))
+    except ConfigError as error:
+        problems += USUAL.of_problems(error.problems)
     translators = list[Translator]()
-    for side, given in zip(request.sides, options, strict=True):
-        translators += _translators(side, given, limits, problems)
+    for (side, spelling), given in zip(sides, options, strict=True):
+        if side.protocol != AUTO:
+            translators += _translators(side, spelling, given, limits, problems)
     if problems:
-        raise ConfigError(problems)
-    resolvers = [_resolver(side) for side in request.sides]
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return _Prepared(options, limits, keys, chosen, translators)
+
+
+def _diff(request: DiffRequest, inputs: Sequence[Input]) -> int:
+    """Compare what is opened. The protocols are known."""
+    options, limits, keys, chosen, translators = _prepared(request)
+    resolvers = [
+        resolver_with({"source": (side.protocol, side.registry)}, spelling)
+        for side, spelling in zip(request.sides, SIDES, strict=True)
+    ]
     explain: Explain = _unexplained
     if not request.strict:
         named = [(side.protocol, given) for side, given in zip(request.sides, options, strict=True)]
@@ -93,15 +143,13 @@ def diff(request: DiffRequest) -> int:
         if explainer.problem and not request.quiet:
             say_warning(f"what the protocols lose cannot be told from other differences: {explainer.problem}")
     comparison = Comparison(explain, request.window, request.examples, keys)
-    with ExitStack() as stack:
-        sides = []
-        for number, side in enumerate(request.sides):
-            translator = translators[number]
-            request.bootstrap.teach(translator, quiet=request.quiet or number > 0)
-            opened = stack.enter_context(open_inputs([side.input], request.input_format))
-            reader = RecordReader(opened.stream, opened.name, request.input_format)
-            sides.append(_Side(_NAMES[number], opened, reader, translator, resolvers[number], chosen))
-        _compare(sides, comparison, quiet=request.quiet)
+    sides = []
+    for number, opened in enumerate(inputs):
+        translator = translators[number]
+        request.bootstrap.teach(translator, quiet=request.quiet or number > 0)
+        reader = RecordReader.of(opened)
+        sides.append(_Side(SIDES[number].input, opened, reader, translator, resolvers[number], chosen))
+    _compare(sides, comparison, quiet=request.quiet)
     _show(request, sides, comparison)
     if any(side.unreadable for side in sides):
         return CodecError.exit_status
@@ -110,10 +158,6 @@ def diff(request: DiffRequest) -> int:
 
 def _unexplained(_: Change, __: Change | None, ___: int) -> None:
     """Explain no difference."""
-
-
-def _options(side: SideRequest, number: int, problems: list[Problem]) -> dict[str, str]:
-    return key_values(side.options, f"--{_NAMES[number].lower()}-option", problems)
 
 
 def _keys(texts: Sequence[str], problems: list[Problem]) -> dict[TableId, tuple[str, ...]]:
@@ -129,21 +173,22 @@ def _keys(texts: Sequence[str], problems: list[Problem]) -> dict[TableId, tuple[
 
 
 def _translators(
-    side: SideRequest, options: Mapping[str, str], limits: Limits, problems: list[Problem]
+    side: SideRequest,
+    spelling: Spelling,
+    options: Mapping[str, str],
+    limits: Limits,
+    problems: list[Problem],
 ) -> list[Translator]:
     """Make a translator that only reads; none if something is wrong, which is appended to `problems`."""
     try:
         translator = Translator(side.protocol, side.protocol, options, limits=limits)
     except ConfigError as error:
         # Of an unknown protocol it is said for both sides.
-        problems += [problem for problem in error.problems if problem.path.partition(".")[0] == "from"]
+        found = [problem for problem in error.problems if problem.path.partition(".")[0] == "from"]
+        problems += spelling.of_problems(found)
         return []
-    problems += storage_problems(translator.route.storages)
+    problems += spelling.of_problems(storage_problems(translator.route.storages))
     return [translator]
-
-
-def _resolver(side: SideRequest) -> Resolver:
-    return resolver_with({"source": (side.protocol, side.registry)})
 
 
 class _Side:

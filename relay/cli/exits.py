@@ -41,12 +41,31 @@ def finish(work: Callable[[], int | None], *, show_traceback: bool) -> typer.Exi
         status = work() or 0
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # the outermost place: everything is reported
-        status = _status(error)
-        if not isinstance(error, BrokenPipeError):
-            _report(error, show_traceback=show_traceback)
-        if isinstance(error, BrokenPipeError) or _is_full(error):
-            _discard_stdout()
+        status = _ended_by(error, show_traceback=show_traceback)
     return typer.Exit(status)
+
+
+def run_program(program: Callable[[], object]) -> None:
+    """Run the whole command line. What it prints outside of the commands, help and version, ends as their
+    output does. Raises SystemExit with the exit status.
+    """
+    try:
+        try:
+            program()
+        finally:
+            sys.stdout.flush()
+    except Exception as error:  # as above
+        status = _ended_by(error, show_traceback=bool(os.environ.get("RELAY_TRACEBACK")))
+        raise SystemExit(status) from error
+
+
+def _ended_by(error: BaseException, *, show_traceback: bool) -> int:
+    """Report an error, and return the exit status."""
+    if not isinstance(error, BrokenPipeError):
+        _report(error, show_traceback=show_traceback)
+    if isinstance(error, BrokenPipeError) or _is_full(error):
+        _discard_stdout()
+    return _status(error)
 
 
 def _status(error: BaseException) -> int:

@@ -13,8 +13,9 @@ import orjson
 import typer
 
 from relay.cli import layout
-from relay.cli.arguments import as_options, key_values
+from relay.cli.arguments import key_values
 from relay.cli.loss_words import RouteLoss, large_row_losses, route_losses
+from relay.cli.spelling import USUAL
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.codec import PROFILE, SIDES, Codec, Options, parse_options, side_of
 from relay.codecs.losses import Before, Carries
@@ -98,11 +99,11 @@ def _side(
         codec = codec_named(name, side)
         parsed = parse_options(codec, options, f"{side}.option", SIDES[side])
     except ConfigError as error:
-        problems += as_options(error.problems)
+        problems += USUAL.of_problems(error.problems)
         return None
     if side == "to":
         found = parsed.writing_problems()
-        problems += as_options(each._replace(path=f"to.option.{each.path}") for each in found)
+        problems += USUAL.of_problems(each._replace(path=f"to.option.{each.path}") for each in found)
     return codec, parsed
 
 

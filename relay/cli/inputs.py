@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final, NamedTuple, cast
 
 import orjson
 
 from relay.cli.arguments import STANDARD, Input, InputFormat, open_input
+from relay.cli.origins import Origin, Origins
 from relay.cli.record_files import RecordReader, text_of
-from relay.errors import ConfigError, Problem, ServiceError
+from relay.errors import ConfigError, Malformed, Problem, ServiceError
 from relay.record_lines import format_record
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -29,21 +30,30 @@ SUFFIXES: Final = (".jsonl", ".json")
 _COMPRESSED: Final = (".gz", ".zst")
 #: Most bytes of text that may be one document over several lines.
 _MOST_PRINTED: Final = 64 << 20
+_LONG_LIST: Final = (
+    "a JSON list begins here that is too long to be read as one: write a record a line (jq -c '.[]')"
+)
 
 
 @contextmanager
-def open_inputs(names: Sequence[str], input_format: InputFormat = InputFormat.AUTO) -> Iterator[Input]:
-    """Open everything that INPUT names, `-` and nothing being stdin. Raises ConfigError for what cannot be
-    read, ServiceError if there is no room for a temporary file.
+def open_inputs(
+    names: Sequence[str], input_format: InputFormat = InputFormat.AUTO, *, option: str = "INPUT"
+) -> Iterator[Input]:
+    """Open everything that is named, `-` and nothing being stdin.
+
+    Raises ConfigError, about `option`, for what cannot be read; ServiceError if there is no room for a
+    temporary file.
     """
-    files = [each for name in names or [STANDARD] for each in _files(name)]
+    files = files_of(names, option)
     with ExitStack() as stack:
         if len(files) == 1:
-            yield _one(files[0], stack)
+            yield _one(files[0], stack, input_format, option)
             return
+        name = ", ".join("stdin" if name == STANDARD else name for name in names)
+        origins = Origins(name)
         with tempfile.TemporaryFile() as kept:
-            _keep(kept, _lines_of_all(files, input_format), ", ".join(names))
-            yield Input(cast("BinaryIO", kept), ", ".join(names), _size(kept))
+            _keep(kept, _lines_of_all(files, input_format, origins, option), name, option)
+            yield Input(cast("BinaryIO", kept), name, _size(kept), InputFormat.RECORDS, origins)
 
 
 @contextmanager
@@ -52,20 +62,22 @@ def kept_lines(write: Callable[[BinaryIO], None], name: str) -> Iterator[Input]:
     with tempfile.TemporaryFile() as kept:
         write(cast("BinaryIO", kept))
         kept.seek(0)
-        yield Input(cast("BinaryIO", kept), name, _size(kept))
+        yield Input(cast("BinaryIO", kept), name, _size(kept), InputFormat.RECORDS)
 
 
-def _files(name: str) -> list[str]:
-    """Return the files that a name means: those of a folder, or itself."""
+def files_of(names: Sequence[str], option: str = "INPUT") -> list[str]:
+    """Return the files that names mean, those of folders too; stdin for none. Raises ConfigError."""
+    return [each for name in names or [STANDARD] for each in _files(name, option)]
+
+
+def _files(name: str, option: str) -> list[str]:
     path = Path(name)
     if name == STANDARD or not path.is_dir():
         return [name]
     found = [str(each) for each in sorted(path.iterdir()) if each.is_file() and _is_record_file(each.name)]
     if not found:
         hint = f"record files end in {' or '.join(SUFFIXES)}; {' or '.join(_COMPRESSED)} may follow"
-        raise ConfigError(
-            [Problem("INPUT", f"cannot read {name}: it is a folder without record files", hint)]
-        )
+        raise ConfigError([Problem(option, f"cannot read {name}: it is a folder without record files", hint)])
     return found
 
 
@@ -75,30 +87,34 @@ def _is_record_file(name: str) -> bool:
     return name.endswith(SUFFIXES) and not name.startswith(".")
 
 
-def _one(name: str, stack: ExitStack) -> Input:
+def _one(name: str, stack: ExitStack, input_format: InputFormat, option: str) -> Input:
     """Open one file."""
-    opened = stack.enter_context(open_input(name))
+    opened = stack.enter_context(open_input(name, option))
+    origins = Origins(opened.name)
+    opened = opened._replace(format=input_format, origins=origins)
     if opened.size is None:
-        return opened._replace(stream=cast("BinaryIO", _Lines(_documents(opened.stream))))
+        return opened._replace(stream=cast("BinaryIO", _Lines(_documents(opened.stream, origins))))
     head = opened.stream.read(len(_ZSTD))
     opened.stream.seek(0)
-    if not head.startswith((_GZIP, _ZSTD)) and not _is_printed(opened.stream):
+    if not head.startswith((_GZIP, _ZSTD)) and not _begins_with_document(opened.stream):
         opened.stream.seek(0)
         return opened
     opened.stream.seek(0)
     kept = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
-    _keep(kept, _documents(_plain(opened.stream, head, name)), name)
-    return Input(cast("BinaryIO", kept), name, _size(kept))
+    _keep(kept, _documents(_plain(opened.stream, head, name, option), origins), name, option)
+    return opened._replace(stream=cast("BinaryIO", kept), size=_size(kept))
 
 
-def _keep(kept: tempfile._TemporaryFileWrapper[bytes] | BinaryIO, lines: Iterable[bytes], name: str) -> None:
+def _keep(
+    kept: tempfile._TemporaryFileWrapper[bytes] | BinaryIO, lines: Iterable[bytes], name: str, option: str
+) -> None:
     try:
         kept.writelines(lines)
         kept.seek(0)
     except gzip.BadGzipFile as error:
-        raise ConfigError([Problem("INPUT", f"cannot read {name}: {error}")]) from error
+        raise ConfigError([Problem(option, f"cannot read {name}: {error}")]) from error
     except EOFError as error:
-        raise ConfigError([Problem("INPUT", f"cannot read {name}: it ends too early")]) from error
+        raise ConfigError([Problem(option, f"cannot read {name}: it ends too early")]) from error
     except OSError as error:
         reason = f"{error.strerror or error}; it is unpacked to {tempfile.gettempdir()} first"
         raise ServiceError(f"cannot read {name}: {reason}") from error
@@ -110,7 +126,7 @@ def _size(kept: tempfile._TemporaryFileWrapper[bytes] | BinaryIO) -> int:
     return end
 
 
-def _plain(stream: BinaryIO, head: bytes, name: str) -> Iterable[bytes]:
+def _plain(stream: BinaryIO, head: bytes, name: str, option: str) -> Iterable[bytes]:
     """Return the lines of a stream, unpacked."""
     if head.startswith(_GZIP):
         return gzip.open(stream)
@@ -120,18 +136,23 @@ def _plain(stream: BinaryIO, head: bytes, name: str) -> Iterable[bytes]:
         try:
             data = bytes(cramjam.zstd.decompress(stream.read()))
         except cramjam.DecompressionError as error:
-            raise ConfigError([Problem("INPUT", f"cannot read {name}: {error}")]) from error
+            raise ConfigError([Problem(option, f"cannot read {name}: {error}")]) from error
         return data.splitlines(keepends=True)
     return stream
 
 
-def _lines_of_all(files: Sequence[str], input_format: InputFormat) -> Iterator[bytes]:
+def _lines_of_all(
+    files: Sequence[str], input_format: InputFormat, origins: Origins, option: str
+) -> Iterator[bytes]:
     """Give the records of several files as lines of records; those without offsets are counted over all."""
     counted: Counter[tuple[str, int]] = Counter()
+    line = 0
     for name in files:
         with ExitStack() as stack:
-            opened = _one(name, stack)
-            for record in RecordReader(opened.stream, opened.name, input_format, counted=counted):
+            reader = RecordReader.of(_one(name, stack, input_format, option), counted=counted)
+            for record in reader:
+                line += 1
+                origins.begin(line, reader.origin)
                 yield format_record(record, record.offset)
 
 
@@ -152,16 +173,26 @@ class _Lines:
 # ---------------------------------------------------------------- documents over several lines
 
 
-def _is_printed(stream: Iterable[bytes]) -> bool:
-    """Whether the first line that is not blank begins a JSON document and does not end it."""
+class _Document(NamedTuple):
+    """A JSON document in one line, and the line where it begins, counted from 1."""
+
+    text: bytes
+    line: int
+
+
+def _begins_with_document(stream: Iterable[bytes]) -> bool:
     for number, line in enumerate(stream):
         if text := text_of(line, is_first=not number):
-            return _is_open(text)
+            return _begins_document(text)
     return False
 
 
-def _is_open(text: bytes) -> bool:
-    if not text.lstrip().startswith((b"{", b"[")):
+def _begins_document(text: bytes) -> bool:
+    """Whether a line begins a JSON document and does not end it, or is a list: no protocol has one."""
+    start = text.lstrip()[:1]
+    if start == b"[":
+        return True
+    if start != b"{":
         return False
     try:
         orjson.loads(text)
@@ -170,41 +201,90 @@ def _is_open(text: bytes) -> bool:
     return False
 
 
-def _documents(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Give lines as they are; but documents of JSON that are printed over several lines as one line each.
+def _documents(lines: Iterable[bytes], origins: Origins) -> Iterator[bytes]:
+    """Give lines as they are; but documents of JSON that are printed over several lines, and the objects of a
+    list, as one line each. Where these begin goes to `origins`.
 
-    Outside of a JSON text a line feed is white space, and inside of a string there is none.
+    Outside of a JSON text a line feed is white space, and inside of a string there is none. Raises Malformed
+    for a list that is too long.
     """
     stream = iter(lines)
-    for line in stream:
+    for before, line in enumerate(stream):
         text = text_of(line, is_first=True)
-        if text and not _is_open(text):
+        if text and not _begins_document(text):
             yield from chain([line], stream)
         elif text:
             begun, size = [line], len(line)
             while size < _MOST_PRINTED and (line := next(stream, b"")):
                 begun.append(line)
                 size += len(line)
-            yield from _joined(begun) or begun
+            documents = _found_in(begun, before, origins)
+            if not documents and size >= _MOST_PRINTED and text.lstrip().startswith(b"["):
+                origin = origins.at(before + 1)
+                raise Malformed("record file", f"{origin.name} line {origin.line}", _LONG_LIST)
+            yield from documents or begun
             yield from stream
         if text:
             return
         yield line
 
 
-def _joined(lines: Sequence[bytes]) -> list[bytes]:
+def _found_in(begun: Sequence[bytes], before: int, origins: Origins) -> list[bytes]:
+    """Return the documents of the lines behind the first `before` ones; none if they are something else."""
+    documents = _joined(begun)
+    if not documents:
+        return []
+    name = origins.at(1).name
+    for number, document in enumerate(documents, before + 1):
+        origins.begin(number, Origin(name, before + document.line))
+    origins.begin(before + len(documents) + 1, Origin(name, before + len(begun) + 1))
+    return [document.text for document in documents]
+
+
+def _joined(lines: Sequence[bytes]) -> list[_Document]:
     """Return the documents of a text, each in a line; none if it is something else."""
     try:
         text = b"".join(lines).decode("utf-8-sig")
     except UnicodeDecodeError:
         return []
-    decoder, at, found = json.JSONDecoder(), 0, list[bytes]()
-    text = text.strip()
-    while at < len(text):
-        try:
-            _, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return []
-        found.append(text[at:end].replace("\r", " ").replace("\n", " ").encode() + b"\n")
-        at = end + len(text[end:]) - len(text[end:].lstrip())
+    found, end, line = list[_Document](), 0, 1
+    for at, document in _texts(text):
+        line += text.count("\n", end, at)
+        found.append(_Document(document.replace("\r", " ").replace("\n", " ").encode() + b"\n", line))
+        line += document.count("\n")
+        end = at + len(document)
     return found
+
+
+def _texts(text: str) -> list[tuple[int, str]]:
+    """Return where the documents of a text begin, and their texts, with the objects of lists in their place;
+    none if it is no JSON throughout.
+    """
+    decoder, at, found = json.JSONDecoder(), _behind_blanks(text, 0), list[tuple[int, str]]()
+    try:
+        while at < len(text):
+            value, end = decoder.raw_decode(text, at)
+            found += _objects(decoder, text, at) if _is_of_objects(value) else [(at, text[at:end])]
+            at = _behind_blanks(text, end)
+    except (ValueError, RecursionError):
+        return []
+    return found
+
+
+def _is_of_objects(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+
+
+def _objects(decoder: json.JSONDecoder, text: str, at: int) -> Iterator[tuple[int, str]]:
+    """Give the objects of a list, which begins at `at`."""
+    while text[at] != "]":
+        at = _behind_blanks(text, at + 1)
+        _, end = decoder.raw_decode(text, at)
+        yield at, text[at:end]
+        at = _behind_blanks(text, end)
+
+
+def _behind_blanks(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import typer
 
-from relay.cli.arguments import STANDARD, Input, InputFormat, as_options, key_values, limits_of
+from relay.cli.arguments import Input, InputFormat, key_values, limits_of
+from relay.cli.bootstrap import Bootstrap as Dumps
 from relay.cli.detect import AUTO, chosen_source
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
@@ -19,6 +20,7 @@ from relay.cli.inputs import open_inputs
 from relay.cli.progress import Silent, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
+from relay.cli.spelling import USUAL
 from relay.cli.topic_request import TopicRequest
 from relay.definitions import is_definition
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
@@ -39,8 +41,6 @@ from relay.shown import printable, to_json
 from relay.storage import storage_problems
 from relay.translator import Translator, kind_of
 
-#: How many unreadable records are reported one by one; the rest is only counted.
-
 
 def inspect(  # noqa: PLR0913 - the command's options
     source: str,
@@ -52,34 +52,36 @@ def inspect(  # noqa: PLR0913 - the command's options
     *,
     as_json: bool,
     topic: TopicRequest | None = None,
+    bootstrap: Dumps | None = None,
+    quiet: bool = False,
 ) -> int:
     """Print every event of INPUT; report and skip unreadable records. Return the worst exit status of any."""
     if source != AUTO:
         _translator(source, options, limits)
     with ExitStack() as stack:
-        opened = stack.enter_context(_opened(input_names, input_format, topic))
-        opened, chosen = stack.enter_context(
-            chosen_source(opened, input_format, source, tuple(options), quiet=False)
-        )
+        opened = stack.enter_context(_opened(input_names, input_format, topic, quiet=quiet))
+        opened, chosen = stack.enter_context(chosen_source(opened, source, tuple(options), quiet=quiet))
         translator = _translator(chosen.protocol, chosen.options, limits)
+        if bootstrap is not None:
+            bootstrap.teach(translator, quiet=quiet)
         resolver = resolver_with({"source": (chosen.protocol, registry)})
-        reader = RecordReader(opened.stream, opened.name, input_format)
-        with progress_of(opened, quiet=stdout_is_seen()) as progress:
+        reader = RecordReader.of(opened)
+        with progress_of(opened, quiet=quiet or stdout_is_seen()) as progress:
             return _show(reader, translator, resolver, progress, as_json=as_json)
 
 
 @contextmanager
-def _opened(names: Sequence[str], input_format: InputFormat, topic: TopicRequest | None) -> Iterator[Input]:
+def _opened(
+    names: Sequence[str], input_format: InputFormat, topic: TopicRequest | None, *, quiet: bool
+) -> Iterator[Input]:
     """Open INPUT, or the records of a topic in its place."""
     if topic is None:
         with open_inputs(names, input_format) as opened:
             yield opened
         return
-    if any(name != STANDARD for name in names):
-        raise ConfigError([Problem("INPUT", "cannot stand beside --from-topic", "leave one of them out")])
     from relay.cli.topics import open_topic
 
-    with open_topic(topic, quiet=False) as opened:
+    with open_topic(topic, quiet=quiet) as opened:
         yield opened
 
 
@@ -124,8 +126,8 @@ def _translator(source: str, options: Sequence[str], limits: Sequence[str]) -> T
     except ConfigError as error:
         # The unknown protocol is reported once, not for both sides.
         found = [problem for problem in error.problems if problem.path.partition(".")[0] == "from"]
-        raise ConfigError([*problems, *as_options(found)]) from error
-    problems += as_options(storage_problems(translator.route.storages))
+        raise ConfigError([*problems, *USUAL.of_problems(found)]) from error
+    problems += USUAL.of_problems(storage_problems(translator.route.storages))
     if problems:
         raise ConfigError(problems)
     return translator

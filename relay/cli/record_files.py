@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from relay.cli.arguments import InputFormat
+from relay.cli.arguments import Input, InputFormat
+from relay.cli.origins import Origin, Origins
 from relay.errors import Malformed, ServiceError
 from relay.record_lines import DECODE_ERRORS, format_record, parse_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
@@ -58,7 +59,7 @@ class RecordReader:
 
     Blank lines are passed over. `format` is AUTO until the first line has been seen. `name` is the input's
     name in errors. `placed`: whether a record must name its topic and its offset. `counted`: how many records
-    without an offset each partition has had.
+    without an offset each partition has had. `origins`: from where the lines come.
     """
 
     def __init__(
@@ -69,14 +70,27 @@ class RecordReader:
         *,
         placed: bool = False,
         counted: Counter[tuple[str, int]] | None = None,
+        origins: Origins | None = None,
     ) -> None:
         self._stream = stream
         self._placed = placed
         self._counted: Counter[tuple[str, int]] = Counter() if counted is None else counted
+        self._origins = Origins(name) if origins is None else origins
         self.name = name
         self.format = input_format
         self.line = 0
         self.bytes_read = 0
+
+    @classmethod
+    def of(
+        cls,
+        source: Input,
+        lines: Iterable[bytes] | None = None,
+        counted: Counter[tuple[str, int]] | None = None,
+    ) -> RecordReader:
+        """Read an opened input. `lines`: its lines, if they were taken from it already."""
+        stream = source.stream if lines is None else lines
+        return cls(stream, source.name, source.format, origins=source.origins, counted=counted)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         for line in self._lines():
@@ -105,14 +119,14 @@ class RecordReader:
                 return parse_record(line)
             return parse_record(line, DEFAULT_TOPIC, self._next_offset)
         except ValueError as error:
-            raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", str(error)) from error
+            raise Malformed(_FORMAT_NAME, self._read_at(), str(error)) from error
 
     def _kcat(self, line: bytes) -> ConsumerRecord:
         try:
             found = _KCAT_DECODER.decode(line)
             key, value = _kcat_bytes(found.key), _kcat_bytes(found.payload)
         except DECODE_ERRORS as error:
-            raise Malformed("kcat -J", f"{self.name} line {self.line}", str(error)) from error
+            raise Malformed("kcat -J", self._read_at(), str(error)) from error
         names = found.headers or []
         headers = tuple(
             (name or "", None if value is None else value.encode())
@@ -124,13 +138,20 @@ class RecordReader:
         """Return where the record was read, for the error of the record that came last. A value alone has no
         position of its own.
         """
-        if self.format is InputFormat.VALUES:
-            return f"{self.name} line {self.line}"
-        return f"{self.name} line {self.line} ({record.place})"
+        return self._read_at() if self.origin.is_value else f"{self._read_at()} ({record.place})"
 
     def place_of(self, record: ConsumerRecord) -> str:
         """Return the record's position; of a value alone, where it was read."""
-        return self.where(record) if self.format is InputFormat.VALUES else str(record.place)
+        return self._read_at() if self.origin.is_value else str(record.place)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the record that came last was read."""
+        found = self._origins.at(self.line)
+        return found._replace(is_value=found.is_value or self.format is InputFormat.VALUES)
+
+    def _read_at(self) -> str:
+        return f"{self.origin.name} line {self.origin.line}"
 
     def _next_offset(self, topic: str, partition: int) -> int:
         self._counted[topic, partition] += 1

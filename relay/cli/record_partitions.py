@@ -36,13 +36,13 @@ _DECODER = msgspec.json.Decoder(_Where)
 
 
 @contextmanager
-def with_partitions(source: Input, input_format: InputFormat) -> Iterator[Known]:
+def with_partitions(source: Input) -> Iterator[Known]:
     """Read an input to its end to find its partitions, and give its lines anew.
 
     What cannot be read twice is kept in a temporary file meanwhile. Plain values are all of one partition,
     and pass as they come. Raises ServiceError if there is no room for the file.
     """
-    stream, begun = source.stream, list[bytes]()
+    stream, begun, input_format = source.stream, list[bytes](), source.format
     start = stream.tell() if stream.seekable() else None
     if input_format is InputFormat.AUTO:
         for line in stream:
@@ -63,7 +63,7 @@ def with_partitions(source: Input, input_format: InputFormat) -> Iterator[Known]
                 kept.writelines(lines)
                 kept.seek(0)
             except OSError as error:
-                reason = f"{error.strerror or error}; a file as INPUT needs no room there"
+                reason = f"{error.strerror or error}; a file as input needs no room there"
                 raise ServiceError(f"cannot keep {source.name} in {gettempdir()}: {reason}") from error
             partitions = _partitions(kept)
             kept.seek(0)

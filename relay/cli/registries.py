@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from relay.cli.spelling import TARGET_REGISTRY, USUAL, Spelling
 from relay.codecs import codec_named
 from relay.errors import ConfigError, Problem
 from relay.resolver import Registry, Resolver
 
-_FLAGS = {"source": "--from-registry", "target": "--to-registry"}
 _HINTS = {
     "source": "name its URL, or a file of schemas",
     "target": "name its URL, or a file, which is made with the first schema",
 }
 
 
-def resolver_with(given: dict[str, tuple[str, str | None]]) -> Resolver:
+def resolver_with(given: dict[str, tuple[str, str | None]], spelling: Spelling = USUAL) -> Resolver:
     """Return what answers needs. `given`: by side (`source`, `target`) the protocol, and the URL of its
     registry, or a file of schemas.
 
@@ -24,8 +24,10 @@ def resolver_with(given: dict[str, tuple[str, str | None]]) -> Resolver:
     """
     registries: dict[str, Registry] = {}
     problems: list[Problem] = []
+    flags: dict[str, str] = {}
     for side, (protocol, place) in given.items():
-        flag = _FLAGS[side]
+        flag = spelling.registry if side == "source" else TARGET_REGISTRY
+        flags[side] = flag
         try:
             is_used = codec_named(protocol, "from" if side == "source" else "to").uses_registry
         except ConfigError:  # the translator has said so
@@ -36,20 +38,20 @@ def resolver_with(given: dict[str, tuple[str, str | None]]) -> Resolver:
                 problems.append(Problem(flag, message, _HINTS[side]))
             continue
         try:
-            registries[side] = registry_of(place, side)
+            registries[side] = registry_of(place, side, flag)
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    return Resolver(registries=registries)
+    return Resolver(registries=registries, options=flags)
 
 
-def registry_of(place: str, side: str) -> Registry:
-    """Return a registry by its URL, or a file of schemas. Raises ConfigError."""
+def registry_of(place: str, side: str, option: str) -> Registry:
+    """Return a registry by its URL, or a file of schemas. Raises ConfigError, about `option`."""
     if "://" in place:
         from relay.config.registries import registry_at
 
-        return registry_at(place, side, _FLAGS[side], os.environ)
+        return registry_at(place, side, option, os.environ)
     from relay.registry import SchemaFile
 
-    return SchemaFile(Path(place), _FLAGS[side], is_new=side == "target")
+    return SchemaFile(Path(place), option, is_new=side == "target")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, Quiet, Settings
+from relay.cli.arguments import STANDARD, ConfigFile, ConfigSource, Output, Quiet, Settings
 from relay.cli.exits import finish
 
 app = typer.Typer(
@@ -43,9 +43,7 @@ def _export(
     config: ConfigFile,
     *,
     settings: Settings = None,
-    output: Annotated[
-        str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
-    ] = STANDARD,
+    output: Output = STANDARD,
     quiet: Quiet = False,
 ) -> None:
     """Write the source records that the history keeps as a record file, for `import`, `relay inspect` and
@@ -85,7 +83,7 @@ def _import(  # noqa: PLR0913 - a command has as many parameters as it has optio
         str | None,
         typer.Option(
             metavar="URL",
-            help="Definitions of a live server: mysql://USER@HOST:PORT/DATABASE. The password is in "
+            help="Definitions of a live server: mysql://USER@HOST:PORT/DB. The password is in "
             "--password-file or RELAY_DATABASE_PASSWORD.",
         ),
     ] = None,

@@ -21,4 +21,13 @@ class TopicRequest(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[int, ...] = ()
     follow: bool = False
     everything: bool = False
-    option: str = "--topic"
+    option: str = "--from-topic"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The topic as arguments of a command that reads it."""
+        given = {"--from-topic": self.topic, "--brokers": self.bootstrap, "--config": self.config}
+        named = [
+            word for option, value in given.items() if value is not None for word in (option, str(value))
+        ]
+        return (*named, *(word for setting in self.settings for word in ("--set", setting)))

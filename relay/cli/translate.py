@@ -14,7 +14,7 @@ from relay.cli.arguments import (
     STANDARD,
     Input,
     InputFormat,
-    as_options,
+    OutputFile,
     key_values,
     limits_of,
     open_output,
@@ -28,6 +28,7 @@ from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.cli.registries import resolver_with
+from relay.cli.spelling import USUAL
 from relay.cli.topic_request import TopicRequest
 from relay.definitions import is_definition
 from relay.errors import ConfigError, Problem
@@ -80,7 +81,7 @@ def translate(request: TranslateRequest) -> int:
                 raise ConfigError(problems)
             source = stack.enter_context(_opened(request))
             source, chosen = stack.enter_context(
-                chosen_source(source, request.input_format, AUTO, request.source_options, quiet=request.quiet)
+                chosen_source(source, AUTO, request.source_options, quiet=request.quiet)
             )
             request = msgspec.structs.replace(request, source=chosen.protocol, source_options=chosen.options)
             return _translate(request, stack, source)
@@ -110,9 +111,9 @@ def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None
         dead_letters = RecordWriter(dead_file, request.dead_letters, live=True)
     lines: Iterable[bytes] = source.stream
     if translator.copies_ddl:
-        lines, partitions = stack.enter_context(with_partitions(source, request.input_format))
+        lines, partitions = stack.enter_context(with_partitions(source))
         translator.expect_partitions(partitions)
-    reader = RecordReader(lines, source.name, request.input_format)
+    reader = RecordReader.of(source, lines)
     run = _Run(translator, resolver, reader, writer, dead_letters, request.on_error)
     try:
         hides_bar = request.quiet or (request.output == STANDARD and stdout_is_seen())
@@ -124,6 +125,8 @@ def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None
         if not request.quiet:
             for line in run.summary():
                 say(line)
+    if run.exit_status and isinstance(output, OutputFile):
+        output.is_done = False  # nothing could be translated
     return run.exit_status
 
 
@@ -163,8 +166,8 @@ def _translator(request: TranslateRequest) -> Translator:
             limits=limits,
         )
     except ConfigError as error:
-        raise ConfigError([*problems, *as_options(error.problems)]) from error
-    problems += as_options(storage_problems(translator.route.storages))
+        raise ConfigError([*problems, *USUAL.of_problems(error.problems)]) from error
+    problems += USUAL.of_problems(storage_problems(translator.route.storages))
     if problems:
         raise ConfigError(problems)
     return translator
@@ -181,7 +184,7 @@ def _advice(request: TranslateRequest) -> list[Problem]:
         include_events=request.include_events,
         exclude_events=request.exclude_events,
     )
-    return as_options(found)
+    return USUAL.of_problems(found)
 
 
 def _selection(request: TranslateRequest, problems: list[Problem]) -> Selection | None:
@@ -194,7 +197,7 @@ def _selection(request: TranslateRequest, problems: list[Problem]) -> Selection 
             exclude_events=request.exclude_events,
         )
     except ConfigError as error:
-        problems += as_options(error.problems)
+        problems += USUAL.of_problems(error.problems)
         return None
     return None if found == Selection() else found
 
@@ -211,8 +214,6 @@ def _problems(request: TranslateRequest) -> list[Problem]:
         )
     if request.dead_letters == STANDARD:
         problems.append(Problem("--dead-letters", "cannot be stdout, where the output goes", "name a file"))
-    if request.topic_request is not None and _names(request) not in {(), (STANDARD,)}:
-        problems.append(Problem("INPUT", "cannot stand beside --from-topic", "leave one of them out"))
     inputs = _names(request) or (STANDARD,)
     files = {
         **{"INPUT" if not number else f"INPUT {number + 1}": name for number, name in enumerate(inputs)},

@@ -154,6 +154,15 @@ def refused_losses(text: str) -> frozenset[Lossy]:
     return frozenset(refused - accepted)
 
 
+def strict_without(refused: frozenset[Lossy], lost: frozenset[Lossy]) -> str:
+    """Return the text that refuses the same kinds but for some; "false" if nothing is left."""
+    left = refused - lost
+    taken = LOSSES - left
+    if not left or len(taken) > len(left):
+        return ",".join(sorted(left)) or "false"
+    return ",".join(["all", *(f"-{kind}" for kind in sorted(taken)), *sorted(left - LOSSES)])
+
+
 def strict_problems(text: str) -> list[Problem]:
     """Return what is wrong with the text; `path` is the option's name."""
     return [Problem("strict", *said) for said in _faults(_names(text))]

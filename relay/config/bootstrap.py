@@ -32,6 +32,7 @@ def bootstrapped(config: Config, catalog: Catalog) -> Bootstrapped:
         as_of(schema.bootstrap_as_of),
         schema.bootstrap_database or None,
         option="schema.bootstrap",
+        database_option="schema.bootstrap_database",
         limits=catalog.limits,
     )
     for definition in dumped.definitions:

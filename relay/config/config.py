@@ -11,7 +11,12 @@ import warnings
 from typing import NamedTuple
 
 from pydantic import PrivateAttr
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from relay.codecs import codec_named
 from relay.codecs.codec import keys_of, parse_options
@@ -31,7 +36,7 @@ from relay.config.tables import (
     Source,
     Target,
 )
-from relay.config.variables import BETWEEN, PREFIX
+from relay.config.variables import BETWEEN, PREFIX, ignored_variables
 from relay.dead_letters import route_name
 from relay.kernel import translator_class
 from relay.partitioning import Partitioning
@@ -102,6 +107,12 @@ class Config(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Order the sources: flags win over the environment, that over the file, which comes as arguments."""
+        if (ignored := {name.lower() for name in ignored_variables.get()}) and isinstance(
+            env_settings, EnvSettingsSource
+        ):
+            env_settings.env_vars = {
+                name: value for name, value in env_settings.env_vars.items() if name.lower() not in ignored
+            }
         return FlagSource(settings_cls), env_settings, init_settings
 
     @property

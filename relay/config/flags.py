@@ -59,6 +59,18 @@ def tables_of(settings: Sequence[str], model: type[BaseModel], problems: list[Pr
     return tables
 
 
+def is_given(tables: Mapping[str, Any], path: Sequence[str]) -> bool:
+    """Whether tables have a key, or one that holds it."""
+    found: object = tables
+    for depth, name in enumerate(path):
+        if not isinstance(found, Mapping):
+            return depth > 1
+        if name not in found:
+            return False
+        found = found[name]
+    return True
+
+
 def _put(tables: Tables, names: Sequence[str], value: object) -> str:
     """Put a value at its place; gives the name of what is a value and a table at once, else an empty text."""
     table = tables

@@ -14,9 +14,9 @@ import os
 import re
 import tomllib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -24,11 +24,12 @@ from pydantic_settings import SettingsError
 
 from relay.config.checks import config_problems, route_problems
 from relay.config.config import Config
-from relay.config.flags import flag_tables, tables_of
+from relay.config.flags import flag_tables, is_given, tables_of
 from relay.config.keys import is_table, keys_of, type_at
+from relay.config.repairs import Repairs
 from relay.config.secrets import secrets_in, without_secrets
 from relay.config.tables import Route
-from relay.config.variables import near, stray_variables
+from relay.config.variables import ignored_variables, near, stray_variables, variable_of
 from relay.errors import ConfigError, Problem
 from relay.files import read_small
 from relay.shown import shown_name
@@ -38,32 +39,88 @@ _CHOICE = re.compile("'([^']*)'")
 _ABOUT_NUMBERS = ("greater_than", "less_than", "int_", "float_", "finite_")
 
 
+class Examined(NamedTuple):
+    """A configuration with everything that is wrong with it. Without what is wrong, where there is something;
+    None if too little is left. `broken`: the tables that are not as they were given.
+    """
+
+    config: Config | None
+    problems: list[Problem]
+    broken: frozenset[str] = frozenset()
+
+
 def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
     """Read file, environment and flags (`table.key=value`); raises ConfigError with every problem found."""
-    data = _read(path)
+    found = examine(path, settings)
+    if found.problems or found.config is None:
+        raise ConfigError(found.problems)
+    return found.config
+
+
+def examine(
+    path: Path, settings: Sequence[str] = (), more: Callable[[Config], Iterable[Problem]] = lambda _: ()
+) -> Examined:
+    """Read file, environment and flags, and find every problem. `more` finds what only some want to know."""
     problems = stray_variables(os.environ, Config)
-    token = flag_tables.set(tables_of(settings, Config, problems))
-    config = None
+    flags = tables_of(settings, Config, problems)
+    try:
+        data = _read(path)
+    except ConfigError as error:
+        return Examined(None, [*error.problems, *problems])
     # Not everything goes to the constructor: pydantic has arguments of its own there, whose names begin with
     # underscores.
     tables = {name: table for name, table in data.items() if name in keys_of(Config)}
-    try:
-        config = Config(**tables)
-    except SettingsError as error:
-        problems.append(
-            Problem("environment", str(error), "a table's variables are written RELAY_<TABLE>__<KEY>")
-        )
-    except ValidationError as error:
-        problems += [_problem(details) for details in error.errors(include_url=False, include_context=False)]
-    finally:
-        flag_tables.reset(token)
+    repairs = Repairs(tables, flags)
+    config = _config(repairs, problems)
     problems += [_unknown((name,)) for name in data if name not in tables]
     problems += route_problems(config.route if config else _route_alone(data))
     if config is not None:
-        problems += config_problems(config)
-    if problems or config is None:
-        raise ConfigError(without_secrets(problems, secrets_in(data, os.environ, settings)))
-    return config.read_from(str(path))
+        config = config.read_from(str(path))
+        problems += [
+            problem
+            for problem in (*config_problems(config), *more(config))
+            if problem.path.partition(".")[0] not in repairs.tables
+        ]
+    shown = without_secrets(problems, secrets_in(data, os.environ, settings))
+    return Examined(config, [_named(each, flags) for each in shown], frozenset(repairs.tables))
+
+
+#: How often what is wrong is taken away: a key, then what follows from its absence.
+_ROUNDS: Final = 3
+
+
+def _config(repairs: Repairs, problems: list[Problem]) -> Config | None:
+    """Make the configuration, without what is wrong in it, which is appended to `problems`. None if too
+    little is left.
+    """
+    for _ in range(_ROUNDS):
+        flags, ignored = flag_tables.set(repairs.flags), ignored_variables.set(repairs.ignored)
+        try:
+            return Config(**repairs.file)
+        except SettingsError as error:
+            problems.append(
+                Problem("environment", str(error), "a table's variables are written RELAY_<TABLE>__<KEY>")
+            )
+            return None
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_context=False)
+        finally:
+            flag_tables.reset(flags)
+            ignored_variables.reset(ignored)
+        problems += [_problem(each) for each in errors if repairs.is_new(each)]
+        variables = {each["loc"]: variable_of(os.environ, each["loc"]) for each in errors}
+        if not repairs.without(errors, variables):
+            return None
+    return None
+
+
+def _named(problem: Problem, flags: Mapping[str, Any]) -> Problem:
+    """Call what an environment variable gives by the variable's name. Flags win over variables."""
+    path = problem.path.split(".")
+    variable = variable_of(os.environ, path)
+    if not variable or is_given(flags, path):
+        return problem
+    return problem._replace(path=variable)
 
 
 def _read(path: Path) -> dict[str, Any]:

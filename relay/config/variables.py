@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextvars import ContextVar
 from typing import Final
 
 from pydantic import BaseModel
@@ -23,6 +25,8 @@ _SERVICE_LINK: Final = re.compile(
     r"RELAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
 _LINK_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://.*")
+#: Variables that are passed over, while a configuration is made without what is wrong in it.
+ignored_variables: ContextVar[AbstractSet[str]] = ContextVar("ignored_variables", default=frozenset())
 _FORM: Final = "a table's variables are written RELAY_<TABLE>__<KEY>"
 
 
@@ -39,6 +43,16 @@ def stray_variables(environment: Mapping[str, str], model: type[BaseModel]) -> l
         else:
             problems.append(_too_few_underscores(name, model))
     return problems
+
+
+def variable_of(environment: Mapping[str, str], path: Sequence[str | int]) -> str:
+    """Return the variable that gives a key, or the list or table that holds it; "" if there is none."""
+    given = {name.upper(): name for name in environment if name.upper().startswith(PREFIX)}
+    names = [str(part).replace("-", "_").upper() for part in path]
+    for length in range(len(names), 1, -1):
+        if found := given.get(PREFIX + BETWEEN.join(names[:length])):
+            return found
+    return ""
 
 
 def near(word: str, known: list[str]) -> str:

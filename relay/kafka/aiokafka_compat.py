@@ -1,4 +1,4 @@
-"""What aiokafka 0.14 clients share: deadlines for calls that never end, error texts."""
+"""What aiokafka 0.14 clients share: deadlines for calls that never end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, cast
 from aiokafka.errors import NoError, for_code
 
 from relay.errors import BrokerUnavailable
+from relay.kafka.error_words import text_of
 
 REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -20,11 +21,6 @@ def retrieve(future: asyncio.Future[Any]) -> None:
     """Look at the failure of a future that nobody awaits any more: asyncio would report it as forgotten."""
     if not future.cancelled():
         future.exception()
-
-
-def text_of(error: BaseException) -> str:
-    """Return the kind of an error and its message."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def check(code: int, *what: str) -> None:

@@ -23,11 +23,11 @@ from relay.kafka.aiokafka_compat import (
     REQUEST_SECONDS,
     STOP_SECONDS,
     started,
-    text_of,
     unreachable,
     within,
 )
 from relay.kafka.clients import Brokers
+from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
 from relay.kafka.header_names import take_any_name
 from relay.records import ConsumerRecord

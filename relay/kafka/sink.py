@@ -34,10 +34,10 @@ from relay.kafka.aiokafka_compat import (
     pace_metadata,
     retrieve,
     started,
-    text_of,
     within,
 )
 from relay.kafka.clients import Brokers
+from relay.kafka.error_words import text_of
 from relay.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
 from relay.kafka.hanging_transactions import open_partitions, pending_offsets
 from relay.kafka.ports import Batch, Partition, Undelivered

@@ -28,8 +28,9 @@ from aiokafka.errors import (
 )
 
 from relay.errors import ConfigError, DeliveryFailed, Problem, RecordsGone, TopicUnusable
-from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, text_of, unreachable
+from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
 from relay.kafka.clients import Brokers
+from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
 from relay.kafka.header_names import take_any_name
 from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition

@@ -10,8 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from relay.errors import BrokerUnavailable, TopicUnusable
-from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, text_of, unreachable
+from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
 from relay.kafka.clients import Brokers
+from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
 from relay.records import ConsumerRecord
 

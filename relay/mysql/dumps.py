@@ -27,7 +27,7 @@ _ENOUGH: Final = 4096
 
 #: What stands between statements: blanks, comments that do nothing, and MariaDB's mark of a sandboxed dump.
 _BETWEEN: Final = re.compile(
-    rb"(?:[\s;]++|--(?=[\x00-\x20]|\Z)[^\n]*+|#[^\n]*+|/\*(?![!MT])(?:[^*]++|\*(?!/))*+\*/"
+    rb"(?:[\s;]++|--(?=[\x00-\x20])[^\n]*+\n|#[^\n]*+\n|/\*(?![!MT])(?:[^*]++|\*(?!/))*+\*/"
     rb"|/\*(?![!]|M!|T!)[MT](?:[^*]++|\*(?!/))*+\*/|/\*M!999999\\-[^*]*+\*/)*+"
 )
 _FIRST_WORD: Final = re.compile(
@@ -37,6 +37,9 @@ _DELIMITER: Final = re.compile(rb"DELIMITER[ \t]+(\S+)[^\n]*\n?", re.IGNORECASE)
 #: mysqldump says at the beginning which database it dumps, where no USE does.
 _HEADER: Final = re.compile(rb"^-- Host: .*?    Database: ([^\r\n]+?)[ \t]*$", re.MULTILINE)
 _PLAIN_COMMENT: Final = re.compile(rb"/\*(?![!]|M!|T!)")
+_LINE_COMMENT: Final = re.compile(rb"--(?=[\x00-\x20]|\Z)|#")
+#: Bytes by which a comment is known to be one.
+_COMMENT_BYTES: Final = 3
 
 
 class DumpStatement(NamedTuple):
@@ -70,7 +73,9 @@ def _inside(delimiter: bytes) -> re.Pattern[bytes]:
     plain = rb"[^'\"`#/\-" + end + rb"]++"
     string = rb"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\"|`[^`]*+`"
     comment = rb"/\*(?:[^*]++|\*(?!/))*+\*/|--(?=[\x00-\x20])[^\n]*+\n|#[^\n]*+\n"
-    other = rb"-(?!-[\x00-\x20])(?=.)|/(?!\*)(?=.)"
+    # A sign that begins nothing, not the delimiter either: so many bytes behind it tell.
+    seen = b"(?=.{%d})" % max(len(delimiter) - 1, 1)
+    other = rb"(?!" + re.escape(delimiter) + rb")(?:-(?!-[\x00-\x20])|/(?!\*))" + seen
     return re.compile(rb"(?:" + b"|".join([plain, string, comment, other]) + rb")++", re.DOTALL)
 
 
@@ -109,10 +114,27 @@ class _Scanner:
     def _skip_between(self) -> None:
         """Step over what stands between statements: blanks, delimiters, comments."""
         self._skip_known()
-        while _PLAIN_COMMENT.match(self._data, self._at):
-            while self._data.find(b"*/", self._at + 2) < 0:
-                self._must_fill("a comment")
+        while True:
+            if _PLAIN_COMMENT.match(self._data, self._at):
+                self._find_end_of_comment()
+            elif _LINE_COMMENT.match(self._data, self._at):
+                self._skip_line()
+            else:
+                return
             self._skip_known()
+
+    def _find_end_of_comment(self) -> None:
+        while self._data.find(b"*/", self._at + 2) < 0:
+            if not self._grow("a comment"):
+                raise _at_line(self._line, "a comment does not end")
+
+    def _skip_line(self) -> None:
+        """Step over the rest of a line, however long, without keeping it."""
+        while (end := self._data.find(b"\n", self._at)) < 0:
+            self._step(len(self._data))
+            if not self._fill():
+                return
+        self._step(end)
 
     def _skip_known(self) -> None:
         """Step over what is seen whole."""
@@ -145,18 +167,20 @@ class _Scanner:
         if char == self._delimiter[:1] and len(self._data) - begin >= len(self._delimiter):
             self._step(begin + 1)
             return char
-        if self._fill():
-            return self._part() if char in b"-/#" + self._delimiter[:1] else self._long_part()
-        return self._last_part(char)
+        is_short = len(self._data) - begin < max(_COMMENT_BYTES, len(self._delimiter))
+        if is_short and self._fill():
+            return self._part()
+        return self._long_part(char)
 
-    def _long_part(self) -> bytes:
+    def _long_part(self, char: bytes) -> bytes:
         """Read on until a string, name or comment ends, each time twice as much."""
         while True:
             found = _inside(self._delimiter).match(self._data, self._at)
             if found is not None:
                 self._step(found.end())
                 return found.group()
-            self._must_fill("a string or a quoted name")
+            if not self._grow("a string, a quoted name or a comment"):
+                return self._last_part(char)
 
     def _last_part(self, char: bytes) -> bytes:
         """Return what is left of a dump whose end is reached."""
@@ -167,12 +191,12 @@ class _Scanner:
         self._step(self._at + size)
         return rest[:size]
 
-    def _must_fill(self, what: str) -> None:
+    def _grow(self, what: str) -> bool:
+        """Read on, twice as much as there is; False at the end."""
         most = min(max(len(self._data) - self._at, 1), _LONGEST_PART)
         if most == _LONGEST_PART:
             raise _at_line(self._line, f"{what} of more than {_LONGEST_PART} bytes")
-        if not self._fill(most):
-            raise _at_line(self._line, f"{what} does not end")
+        return self._fill(most)
 
     def _fill(self, least: int = 1) -> bool:
         """Read on; False at the end."""

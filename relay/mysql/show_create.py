@@ -19,11 +19,11 @@ from relay.mysql.dumps import DumpStatement
 _CREATE: Final = r"CREATE (?:[A-Z]+=\S+ |SQL SECURITY [A-Z]+ |OR REPLACE )*(?:TABLE|VIEW) "
 #: With tabs: the name, the statement, and more columns for a view; with `--raw` over several lines.
 _BATCH: Final = re.compile(
-    rf"^[^\t\n]+\t({_CREATE}.*?)(?:\t\w+\t\w+)?(?=\n[^\t\n]+\t(?:CREATE|Create) |\s*\Z)",
+    rf"^[^\t\n]+\t({_CREATE}.*?)(?:\t\w+\t\w+)?(?=\n[^\t\n]+\t(?:CREATE|Create) |\Z)",
     re.MULTILINE | re.DOTALL,
 )
 _BOX: Final = re.compile(
-    rf"^\| [^|\n]+ \| ({_CREATE}.*?) +\|(?: \w+ +\| \w+ +\|)?$", re.MULTILINE | re.DOTALL
+    rf"^\| [^|\n]+ \| ({_CREATE}.*?)(?<! ) ++\|(?: \w+ +\| \w+ +\|)?$", re.MULTILINE | re.DOTALL
 )
 _VERTICAL: Final = re.compile(
     rf"^ *Create (?:Table|View): ({_CREATE}.*?)"
@@ -40,7 +40,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 def shown_statements(text: str) -> list[DumpStatement] | None:
     """Return the statements that a client has printed, with their lines; None if it has printed none."""
-    start = text.lstrip()
+    start, text = text.lstrip(), text.rstrip()
     for is_such, pattern in ((_IS_BATCH, _BATCH), (_IS_BOX, _BOX), (_IS_VERTICAL, _VERTICAL)):
         if is_such.match(start):
             return [

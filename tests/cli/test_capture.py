@@ -57,7 +57,7 @@ async def test_a_topic_becomes_a_file_and_the_file_the_same_topic(
     source, copy, records = await kafka.topic(3), await kafka.topic(3), made(60, 3)
     await kafka.produce(source, records)
     path, where = tmp_path / "in.jsonl", ("--brokers", kafka.bootstrap_servers)
-    result = await call(relay, "capture", *where, "--topic", source, "--all", "-o", path)
+    result = await call(relay, "capture", *where, "--from-topic", source, "--all", "-o", path)
     assert result.exit_code == 0, result.stderr
     assert f"60 records of {source} captured in {path}" in result.stderr
     found = records_of(path.read_text())
@@ -140,7 +140,7 @@ async def test_produce_refuses_what_does_not_fit_and_writes_nothing(
     where = ("--brokers", kafka.bootstrap_servers)
     result = await call(relay, "produce", path, *where, "--topic", topic)
     assert result.exit_code == 2
-    assert f"record 2 (stdin/4/0): is of a partition that {topic} does not have: it has 1" in result.stderr
+    assert f"line 2 (stdin/4/0): is of a partition that {topic} does not have: it has 1" in result.stderr
     assert f"and {topic} takes 1000" in result.stderr
     assert await kafka.read(topic) == []
     path.write_text(json.dumps(lines[0]) + "\n")

@@ -72,11 +72,55 @@ def secured_config(secured: Secured, folder: Path, source: str, target: str, pas
 
 def test_without_connect_no_broker_is_asked(tmp_path: Path) -> None:
     text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.canal")
-    security = SECURITY.format(ca="/nowhere.pem", user=USER, password_file="/nowhere")
-    status, out, errors = check(tmp_path, text + security)
+    status, out, errors = check(tmp_path, text)
     assert (status, errors) == (0, "")
     assert out.splitlines()[0] == "configuration is valid"
     assert "orders → orders.canal" in out
+
+
+FILES = """
+[target]
+bootstrap_servers = "b.invalid:9092"
+topic = "{topic}.x"
+[target.security]
+protocol = "SSL"
+ca_file = "empty"
+certificate_file = "nowhere.pem"
+key_file = "folder"
+[source.schema_registry]
+urls = ["https://registry.invalid"]
+ca_file = "nowhere.pem"
+username = "u"
+password_file = "nowhere"
+[schema]
+bootstrap = "nowhere.sql"
+"""
+
+
+def test_files_that_are_not_there_are_told_with_everything_else(
+    relay: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").touch()
+    Path("folder").mkdir()
+    text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.canal")
+    text = text[: text.index("[target]")] + SECURITY.format(ca="ca.pem", user="u", password_file="secret")
+    Path("relay.toml").write_text(f'{text}{FILES}[http]\nport = "web"\n')
+    result = relay("check", "--config", "relay.toml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    nothing = "cannot be read: No such file or directory"
+    said = result.stderr.splitlines()
+    assert said[0].startswith("error: http.port: ")
+    assert said[1:] == [
+        f"error: source.security.ca_file: ca.pem {nothing}",
+        f"error: source.security.password_file: secret {nothing}",
+        "error: target.security.ca_file: empty is empty",
+        f"error: target.security.certificate_file: nowhere.pem {nothing}",
+        "error: target.security.key_file: folder cannot be read: Is a directory",
+        f"error: source.schema_registry.password_file: nowhere {nothing}",
+        "error: source.schema_registry.ca_file: nowhere.pem: No such file or directory",
+        "error: schema.bootstrap: cannot read nowhere.sql: No such file or directory",
+    ]
 
 
 WAIT = "rows wait for it"

@@ -19,7 +19,7 @@ from support import DATA
 from typer.testing import Result
 
 from relay import ConsumerRecord
-from relay.cli.arguments import Input, InputFormat
+from relay.cli.arguments import Input
 from relay.cli.record_partitions import with_partitions
 from relay.errors import ServiceError
 
@@ -101,7 +101,7 @@ def test_no_room_for_a_pipe_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
             end.write(DDL.read_bytes().splitlines(keepends=True)[0])
         with (
             pytest.raises(ServiceError, match=r"cannot keep stdin in .*No space left"),
-            with_partitions(Input(stream, "stdin", None), InputFormat.AUTO),
+            with_partitions(Input(stream, "stdin", None)),
         ):
             pass
 

@@ -128,7 +128,7 @@ async def test_list_can_be_narrowed(route: Route) -> None:
     )
     assert await offsets(route, "--code", "decode") == [1, 2, 3]
     assert await offsets(route, "--code", "encode.not-representable", "--code", "service") == [4, 5, 6]
-    assert await offsets(route, "--table", "dml_db.*", "--table", "x.y") == [4, 5]
+    assert await offsets(route, "--include-table", "dml_db.*", "--include-table", "x.y") == [4, 5]
     assert await offsets(route, "--offset", "2") == [2]
     assert await offsets(route, "--partition", "1") == []
     assert await offsets(route, "--topic", "other") == []

@@ -109,13 +109,22 @@ def test_a_bootstrap_that_is_none_is_refused_in_a_configuration(tmp_path: Path, 
         (("--sql", str(DUMP), "--from-database", "mysql://u@h"), "--from-database: --sql is given, too"),
         (("--sql", str(DUMP), "--as-of", "now"), "--as-of: is neither"),
         (("--sql", str(DUMP), "--ca-file", "x"), "--ca-file: is for --from-database"),
+        (("--sql", "EMPTY"), "--sql: defines no table that is understood, so nothing is imported"),
+        (("--sql", "EMPTY"), "no statement defines a table in "),
+        (
+            ("--sql", str(DUMP), "--set", "route.include_tables=x.y"),
+            ", of which the route chooses none (see include_tables",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(
     relay: Callable[..., Result], tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     load(tmp_path, MINIMAL)
-    result = relay("schema-history", "import", *arguments, "--config", tmp_path / "relay.toml")
+    empty = tmp_path / "empty.sql"
+    empty.write_text("SELECT 1;")
+    given = [str(empty) if each == "EMPTY" else each for each in arguments]
+    result = relay("schema-history", "import", *given, "--config", tmp_path / "relay.toml")
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
 

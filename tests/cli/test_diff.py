@@ -22,6 +22,7 @@ from relay.records import ProducerRecord
 Run = Callable[..., Result]
 
 DML = "ticdc/canal-json.tidb-extension/09_dml"
+FILE = DATA / f"{DML}.jsonl"
 TARGETS = [
     name
     for name, codec in PROTOCOLS.items()
@@ -221,3 +222,47 @@ def test_what_cannot_be_compared_is_refused(relay: Run, arguments: tuple[str, ..
     result = relay("diff", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
+
+
+def test_the_protocols_may_be_found_out(relay: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    relay("translate", "--from", "ticdc-canal-json", "--to", "canal-json", FILE, "--output", out)
+    result = relay("diff", "--a", "auto", FILE, out)
+    assert result.exit_code == 0, result.stderr
+    assert "--a ticdc-canal-json: TiCDC Canal-JSON (member _tidb)" in result.stderr
+    assert "--b canal-json: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--a", "x"), ["--a: there is no protocol 'x'"]),
+        (("--a", "canal-json", "--a-option", "zone=x"), ["--a-option zone: canal-json has no option 'zone'"]),
+        (("--a", "canal-json", "--b", "y", "--a-option", "zone"), ["--a-option: 'zone' is not of", "--b: there is"]),
+        (("--a", "canal-json", "--b", "auto"), ["--b auto: the records are of no format"]),
+        (("--a", "canal-json", "--include-table", "x"), ["--include-table: 'x' is not of the form"]),
+        (("--a", "debezium-avro"), ["--a-registry: is missing"]),
+        (("--a", "canal-json", "--b", "debezium-avro"), ["--b-registry: is missing"]),
+        (("--a", "canal-json", "--bootstrap", "dump.sql"), ["warning: dump.sql line 1: table t has no database: name its database, by USE or with --bootstrap-database"]),
+    ],
+)  # fmt: skip
+def test_errors_name_the_options_of_the_side(
+    arguments: tuple[str, ...],
+    expected: list[str],
+    relay: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("dump.sql").write_text("CREATE TABLE t (id int);")
+    Path("in.jsonl").write_text('{"x":1}\n')
+    result = relay("diff", *arguments, "in.jsonl", "in.jsonl")
+    said = [line.removeprefix("error: ") for line in result.stderr.splitlines()]
+    for found, wanted in zip(said, expected, strict=False):
+        assert found.startswith(wanted)
+    assert len(said) >= len(expected)
+
+
+def test_a_side_that_cannot_be_read_is_named(relay: Run) -> None:
+    result = relay("diff", "--a", "canal-json", FILE, "nowhere.jsonl")
+    assert result.stderr.startswith("error: B: cannot read nowhere.jsonl")

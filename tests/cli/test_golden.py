@@ -85,6 +85,7 @@ def test_help(relay: Run, command: tuple[str, ...]) -> None:
     result = relay(*command, "--help")
     assert result.exit_code == 0
     assert too_wide(result.stdout) == []
+    assert not re.findall(r"\w…[ │]", result.stdout), "a word is cut"
     check(f"help/{'-'.join(('relay', *command))}", result.stdout)
 
 
@@ -163,7 +164,7 @@ LETTERS = [
         ConsumerRecord("orders", 1, 4711 + number, 1_795_254_665_538 + number, None, None),
         code="encode.not-representable",
         protocol="canal-json",
-        detail="the route would lose: commit-ts; the target option strict=false accepts and counts it",
+        detail="the route would lose: commit-ts; the target option strict=all,-commit-ts accepts and counts it, strict=false every loss",
         path=path,
         tables=(TableId("shop_of_a_long_name", "orders"), TableId("shop", "items")),
         route="relay ticdc-canal-json to canal-json {topic}.canal",

@@ -167,7 +167,7 @@ def test_detect_prints_what_it_sees(relay: Relay) -> None:
         "sure      certain",
         "evidence  member _tidb",
         "settings  enable-tidb-extension=true",
-        "next      relay inspect --from ticdc-canal-json",
+        f"next      relay inspect --from ticdc-canal-json {DML}",
     } <= set(lines)
     found = json.loads(relay("detect", "--json", DML).stdout)
     assert [each["protocols"] for each in found["dialects"]] == [["ticdc-canal-json"]]
@@ -177,7 +177,7 @@ def test_detect_uses_a_registry(relay: Relay) -> None:
     folder = DATA / "ticdc/avro"
     path = next(folder.glob("*.jsonl"))
     assert "sure      possible" in relay("detect", path).stdout
-    result = relay("detect", path, "--registry", folder / "schemas.ndjson")
+    result = relay("detect", path, "--from-registry", folder / "schemas.ndjson")
     assert "sure      certain" in result.stdout, result.stderr
 
 
@@ -192,7 +192,7 @@ def test_detect_exits_with_2_for_what_relay_does_not_read(relay: Relay) -> None:
     ("arguments", "said"),
     [
         (("detect", "--topic", "t"), "--brokers: is missing"),
-        (("capture", "--brokers", "h:9092"), "--topic: is missing"),
+        (("capture", "--brokers", "h:9092"), "--from-topic: is missing"),
         (("capture", "--brokers", "h:x", "--topic", "t"), "--brokers: 'h:x' has no port"),
         (("capture", "-b", "h", "--topic", "t", "--last", "5", "--since", "2h"), "--last: cannot stand beside --since"),
         (("capture", "-b", "h", "--topic", "t", "--since", "soon"), "--since: 'soon' is neither a time nor a duration"),
@@ -217,3 +217,115 @@ def test_inspect_counts_errors_beyond_twenty(relay: Relay, tmp_path: Path) -> No
     assert result.exit_code == 2
     assert result.stderr.count("error: ") == 21
     assert "30 of 30 records in" in result.stderr
+
+
+# ---------------------------------------------------------------- where an error is
+
+
+WRONG = b'{"x":1}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files of every kind, with a wrong message as the third of each: plain, packed, over several lines."""
+    monkeypatch.chdir(tmp_path)
+    right = json.dumps({"id": 0, "database": "a", "table": "t", "pkNames": None, "isDdl": True, "type": "CREATE",
+                        "es": 1, "ts": 1, "sql": "create table t(a int)", "data": None, "old": None})  # fmt: skip
+    values = f"{right}\n\n{right}\n".encode() + WRONG + b"\n"
+    printed = json.dumps(json.loads(right), indent=1)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(values)
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(values))
+    (folder / "c.json").write_text(f"\n{printed}\n\n{printed}{WRONG.decode()}\n")
+    (folder / "d.json").write_text(f"[{right},\n{right} ,\n\n {WRONG.decode()}]")
+    records = [{"topic": "t", "partition": 3, "value": value} for value in (right, right, WRONG.decode())]
+    (folder / "e.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
+AT = {"a.jsonl": 4, "b.jsonl.gz": 4, "c.json": 2 + 2 * json.dumps(dict.fromkeys("abcdefghijk"), indent=1).count("\n") + 2,
+      "d.json": 4, "e.jsonl": 3}  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [["in"], [f"in/{name}" for name in AT]], ids=["folder", "files"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("inspect", "--from", "canal-json"),
+        ("translate", "--from", "canal-json", "--to", "maxwell-json", "--on-error", "skip", "--quiet"),
+    ],
+    ids=["inspect", "translate"],
+)
+def test_an_error_names_its_file_and_line(
+    names: list[str], command: tuple[str, ...], folder: Path, relay: Relay
+) -> None:
+    assert folder.exists()
+    result = relay(*command, *names)
+    said = [line.removeprefix("error: ") for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert [line.partition(": ")[0] for line in said] == [
+        f"in/{name} line {line}" + (" (t/3/2)" if name == "e.jsonl" else "") for name, line in AT.items()
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl.gz", "c.json", "d.json"])
+def test_an_error_of_one_file_or_of_stdin_names_the_line(name: str, folder: Path, relay: Relay) -> None:
+    result = relay("inspect", "--from", "canal-json", folder / name)
+    assert f"error: {folder / name} line {AT[name]}: canal-json" in result.stderr
+    if not name.endswith(".gz"):
+        result = relay("inspect", "--from", "canal-json", input=(folder / name).read_bytes())
+        assert f"error: stdin line {AT[name]}: canal-json" in result.stderr
+
+
+def test_a_line_that_is_no_record_is_named_too(folder: Path, relay: Relay) -> None:
+    with (folder / "e.jsonl").open("a") as file:
+        file.write('{"partition":"x"}\n')
+    result = relay("inspect", "--from", "canal-json", folder / "a.jsonl", folder / "e.jsonl")
+    assert "error: record file: in/e.jsonl line 4" in result.stderr.replace(str(folder.parent) + "/", "")
+
+
+@pytest.mark.parametrize("input_format", ["values", "kcat"])
+def test_a_named_format_holds_for_several_files(input_format: str, tmp_path: Path, relay: Relay) -> None:
+    line = '{"topic":"t","partition":0,"offset":1,"payload":"bad"}\n' if input_format == "kcat" else "bad\n"
+    for name in "ab":
+        (tmp_path / name).write_text(line)
+    result = relay(
+        "inspect", "--from", "made-up", "--input-format", input_format, tmp_path / "a", tmp_path / "b"
+    )
+    assert result.stderr.count("made-up: word[0]: is bad") == 2
+
+
+def test_a_list_is_read_as_its_records(first: Path, tmp_path: Path) -> None:
+    lines = first.read_text(encoding="utf-8").splitlines()
+    for name, between in (("one.json", ","), ("many.json", " ,\n\t")):
+        (tmp_path / name).write_text(f" [ {between.join(lines)} ]\n", encoding="utf-8")
+        assert read(tmp_path / name) == read(first)
+    (tmp_path / "numbers.json").write_text("[1, 2]\n")
+    assert [each.value for each in read(tmp_path / "numbers.json")] == [b"[1, 2]"]
+
+
+def test_a_list_that_is_too_long_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relay: Relay
+) -> None:
+    monkeypatch.setattr("relay.cli.inputs._MOST_PRINTED", 12)
+    (tmp_path / "a.json").write_text('\n[{"x":1},\n{"x":2},\n{"x":3}]\n')
+    result = relay("inspect", "--from", "canal-json", tmp_path / "a.json")
+    assert result.exit_code == 2
+    assert f"error: record file: {tmp_path / 'a.json'} line 2: a JSON list begins here" in result.stderr
+
+
+def test_detect_looks_at_every_file_and_names_it(folder: Path, relay: Relay, tmp_path: Path) -> None:
+    other = tmp_path / "a b.jsonl"
+    other.write_bytes(DML.read_bytes())
+    result = relay("detect", other, "in/d.json")
+    assert result.exit_code == 0
+    assert folder.exists()
+    assert f"{other}: 68 records looked at" in result.stdout
+    assert f"next      relay inspect --from ticdc-canal-json '{other}'" in result.stdout
+    assert "in/d.json: 3 records looked at" in result.stdout
+    assert "the first at in/d.json line 1" in result.stdout
+    found = [json.loads(line) for line in relay("detect", "--json", other, "in/d.json").stdout.splitlines()]
+    assert [each["input"] for each in found] == [str(other), "in/d.json"]
+    piped = relay("detect", "-", input=DML.read_bytes()).stdout
+    assert piped.startswith("stdin: 68 records looked at")
+    assert "next      relay inspect --from ticdc-canal-json\n" in piped

@@ -609,7 +609,7 @@ async def test_a_poll_that_raises_loses_nothing(follower: Any, monkeypatch: pyte
 
     with monkeypatch.context() as patch:
         patch.setattr(ahead._consumer, "getmany", raising)
-        with pytest.raises(PollFailed, match="UnicodeDecodeError"):
+        with pytest.raises(PollFailed, match="it holds text that is not UTF-8"):
             await ahead.wait_for(first_row(records))
     await ahead.wait_for(first_row(records))
     row_time = first_row(records)[Partition(topic, 1)][0].timestamp_ms
@@ -633,7 +633,7 @@ async def test_brokers_that_give_nothing_are_told_after_a_while(
 
     monkeypatch.setattr("relay.service.loop.ddl_follower.REQUEST_SECONDS", 0.2)
     monkeypatch.setattr(ahead._consumer, "getmany", nothing)
-    with pytest.raises(PollFailed, match="TimeoutError"):
+    with pytest.raises(PollFailed, match="no answer in time"):
         await ahead.wait_for(first_row(records))
 
 

@@ -122,7 +122,7 @@ def test_a_transaction_outlives_every_wait_of_ours(
         (
             ClusterAuthorizationFailedError(),
             TopicUnusable,
-            "not allowed to write at b:1: ClusterAuthorizationFailedError",
+            "not allowed to write at b:1: no right to the cluster .CLUSTER_AUTHORIZATION_FAILED.;",
         ),
         (InvalidTransactionTimeout(), DeliveryFailed, "raise transaction.max.timeout.ms of the brokers"),
     ],

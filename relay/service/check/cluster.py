@@ -15,6 +15,7 @@ from aiokafka.protocol.transaction import EndTxnRequest, InitProducerIdRequest
 from relay.config.addresses import Address, parse_server, split_servers
 from relay.kafka.admin import SETTINGS, TopicInfo
 from relay.kafka.clients import Brokers
+from relay.kafka.error_words import text_of
 from relay.kafka.permissions import UNTOLD
 from relay.kafka.requests import GroupsRequest, TopicsRequest
 from relay.kafka.settings import Mechanism
@@ -229,7 +230,7 @@ class ClusterInspection:
         except NotImplementedError as error:  # aiokafka's, if no version is known to both
             raise NoAnswer(f"the broker at {asked} does not know this question: {error}") from error
         except (OSError, KafkaError, TimeoutError) as error:
-            raise NoAnswer(f"the broker at {asked} has stopped answering ({type(error).__name__})") from error
+            raise NoAnswer(f"the broker at {asked} has stopped answering: {text_of(error)}") from error
 
 
 def _code_of(answer: Any) -> int:

@@ -20,6 +20,7 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeReques
 
 from relay.config.addresses import Address
 from relay.kafka.clients import Brokers
+from relay.kafka.error_words import text_of
 from relay.kafka.oauth import NoToken
 from relay.kafka.requests import TopicsRequest
 
@@ -283,7 +284,7 @@ async def _authenticate(connection: Any, brokers: Brokers) -> None:
         ) from error
     except (OSError, KafkaError, TimeoutError) as error:
         raise Unreachable(
-            f"it ends the connection during the login ({type(error).__name__})", _login_hint(brokers)
+            f"it ends the connection during the login: {text_of(error)}", _login_hint(brokers)
         ) from error
 
 

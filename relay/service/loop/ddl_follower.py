@@ -21,8 +21,9 @@ from aiokafka.errors import KafkaError
 from relay.codecs import codec_named
 from relay.config import Config
 from relay.config.kafka import source_cluster
-from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, text_of
+from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped
 from relay.kafka.clients import Brokers
+from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
 from relay.kafka.header_names import take_any_name
 from relay.kafka.ports import Partition, PollFailed

@@ -1,0 +1,38 @@
+"""Where the lines of an input come from, if they were put into a stream of their own."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+
+class Origin(NamedTuple):
+    """The file and the line where a record begins. `is_value`: it was a value alone, without a position."""
+
+    name: str
+    line: int
+    is_value: bool = False
+
+
+class Origins:
+    """The origins of a stream's lines. Only where a run of neighbouring lines begins is kept."""
+
+    def __init__(self, name: str) -> None:
+        self._first_lines: list[int] = [1]
+        self._runs: list[Origin] = [Origin(name, 1)]
+
+    def begin(self, line: int, origin: Origin) -> None:
+        """Note from where a line comes, counted from 1; those behind it follow there, too. In order."""
+        if self.at(line) == origin:
+            return
+        if self._first_lines[-1] == line:
+            self._runs[-1] = origin
+            return
+        self._first_lines.append(line)
+        self._runs.append(origin)
+
+    def at(self, line: int) -> Origin:
+        """Return from where a line comes."""
+        run = max(bisect_right(self._first_lines, line) - 1, 0)
+        first = self._runs[run]
+        return first._replace(line=first.line + line - self._first_lines[run])

@@ -1,0 +1,87 @@
+"""Tables without what is wrong in them, so that one look finds the mistakes of every stage."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, Final
+
+from pydantic_core import ErrorDetails
+
+Tables = dict[str, Any]
+Location = tuple[str | int, ...]
+
+#: Stands for what must be there and is not. There is none for [route]: too much depends on it.
+_SOURCE: Final = {"bootstrap_servers": "broker.invalid:9092", "topics": ["topic"], "group_id": "group"}
+_TARGET: Final = {"topic": "{topic}.target"}
+_STAND_INS: Final[Mapping[Location, object]] = {
+    ("source",): _SOURCE,
+    ("target",): _TARGET,
+    **{("source", key): value for key, value in _SOURCE.items()},
+    **{("target", key): value for key, value in _TARGET.items()},
+}
+
+
+class Repairs:
+    """The tables of file and flags, and the variables that are to be ignored, without what was refused.
+
+    `broken`: where something was taken away or put in.
+    """
+
+    def __init__(self, file: Tables, flags: Tables) -> None:
+        self.file, self.flags = copy.deepcopy(file), copy.deepcopy(flags)
+        self.ignored: set[str] = set()
+        self.broken: set[Location] = set()
+
+    @property
+    def tables(self) -> set[str]:
+        """The tables that are not as they were given."""
+        return {str(each[0]) for each in self.broken if each}
+
+    def is_new(self, details: ErrorDetails) -> bool:
+        """Whether an error is about what was given, and does not follow from what was taken away."""
+        found = details["loc"]
+        return not any(found[: len(each)] == each or each[: len(found)] == found for each in self.broken)
+
+    def without(self, errors: Sequence[ErrorDetails], variables: Mapping[Location, str]) -> bool:
+        """Take away what these errors are about. `variables`: which variable gives it.
+
+        Return whether all of it could be taken away.
+        """
+        done = [self._without(each, variables) for each in errors]
+        return all(done)
+
+    def _without(self, details: ErrorDetails, variables: Mapping[Location, str]) -> bool:
+        location = details["loc"]
+        self.broken.add(location)
+        if details["type"] == "missing":
+            if location not in _STAND_INS:
+                return False
+            _put(self.file, location, copy.deepcopy(_STAND_INS[location]))
+            return True
+        found = [_removed(tables, location) for tables in (self.flags, self.file)]
+        if variable := variables.get(location):
+            self.ignored.add(variable)
+        return any(found) or bool(variable)
+
+
+def _put(tables: MutableMapping[str, Any], location: Location, value: object) -> None:
+    for part in location[:-1]:
+        tables = tables.setdefault(str(part), {})
+    tables[str(location[-1])] = value
+
+
+def _removed(tables: object, location: Location) -> bool:
+    """Remove what is at a location, with the list that it is in. Return whether there is such a thing."""
+    place: tuple[Tables, str] | None = None
+    for part in location:
+        if not isinstance(tables, dict):
+            break
+        if part not in tables:
+            return False
+        place = tables, str(part)
+        tables = tables[part]
+    if place is None:
+        return False
+    del place[0][place[1]]
+    return True

@@ -1,0 +1,29 @@
+"""The files that a configuration names: certificates, keys, secrets, tokens, dumps. They are read as relay
+reads them when it starts; nobody is asked over the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from relay.catalog import Catalog
+from relay.config.bootstrap import bootstrapped
+from relay.config.config import Config
+from relay.config.kafka import source_cluster, target_cluster
+from relay.config.registries import resolver_of
+from relay.errors import ConfigError, Problem
+from relay.kafka.clients import Clusters
+
+
+def file_problems(config: Config) -> Iterator[Problem]:
+    """Find files that are not there, cannot be read, or hold something else."""
+    reads: tuple[Callable[[], object], ...] = (
+        lambda: Clusters.from_settings(source_cluster(config), target_cluster(config)),
+        lambda: resolver_of(config),
+        lambda: bootstrapped(config, Catalog()),
+    )
+    for read in reads:
+        try:
+            read()
+        except ConfigError as error:
+            yield from error.problems
