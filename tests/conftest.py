@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
+import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,28 @@ DEADLINE_SECONDS = 60
 COMPILED_AT = "relay.codecs.wire.compiled.AT_USE"
 #: Folders whose tests take minutes.
 SLOW_FOLDERS = ("service", "spark", "cli", "image")
+#: Other files whose tests take a minute or more together, and share nothing that is dear: any worker takes any
+#: of them.
+LONG_FILES = ("test_output_digests.py", "codecs/test_contract.py", "templates/test_routes.py")
+#: What Python has compiled, where the environment forbids to keep it beside the sources.
+BYTECODE = Path(__file__).parent.parent / ".cache" / "pycache"
 
 # A busy machine is no failure; pytest's own time-out bounds every test.
 settings.register_profile("relay", deadline=None)
 settings.load_profile("relay")
+
+
+def _keep_bytecode() -> None:
+    """Let all Pythons of the run keep what they have compiled, in a folder of the project's caches, if they may
+    not keep it beside the sources: tests start hundreds, and each takes seconds to compile what it imports.
+    """
+    if sys.dont_write_bytecode:
+        sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+_keep_bytecode()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -56,23 +76,39 @@ def pytest_report_header() -> str:
     return kernel.installed().said
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among the tests, neither while they are found nor later: all are kept to the end, and
+    to look through them takes half a second each time.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the order in which tests are handed out to workers: slow ones first and one by one, so that no
-    worker is left alone with many of them; then all others, by files.
+    worker is left alone with many of them; then those of long files, one by one, too; then all others, by
+    files.
 
     The slow folders are mixed, because one waits for brokers while another needs the processor.
     """
     folders: dict[str, list[pytest.Item]] = {name: [] for name in SLOW_FOLDERS}
-    others = []
+    long, others = [], []
     for item in items:
-        folder, *_ = item.path.relative_to(Path(__file__).parent).parts
-        if folder in folders:
-            folders[folder].append(item)
+        path = item.path.relative_to(Path(__file__).parent)
+        if path.parts[0] in folders:
+            folders[path.parts[0]].append(item)
+        elif path.as_posix() in LONG_FILES:
+            long.append(item)
         else:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
             others.append(item)
     slow = [(at / len(found), item) for found in folders.values() for at, item in enumerate(found)]
-    items[:] = [item for _, item in sorted(slow, key=lambda pair: pair[0])] + others
+    items[:] = [item for _, item in sorted(slow, key=lambda pair: pair[0])] + long + others
 
 
 class Kafka:

@@ -9,15 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.routes import ROUTES
+from benchmarks.routes import DATA, ROUTES, WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(400)  # two minutes of processor time
+def one_workload_of_each(folder: Path) -> Path:
+    """A folder of record files with ordinary changes alone, where a route has them: fewer end sooner."""
+    for name in {route.data for route in ROUTES}:
+        (folder / name).mkdir(parents=True)
+        found = [each for each in WORKLOADS if (DATA / name / f"{each}.jsonl").exists()]
+        kept = "09_dml" if "09_dml" in found else found[0]
+        for path in (DATA / name).iterdir():
+            if path.suffix != ".jsonl" or path.stem == kept:
+                (folder / name / path.name).symlink_to(path)
+    return folder
+
+
+@pytest.mark.timeout(400)  # a minute of processor time
 def test_the_codecs_are_measured_next_to_the_floor(tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     command = [sys.executable, "-m", "benchmarks", "--only", "codecs", "--quick", "--output", str(output)]
+    command += ["--data", str(one_workload_of_each(tmp_path / "data"))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "ticdc-canal-json -> canal-json" in done.stdout

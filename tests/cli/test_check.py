@@ -56,6 +56,14 @@ def check(folder: Path, text: str, *arguments: str, **variables: str) -> tuple[i
     return done.returncode, done.stdout, done.stderr
 
 
+def check_here(relay: Callable[..., Result], folder: Path, text: str) -> tuple[int, str, str]:
+    """The same in this process, for what does not hang on a process of its own."""
+    path = folder / "relay.toml"
+    path.write_text(text)
+    done = relay("check", "--config", path)
+    return done.exit_code, done.stdout, done.stderr
+
+
 def secured_config(secured: Secured, folder: Path, source: str, target: str, password: str = PASSWORD) -> str:
     (folder / "password").write_text(password + "\n")
     security = SECURITY.format(ca=secured.folder / "ca.pem", user=USER, password_file=folder / "password")
@@ -144,11 +152,13 @@ DOES_NOT_WAIT = (
         ),
     ],
 )
-def test_what_rows_do_before_their_ddl_is_said(tmp_path: Path, source: str, schema: str, said: str) -> None:
+def test_what_rows_do_before_their_ddl_is_said(
+    relay: Callable[..., Result], tmp_path: Path, source: str, schema: str, said: str
+) -> None:
     text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.out")
     text = text.replace('from = "ticdc-canal-json"', f'from = "{source}"')
     text = text.replace('history_topic = ""', schema)
-    status, out, errors = check(tmp_path, text)
+    status, out, errors = check_here(relay, tmp_path, text)
     assert (status, errors) == (0, "")
     assert f"ddl     {said}" in out.splitlines()
 
@@ -176,12 +186,12 @@ def test_what_rows_do_before_their_ddl_is_said(tmp_path: Path, source: str, sche
     ],
 )
 def test_the_topic_with_the_ddl_of_others_is_named(
-    tmp_path: Path, topics: list[str], schema: str, said: str
+    relay: Callable[..., Result], tmp_path: Path, topics: list[str], schema: str, said: str
 ) -> None:
     text = CONFIG.format(servers="kafka.invalid:9092", source="a", target="{topic}.out")
     text = text.replace('topics = ["a"]', f"topics = {json.dumps(topics)}")
     text = text.replace('from = "ticdc-canal-json"', 'from = "debezium-json"')
-    status, out, errors = check(tmp_path, text.replace('history_topic = ""', schema))
+    status, out, errors = check_here(relay, tmp_path, text.replace('history_topic = ""', schema))
     assert (status, errors) == (0, "")
     assert f"ddl     {said}" in out.splitlines()
 

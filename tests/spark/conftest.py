@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spark.java import connector_jars, environment
+from spark.java import SHORT_RUNS, connector_jars, environment
 from support import DATA
 
 SETTINGS = {
@@ -17,8 +17,6 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    # Small data never make up for what the second compiler costs.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
     # Small captures are split over several tasks.
     "spark.sql.files.maxPartitionBytes": "65536",
@@ -49,7 +47,7 @@ def _sockets_of_spark_are_collected() -> Iterator[None]:
 def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Settings of a session, and the environment for its Java and its workers."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment(tmp_path_factory.mktemp("home") / "spark").items():
+        for name, value in environment(tmp_path_factory.mktemp("home") / "spark", *SHORT_RUNS).items():
             patch.setenv(name, value)
         # Workers have the packages that this process has: `toy_protocol`.
         patch.setenv("PYTHONPATH", str(DATA.parent))

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.sql import functions as F
 from spark.backfills import config_for, lines_in
 from support import captured, row_message
 
@@ -183,17 +184,26 @@ def _number(record: ConsumerRecord) -> int:
     return int(record.topic.partition(".")[0])
 
 
+def _of_route(found: DdlRecord, number: int) -> DdlRecord:
+    topic = f"{number}.{found.record.topic.partition('.')[2]}"
+    return found._replace(record=msgspec.structs.replace(found.record, topic=topic))
+
+
 def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) -> dict[int, Outputs]:
     """What Spark makes of all routes and a backfill's target writes to a folder, by route."""
     rows = pa.Table.from_batches([record_batch(route.records) for route in chosen])
     frame = spark.createDataFrame(rows, RECORDS).repartition(tasks).cache()
-    ddl: dict[int, list[DdlRecord]] = {route.number: [] for route in chosen}
+    # What teaches a catalogue is the same whatever the target.
+    first = {route.variant: route.number for route in reversed(chosen)}
     finders = {route.number: FindDdl(route.config, Columns()) for route in chosen}
-    for found in collect_ddl(frame.mapInArrow(ByRoute(finders), FOUND)):
+    ddl: dict[int, list[DdlRecord]] = {number: [] for number in first.values()}
+    own = frame.where(F.substring_index("topic", ".", 1).cast("int").isin(*first.values()))
+    for found in collect_ddl(own.mapInArrow(ByRoute(finders), FOUND)):
         ddl[_number(found.record)].append(found)
     workers = {}
     for route in chosen:
-        catalog = Held(learn_ddl(route.config, ddl[route.number], empty_catalog()))
+        taught = [_of_route(found, route.number) for found in ddl[first[route.variant]]]
+        catalog = Held(learn_ddl(route.config, taught, empty_catalog()))
         workers[route.number] = Translate(route.config, Columns(), catalog, Forgets(), Bounds(), Terms())
     OutputFolder(str(folder), FileFormat.JSON_LINES).write(frame.mapInArrow(ByRoute(workers), PRODUCED), {})
     frame.unpersist()

@@ -32,21 +32,25 @@ for argument do
   shift
   [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec {java} "$@"
+exec {java} {options} "$@"
 """
+#: Options for Java where little data never makes up for what the second compiler costs.
+SHORT_RUNS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
-def java_home(folder: Path) -> Path:
-    """Make a folder that serves as JAVA_HOME."""
+def java_home(folder: Path, *options: str) -> Path:
+    """Make a folder that serves as JAVA_HOME; its Java has these options before all others."""
     script = folder / "bin" / "java"
     script.parent.mkdir(parents=True)
-    script.write_text(_SCRIPT.format(java=shlex.quote(str(java_binary()))))
+    script.write_text(_SCRIPT.format(java=shlex.quote(str(java_binary())), options=shlex.join(options)))
     script.chmod(0o755)
     return folder
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, *java_options: str) -> dict[str, str]:
     """Variables for Spark on this machine, as this Python sees it; `folder` is made.
+
+    `java_options` are for every Java, also that of spark-submit, of a cluster and of its workers.
 
     Spark puts the archives below SPARK_HOME/python before everything else that its workers import from.
     Python compiles what it imports from an archive, each time and in every worker, so this SPARK_HOME has
@@ -57,7 +61,7 @@ def environment(folder: Path) -> dict[str, str]:
     for name in ("bin", "jars"):
         (home / name).symlink_to(Path(pyspark.__file__).parent / name)
     return {
-        "JAVA_HOME": str(java_home(folder / "java")),
+        "JAVA_HOME": str(java_home(folder / "java", *java_options)),
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""The command: as the README shows it, its summary, and how it ends."""
+"""The command: what it writes, its summary, and how it ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -98,29 +97,14 @@ def damaged(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_readmes_spark_submit_runs(spark_settings: dict[str, str], tmp_path: Path) -> None:
-    """The connector's jars are here already, so they are named in place of their package."""
-    (command,) = re.findall(r"^spark-submit (?:.*\\\n)*.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    (package,) = re.findall(r"--packages \S+", command)
-    jars = f"--jars {shlex.quote(spark_settings['spark.jars'])} --driver-memory 1g"
-    written_config(tmp_path, DATA / f"{FILE}.jsonl")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # In a folder where nothing of the project lies. spark-submit puts what Python says on stderr on its own
-    # stdout.
-    ran = subprocess.run(
-        ["sh", "-c", re.sub(r"--set backfill\.checkpoint=\S+", "", command.replace(package, jars))],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout[-4000:]
+def test_what_is_written_and_the_summary(run: Any, tmp_path: Path, capsys: Any) -> None:
+    """The README's own command is run by `test_fresh_install`."""
+    assert run() == 0
     records = captured(FILE)
     assert lines_in(tmp_path / "out") == relayed(config_for(target={"topic": "{topic}.canal"}), records)
-    assert f"{len(records)} records read, 60 written" in ran.stdout
+    said = capsys.readouterr()
+    assert f"{len(records)} records read, 60 written" in said.err
+    assert said.out == ""
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["events"] == {"insert": 26, "delete": 16, "update": 14, "watermark": 8, "schema-change": 4}
     assert summary["lost"] == {"commit-ts": 60, "watermark": 8}
@@ -347,30 +331,6 @@ def test_a_worker_that_was_killed_is_the_environment(spark: Any) -> None:
     error = explained(raised.value)
     assert str(error).startswith("a Python worker of Spark has ended unexpectedly")
     assert isinstance(error, ServiceError)
-
-
-def test_what_spark_says_itself_is_in_a_file(
-    spark_settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The terminal has the job's own lines, and the first of them names the file."""
-    config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
-    flags = [part for name, value in spark_settings.items() for part in ("--conf", f"{name}={value}")]
-    ran = subprocess.run(
-        [sys.executable, "-m", "spark_backfill", "--config", str(config)],
-        env=os.environ
-        | {"TMPDIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": shlex.join([*flags, "pyspark-shell"])},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    first, *others = ran.stderr.splitlines()
-    (log,) = tmp_path.glob("relay-spark-*.log")
-    assert first == f"Spark starts; what it says itself is in {log}"
-    assert "log4j" in log.read_text()
-    assert not [line for line in others if "WARN" in line or "log4j" in line]
-    assert (ran.stdout, others[-1].split()[0]) == ("", "warning:") or "records read" in ran.stderr
 
 
 def test_jdk4pys_java_is_refused_with_what_to_do(spark_settings: dict[str, str], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -60,6 +61,12 @@ def everything(variant: str) -> list[ConsumerRecord]:
     return [record for file in captured_files(variant) for record in captured(file)]
 
 
+def some_files(variant: str) -> list[str]:
+    """Those about keys, rows and DDL; a variant that has none of them has few files."""
+    files = captured_files(variant)
+    return [file for file in files if file.endswith(("07_keys", "09_dml", "10_ddl"))] or files
+
+
 def is_split(records: list[ConsumerRecord], spark: Any, path: str) -> int:
     """Over how many tasks the records of the busiest source partition are spread."""
     from spark_backfill.frames import RECORDS, Lines, record_batch
@@ -82,8 +89,13 @@ def is_split(records: list[ConsumerRecord], spark: Any, path: str) -> int:
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.variant} to {route.target}")
 def test_every_byte_is_the_relays(route: Route, spark: Any, tmp_path: Path) -> None:
+    """A folder of files; `test_every_route` has all of them, along all routes."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for file in some_files(route.variant):
+        shutil.copy(DATA / f"{file}.jsonl", folder)
     config = config_for(
-        str(DATA / route.variant),
+        str(folder),
         str(tmp_path / "out"),
         route={
             "from": route.source,
@@ -92,7 +104,7 @@ def test_every_byte_is_the_relays(route: Route, spark: Any, tmp_path: Path) -> N
             "from_options": route.from_options or {},
         },
     )
-    records = everything(route.variant)
+    records = [record for file in some_files(route.variant) for record in captured(file)]
     counts = from_files(spark, config)
     expected = relayed(config, records)
     assert expected

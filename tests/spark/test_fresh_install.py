@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from spark.java import java_home
+from spark.java import SHORT_RUNS, java_home
 from support import captured
 
 from relay.demo.kafka import cache_dir
@@ -96,7 +96,7 @@ def surroundings(folder: Path, programs: Path) -> dict[str, str]:
         if not name.startswith(("PYSPARK", "PYTHON", "SPARK", "RELAY", "VIRTUAL_ENV", "JAVA_HOME"))
     }
     # The system's Java also trusts what this machine trusts, a proxy before Maven Central, say.
-    java = {} if shutil.which("java") else {"JAVA_HOME": str(java_home(folder / "java"))}
+    java = {} if shutil.which("java") else {"JAVA_HOME": str(java_home(folder / "java", *SHORT_RUNS))}
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     return kept | java | {"PATH": path, "SPARK_CONF_DIR": str(defaults.parent)}
 

@@ -251,8 +251,10 @@ async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tm
 
 
 async def test_ctrl_c_ends_a_continuous_run(
-    kafka: Any, spark_settings: dict[str, str], tmp_path: Path
+    kafka: Any, spark_settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The terminal has the job's own lines, and the first of them names the file with Spark's."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     source, target = await kafka.topic(), await kafka.topic()
     await kafka.produce(source, of_topic(source, "ticdc/canal-json.tidb-extension/09_dml"))
     path = written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False)
@@ -272,6 +274,16 @@ async def test_ctrl_c_ends_a_continuous_run(
         assert words in said
     for noise in ("Traceback", "bug in relay", "Exception", "FileStreamSink"):
         assert noise not in said, said
+    check_spark_is_elsewhere(said, tmp_path)
+
+
+def check_spark_is_elsewhere(said: str, folder: Path) -> None:
+    """What Spark says itself is in a file below this folder."""
+    first, *others = said.splitlines()
+    (log,) = folder.glob("relay-spark-*.log")
+    assert first == f"Spark starts; what it says itself is in {log}"
+    assert "log4j" in log.read_text()
+    assert not [line for line in others if "WARN" in line or "log4j" in line]
 
 
 async def _has(kafka: Any, topic: str, length: int) -> bool:
