@@ -167,8 +167,7 @@ class SimpleEncoder:
             table=entry.table,
             table_id=extras["ptn"] if extras and "ptn" in extras else entry.tableID,
             schema_version=entry.version,
-            # A reader computes it from what is written, which is another value where one was lost.
-            checksum=self._checksum(change) if self._has_checksums and not lost else None,
+            checksum=self._checksum(change) if self._has_checksums else None,
             data=after,
             old=before,
         )
