@@ -151,7 +151,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
         ("{topic}.canal", "ord ers", "target.topic: 'ord ers' makes no topic name"),
         ('["orders"]', '["a/b"]', "source.topics: 'a/b' is no topic name"),
         ('["orders"]', "[]", "source.topics: must not be empty"),
-        ('to = "canal-json"', "to = 7", "route.to: input should be a valid string"),
+        ('to = "canal-json"', "to = 7", "route.to: must be text in quotes"),
     ],
 )
 def test_topics_and_texts(tmp_path: Path, old: str, new: str, problem: str) -> None:
@@ -363,23 +363,23 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     [
         (
             "[source.security]\npassword = 48151623",
-            "source.security.password: input should be a valid string",
+            "source.security.password: must be text in quotes",
         ),
         (
             "[source.security]\nkey_password = 48151.623",
-            "source.security.key_password: input should be a valid string",
+            "source.security.key_password: must be text in quotes",
         ),
         (
             "[target.security]\nclient_secret = true",
-            "target.security.client_secret: input should be a valid string",
+            "target.security.client_secret: must be text in quotes",
         ),
         (
             "security = 48151623",
-            "target.security: input should be a valid dictionary or instance of Security",
+            "target.security: must be a table",
         ),
         (
             "[errors]\ndead_letter_topic = 48151623",
-            "errors.dead_letter_topic: input should be a valid string",
+            "errors.dead_letter_topic: must be text in quotes",
         ),
     ],
 )

@@ -297,7 +297,7 @@ def test_a_flag_that_is_nested_too_deeply(tmp_path: Path) -> None:
     path = tmp_path / "relay.toml"
     path.write_text(MINIMAL)
     (found,) = problems_with(path, "source.start_offsets=" + "[" * 5000 + "]" * 5000)
-    assert found == "source.start_offsets: input should be a valid dictionary"
+    assert found == "source.start_offsets: must be a table, as {a = 1}"
 
 
 # ---------------------------------------------------------------- the schema history's own name

@@ -80,7 +80,7 @@ def test_a_variable_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("RELAY_SOURCE", "48151623")
     assert problems(tmp_path, MINIMAL) == [
         f"RELAY_SOURCE: {TWO} (a table's variables are written RELAY_<TABLE>__<KEY>)",
-        "source: input should be a valid dictionary or instance of Source",
+        "source: must be a table",
     ]
 
 
@@ -309,6 +309,7 @@ def test_mistakes_of_every_stage_are_told_at_once(tmp_path: Path, monkeypatch: p
         "errors",
         "route.to",
         "http.host",
+        "target.topic",
         "schema.wait",
     ]
 

@@ -61,7 +61,11 @@ def test_the_shards_of_processes_are_together_that_of_their_instance(
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("0", "greater than or equal to 1"), ("257", "less than or equal to 256"), ('"x"', "valid integer")],
+    [
+        ("0", "greater than or equal to 1"),
+        ("257", "less than or equal to 256"),
+        ('"x"', "must be a whole number"),
+    ],
 )
 def test_numbers_that_cannot_be(tmp_path: Path, value: str, said: str) -> None:
     (found,) = problems(tmp_path, TWO.replace("processes = 2", f"processes = {value}"))

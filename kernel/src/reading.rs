@@ -449,7 +449,10 @@ impl<'py> Fields<'py> {
             "%" => (operand != 0).then_some(Step::Remainder(operand)),
             "<<" => bits.map(Step::Left),
             ">>" => bits.map(Step::Right),
-            "clock" => i64::try_from(operand).ok().filter(|ahead| ahead.abs() < DAY_SECONDS).map(Step::Clock),
+            "clock" => i64::try_from(operand)
+                .ok()
+                .filter(|ahead| ahead.unsigned_abs() < DAY_SECONDS)
+                .map(Step::Clock),
             _ => None,
         };
         step.ok_or_else(|| meaningless("no such step"))
@@ -482,7 +485,7 @@ fn divide(by: i128) -> Step {
 }
 
 /// No wall clock is so far from UTC.
-const DAY_SECONDS: i64 = 86_400;
+const DAY_SECONDS: u64 = 86_400;
 
 /// Of a number of 64 bits no more can be.
 const MOST_DROPPED: u8 = 19;

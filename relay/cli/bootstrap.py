@@ -24,7 +24,8 @@ class Bootstrap(msgspec.Struct, frozen=True):
         """Teach a translator the definitions, and warn of what is not understood. Raises ConfigError."""
         if not self.files:
             if self.database is not None or self.as_of != "start":
-                raise ConfigError([Problem(USUAL.dump, "is missing, which the other options are about")])
+                about = f"{USUAL.dump_database} and {USUAL.dump_as_of} are about its dumps"
+                raise ConfigError([Problem(USUAL.dump, f"is missing, and {about}")])
             return
         commit_ts = BEFORE_ALL
         try:

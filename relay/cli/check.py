@@ -31,6 +31,9 @@ from relay.shown import printable, shown_option
 from relay.summaries import MOST_NAMES
 
 _INDENT: Final = " " * 8
+#: Begins the keys of files that are needed to know what a configuration does.
+_READ_HERE: Final = "schema."
+_NEEDED: Final = "`relay run` needs it where it runs, and ends with status 2 without"
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
 
@@ -38,12 +41,17 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
     """Print what a configuration does, with warnings of what has no effect, and, with `connect`, what its
     brokers say. Return the exit status.
 
-    Raises ConfigError with every problem, those of the files that it names among them.
+    Certificates and secrets may be on another machine: what is wrong with them is a warning, and a mistake
+    with `connect`, which needs them. Raises ConfigError with every problem.
     """
     found = examine(config_path, flags, file_problems)
     config = found.config
-    if found.problems or config is None:
-        raise ConfigError(found.problems)
+    elsewhere = [] if connect else [each for each in found.more if not each.path.startswith(_READ_HERE)]
+    for problem in elsewhere:
+        say_warning(str(problem._replace(hint=_NEEDED)))
+    problems = [*found.problems, *(each for each in found.more if each not in elsewhere)]
+    if problems or config is None:
+        raise ConfigError(problems)
     dumped = bootstrapped(config, Catalog())
     about = printable(summary(config, dumped.tables), "\n", longest=None)
     _write(["configuration is valid", *about.split("\n")])

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from typing import Final
 
 import typer
 
@@ -33,6 +34,9 @@ _PROGRESS_SECONDS = 2.0
 REPORTED = 20
 #: Most characters of one part of an error: where it happened must leave room for what is wrong.
 _LONGEST_PART = LONGEST // 3
+
+#: What a variable says that is switched on, as the command line reads it.
+_YES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 
 
 def finish(work: Callable[[], int | None], *, show_traceback: bool) -> typer.Exit:
@@ -55,7 +59,7 @@ def run_program(program: Callable[[], object]) -> None:
         finally:
             sys.stdout.flush()
     except Exception as error:  # as above
-        status = _ended_by(error, show_traceback=bool(os.environ.get("RELAY_TRACEBACK")))
+        status = _ended_by(error, show_traceback=os.environ.get("RELAY_TRACEBACK", "").lower() in _YES)
         raise SystemExit(status) from error
 
 

@@ -66,7 +66,7 @@ def detect(
     """Name the protocol of messages, its dialect and settings, and by what they are known.
 
     Of each file the first 200 records are looked at, of a topic the newest 100. Formats that relay does not
-    read are named, too. The exit status is 2 if it is none that relay reads.
+    read are named, too. The exit status is 2 if any input is none that relay reads.
     """
 
     def work() -> int:

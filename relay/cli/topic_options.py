@@ -128,6 +128,8 @@ def with_topic_options(*, short: bool) -> Callable[[Callable[..., None]], Callab
         def with_options(**given: object) -> None:
             options = {name: given.pop(name) for name in kinds}
             short_name = options.pop(_SHORT, None)
+            if None not in (short_name, options["from_topic"]):
+                raise typer.BadParameter("--topic is another word for --from-topic: give one of them")
             options["from_topic"] = short_name if options["from_topic"] is None else options["from_topic"]
             command(**given, **{place: TopicOptions(**options)})  # type: ignore[arg-type]  # typer has checked them
 

@@ -37,16 +37,27 @@ from relay.shown import shown_name
 _CHOICE = re.compile("'([^']*)'")
 #: Kinds of pydantic's errors about numbers that are out of bounds, or not of the right kind.
 _ABOUT_NUMBERS = ("greater_than", "less_than", "int_", "float_", "finite_")
+#: What a value must be, by how the kinds begin of pydantic's errors about values of another sort.
+_SORTS: Final = {
+    "int_": "must be a whole number",
+    "float_": "must be a number",
+    "bool_": "must be true or false",
+    "string_": "must be text in quotes",
+    "list_": 'must be a list, as ["a", "b"]',
+    "dict_": "must be a table, as {a = 1}",
+    "model_": "must be a table",
+}
+_SORT_KINDS: Final = ("_type", "_parsing", "_from_float", "_parsing_size")
 
 
 class Examined(NamedTuple):
-    """A configuration with everything that is wrong with it. Without what is wrong, where there is something;
-    None if too little is left. `broken`: the tables that are not as they were given.
+    """A configuration with everything that is wrong with it, and what else was asked about. Without what is
+    wrong, where there is something; None if too little is left.
     """
 
     config: Config | None
     problems: list[Problem]
-    broken: frozenset[str] = frozenset()
+    more: list[Problem]
 
 
 def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
@@ -60,13 +71,15 @@ def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
 def examine(
     path: Path, settings: Sequence[str] = (), more: Callable[[Config], Iterable[Problem]] = lambda _: ()
 ) -> Examined:
-    """Read file, environment and flags, and find every problem. `more` finds what only some want to know."""
+    """Read file, environment and flags, and find every problem. `more` finds what only some want to know;
+    what it says of keys that are wrong themselves is left out.
+    """
     problems = stray_variables(os.environ, Config)
     flags = tables_of(settings, Config, problems)
     try:
         data = _read(path)
     except ConfigError as error:
-        return Examined(None, [*error.problems, *problems])
+        return Examined(None, [*error.problems, *problems], [])
     # Not everything goes to the constructor: pydantic has arguments of its own there, whose names begin with
     # underscores.
     tables = {name: table for name, table in data.items() if name in keys_of(Config)}
@@ -74,15 +87,16 @@ def examine(
     config = _config(repairs, problems)
     problems += [_unknown((name,)) for name in data if name not in tables]
     problems += route_problems(config.route if config else _route_alone(data))
+    besides: list[Problem] = []
     if config is not None:
         config = config.read_from(str(path))
         problems += [
-            problem
-            for problem in (*config_problems(config), *more(config))
-            if problem.path.partition(".")[0] not in repairs.tables
+            each for each in config_problems(config) if each.path.split(".")[0] not in repairs.tables
         ]
-    shown = without_secrets(problems, secrets_in(data, os.environ, settings))
-    return Examined(config, [_named(each, flags) for each in shown], frozenset(repairs.tables))
+        besides = [each for each in more(config) if not repairs.is_broken(each.path)]
+    secrets = secrets_in(data, os.environ, settings)
+    told = [_named(each, flags) for each in without_secrets(problems, secrets)]
+    return Examined(config, told, [_named(each, flags) for each in without_secrets(besides, secrets)])
 
 
 #: How often what is wrong is taken away: a key, then what follows from its absence.
@@ -152,6 +166,8 @@ def _problem(details: ErrorDetails) -> Problem:
         return _unknown(tuple(str(part) for part in details["loc"]))
     if kind in {"string_too_short", "too_short"}:
         return Problem(path, "must not be empty")
+    if kind.endswith(_SORT_KINDS) and (sort := _SORTS.get(kind[: kind.index("_") + 1])):
+        return Problem(path, sort)
     # The value itself is shown only where it can be no secret: a number where one belongs, and what is like
     # a choice. A password may stand where a choice should.
     is_number = isinstance(details["input"], int | float) and kind.startswith(_ABOUT_NUMBERS)

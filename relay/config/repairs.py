@@ -25,7 +25,7 @@ _STAND_INS: Final[Mapping[Location, object]] = {
 class Repairs:
     """The tables of file and flags, and the variables that are to be ignored, without what was refused.
 
-    `broken`: where something was taken away or put in.
+    `broken`: where something was taken away or put in, but unknown keys, from whose absence nothing follows.
     """
 
     def __init__(self, file: Tables, flags: Tables) -> None:
@@ -35,8 +35,13 @@ class Repairs:
 
     @property
     def tables(self) -> set[str]:
-        """The tables that are not as they were given."""
+        """The tables in which something that means something is not as it was given."""
         return {str(each[0]) for each in self.broken if each}
+
+    def is_broken(self, path: str) -> bool:
+        """Whether a key, or a table that it is in, was refused itself."""
+        wanted = tuple(path.split("."))
+        return any(wanted[: len(each)] == tuple(map(str, each)) for each in self.broken)
 
     def is_new(self, details: ErrorDetails) -> bool:
         """Whether an error is about what was given, and does not follow from what was taken away."""
@@ -53,7 +58,8 @@ class Repairs:
 
     def _without(self, details: ErrorDetails, variables: Mapping[Location, str]) -> bool:
         location = details["loc"]
-        self.broken.add(location)
+        if details["type"] != "extra_forbidden":
+            self.broken.add(location)
         if details["type"] == "missing":
             if location not in _STAND_INS:
                 return False

@@ -72,9 +72,16 @@ def secured_config(secured: Secured, folder: Path, source: str, target: str, pas
 
 def test_without_connect_no_broker_is_asked(tmp_path: Path) -> None:
     text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.canal")
-    status, out, errors = check(tmp_path, text)
-    assert (status, errors) == (0, "")
+    status, out, errors = check(
+        tmp_path, text + SECURITY.format(ca="/ca.pem", user=USER, password_file="/pw")
+    )
+    assert status == 0
     assert out.splitlines()[0] == "configuration is valid"
+    assert errors.splitlines() == [
+        f"warning: source.security.{name} cannot be read: No such file or directory (`relay run` needs it where "
+        "it runs, and ends with status 2 without)"
+        for name in ("ca_file: /ca.pem", "password_file: /pw")
+    ]
     assert "orders → orders.canal" in out
 
 
@@ -105,13 +112,15 @@ def test_files_that_are_not_there_are_told_with_everything_else(
     Path("folder").mkdir()
     text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.canal")
     text = text[: text.index("[target]")] + SECURITY.format(ca="ca.pem", user="u", password_file="secret")
-    Path("relay.toml").write_text(f'{text}{FILES}[http]\nport = "web"\n')
-    result = relay("check", "--config", "relay.toml")
+    text = text.replace("[source]", '[source]\nfetch_max_bytes = "lots"\nunknown = 1')
+    Path("relay.toml").write_text(f'{text}{FILES}unknown = 1\n[http]\nport = "web"\n')
+    result = relay("check", "--connect", "--config", "relay.toml")
     assert (result.exit_code, result.stdout) == (2, "")
     nothing = "cannot be read: No such file or directory"
     said = result.stderr.splitlines()
-    assert said[0].startswith("error: http.port: ")
-    assert said[1:] == [
+    keys = [line.split(": ")[1] for line in said]
+    assert keys[:4] == ["source.fetch_max_bytes", "source.unknown", "schema.unknown", "http.port"]
+    assert said[4:] == [
         f"error: source.security.ca_file: ca.pem {nothing}",
         f"error: source.security.password_file: secret {nothing}",
         "error: target.security.ca_file: empty is empty",

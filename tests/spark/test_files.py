@@ -62,7 +62,9 @@ def everything(variant: str) -> list[ConsumerRecord]:
 
 
 def some_files(variant: str) -> list[str]:
-    """Those about keys, rows and DDL; a variant that has none of them has few files."""
+    """Those about keys, rows and DDL; a variant that has none of them has few files. The digests of
+    `test_output_digests` are of all files, without Spark.
+    """
     files = captured_files(variant)
     return [file for file in files if file.endswith(("07_keys", "09_dml", "10_ddl"))] or files
 

@@ -233,6 +233,7 @@ def test_templates_are_forgotten(make: type[Engine]) -> None:
         ((TAKE,), (Number(0, (("+", 1 << 127),)),)),
         ((TAKE,), (Number(0, (("clock", 86_400),)),)),
         ((TAKE,), (Number(0, (("clock", -86_400),)),)),
+        ((TAKE,), (Number(0, (("clock", -(1 << 63)),)),)),
         ((TAKE,), (Number(0, (("**", 2),)),)),  # type: ignore[arg-type]
         ((TAKE,), (Put((0,), ("no such name",)),)),
         ((TAKE,), (Put((0,), None, ("no such name",)),)),

@@ -231,6 +231,11 @@ class TestRowsThatAreRead:
         assert not both.fits(row(data, key={"database": "shop", "table": "t", "pk.v": 1})), "another key"
         assert both.templated.lossy[Lossy.VALUE_GUESSED]
 
+    def test_rows_with_their_statement(self, engine: type[Engine]) -> None:
+        both = Pair(engine)
+        assert not any(both.fits(row(FIRST, **WHOLE, query="INSERT")) for _ in range(8))
+        assert Pair(engine).learns(row(FIRST, **WHOLE, query=None))
+
     def test_rows_without_nulls(self, engine: type[Engine]) -> None:
         both = Both(MAXWELL, target=CANAL, engine=engine)
         without = Translator(MAXWELL, CANAL, {"output_nulls": "false"}, engine=engine)

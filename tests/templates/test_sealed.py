@@ -7,13 +7,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from engine_support import KERNEL
+from engine_support import ENGINES, KERNEL
 from fake_registry import MemoryRegistry
 from support import captured, captured_files
 
 from relay import CodecError, ConsumerRecord, Need, ProducerRecord, Resolver, Translator
-from relay.codecs.wire.avro import framed
+from relay.codecs.wire.avro import Part, framed
+from relay.codecs.wire.avro_opening import EngineSchema
+from relay.codecs.wire.avro_sealing import EngineSealer
+from relay.codecs.wire.caches import CachePool
 from relay.needs import RegisteredSchema
+from relay.templates.avro_ops import Plain
+from relay.templates.engine import Engine
 from relay.templates.interpreter import Interpreter
 
 AVRO, JSON = "debezium-avro", "debezium-json"
@@ -78,6 +83,31 @@ def test_the_same_comes_out(source: str, target: str, settings: dict[str, Any]) 
 
 def test_the_same_comes_out_where_tables_share_a_topic() -> None:
     test_the_same_comes_out(JSON, AVRO, {"topic": "all"})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tables_that_share_a_topic_are_written_by_the_engine_each(engine: type[Engine]) -> None:
+    """But for the first message of each."""
+    by_codec: list[bytes] = []
+
+    def write(_topic: str, _part: Part, text: bytes) -> bytes:
+        by_codec.append(text)
+        return _string_of(text)
+
+    def find(_part: Part, text: bytes) -> EngineSchema:
+        return EngineSchema(b'["%c",' % text[2], Plain("string"), b"]", 1)
+
+    sealer = EngineSealer(engine, write, find, CachePool(1 << 20))
+    texts = [b'["%c","%d"]' % (b"abcde"[at % 5], at) for at in range(10)]
+    sealed = [sealer.seal("all", None, text)[1] for text in (*texts, *reversed(texts))]
+    assert by_codec == texts[:5]
+    for text, data in zip((*texts, *reversed(texts)), sealed, strict=True):
+        assert data == _string_of(text)
+
+
+def _string_of(text: bytes) -> bytes:
+    """The Avro of `["t","1"]`, under the number of its table."""
+    return b"\0\0\0\0" + text[2:3] + b"\2" + text[6:7]
 
 
 def test_what_cannot_be_sealed_is_an_error_of_the_straight_line() -> None:

@@ -141,7 +141,7 @@ class _RowMessage:
         # Other members have other meanings, or none; an old row may have more members than this one.
         if not FIELDS.keys() >= (self._root.members or {}).keys() or len(value) > limits.values:
             raise Untraceable
-        if 2 * len(layout.names) > limits.columns:
+        if 2 * len(layout.names) > limits.columns or self._has_query():
             raise Untraceable
         self._cells = self._told_cells()
         given = self._given() | self._given_rows()
@@ -173,6 +173,11 @@ class _RowMessage:
         if key is not None:
             found |= dict.fromkeys(scalar_paths(key, _KEY_VALUES), SCALAR)
         return found
+
+    def _has_query(self) -> bool:
+        """Whether the statement is told, which is another one for nearly every row."""
+        token = self._root.at(("query",))
+        return token is not None and token.kind != "null"
 
     def _find_place(self) -> None:
         """Make the digits of a position a value of their own, inside of the text."""

@@ -124,6 +124,7 @@ class SimpleEncoder:
         `relay.codecs.codec.Encoder`.
         """
         told: set[TableSchema] = set()
+        # The last of so many offsets; as a comparison, it can be asked of any offset that a template is for.
         is_due = self._every > 0 and caused_by.offset % self._every >= self._every - 1
         for event in events:
             match event:
@@ -257,7 +258,7 @@ class SimpleEncoder:
 
 
 def _check_is_not_traced(change: RowChange) -> None:
-    """Raise Untraceable for a traced row: a record of several has their definition once."""
+    """Raise Untraceable for a traced row. A template would repeat the definition for each row of a record."""
     emitted_at_ns: object = change.emitted_at_ns
     if isinstance(emitted_at_ns, Traced):
         raise Untraceable

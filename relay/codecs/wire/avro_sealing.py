@@ -17,7 +17,10 @@ from relay.templates.engine import Engine
 #: What stands before the Avro, and what writes that.
 _Writer = tuple[bytes, Callable[[bytes], bytes | None]]
 
+_NONE: Final[list[_Writer]] = []
 _KEY_BYTES: Final = 500
+#: Schemas that a text of a topic is compared with; the texts of others differ from it near their beginnings.
+_MOST_TRIED: Final = 32
 
 
 class EngineSealer:
@@ -35,9 +38,9 @@ class EngineSealer:
         pool: CachePool,
     ) -> None:
         self._engine, self._write, self._find = engine, write, find
-        #: Those of the last message of a topic, and all, by what stands before the Avro.
-        self._newest: ByteCache[tuple[str, Part], _Writer] = pool.cache()
+        #: All by what stands before the Avro, and those of a topic's last messages, the newest first.
         self._all: ByteCache[tuple[str, Part, bytes], _Writer] = pool.cache()
+        self._last: ByteCache[tuple[str, Part], list[_Writer]] = pool.cache()
 
     def seal(self, topic: str, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
         """Return the Avro of a message's JSON; see `SealingEncoder`."""
@@ -47,11 +50,13 @@ class EngineSealer:
         )
 
     def _part(self, topic: str, part: Part, text: bytes) -> bytes:
-        newest = self._newest.get((topic, part))
-        if newest is not None:
-            prefix, write = newest
+        last = self._last.get((topic, part), _NONE)
+        for at, writer in enumerate(last):
+            prefix, write = writer
             body = write(text)
             if body is not None:
+                if at:
+                    _move_to_front(last, at)
                 return prefix + body
         sealed = self._write(topic, part, text)
         self._learn(topic, part, text, sealed[:PREFIX_BYTES])
@@ -63,7 +68,12 @@ class EngineSealer:
         if writer is None:
             writer, size = self._made(part, text, prefix)
             self._all.keep((topic, part, prefix), writer, size)
-        self._newest.keep((topic, part), writer, _KEY_BYTES)
+        last = self._last.get((topic, part))
+        if last is None:
+            last = self._last.keep((topic, part), [], _KEY_BYTES)
+        if writer not in last:
+            last.insert(0, writer)
+        del last[_MOST_TRIED:]
 
     def _made(self, part: Part, text: bytes, prefix: bytes) -> tuple[_Writer, int]:
         """What writes texts of a schema, and the bytes that it takes."""
@@ -72,6 +82,10 @@ class EngineSealer:
             return (prefix, _writes_nothing), _KEY_BYTES
         head, op, end, values = schema
         return (prefix, self._engine.avro_writer(head, op, end).body), len(head) + OP_BYTES * (1 + values)
+
+
+def _move_to_front(writers: list[_Writer], at: int) -> None:
+    writers.insert(0, writers.pop(at))
 
 
 def _writes_nothing(_text: bytes) -> bytes | None:
