@@ -391,11 +391,14 @@ class RouteTemplates:
             number = engine.add(template)
         except Exception:
             return None
-        if not _fits(engine, record, number, known, out, losses, self._seal):
-            engine.remove(number)
-            self._forget(topic, number)  # it may have been another's
-            return None
-        return number, known
+        try:
+            if _fits(engine, record, number, known, out, losses, self._seal):
+                return number, known
+        except Exception:  # noqa: S110 - as any other template that gives something else
+            pass
+        engine.remove(number)
+        self._forget(topic, number)  # it may have been another's
+        return None
 
     def _derived(self, record: ConsumerRecord, change: RowChange) -> tuple[Template, Known]:
         """Return the template of a record's shape, and what is known of it. Raises Untraceable, and what an

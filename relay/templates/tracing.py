@@ -63,6 +63,12 @@ class Untraceable(Exception):
     """What was done to a traced value is nothing that a template can say."""
 
 
+def refuse_traced(value: object) -> None:
+    """Raise Untraceable for a traced value: what is done next is not done alike for all rows of a shape."""
+    if isinstance(value, Traced):
+        raise Untraceable
+
+
 class Written(NamedTuple):
     """How an encoder writes a column's cells: as `Put` says. `null_word`: what is counted for a NULL; `loss`:
     what is lost of values that `write` does not take.
@@ -94,6 +100,7 @@ class Trace:
         self._refused = refused
         self._marked: list[_UnframedOp] = []
         self._found: set[_UnframedOp] = set()
+        self._looked_at: list[Put] = []
         self._converted: dict[Put, None] = {}
         #: Those of which the first print counts what is lost.
         self._counted: set[Put] = set()
@@ -149,6 +156,10 @@ class Trace:
             self._converted[put] = None
         return put
 
+    def look_at(self, slots: tuple[int, ...], read: Conversion, write: Conversion) -> None:
+        """Note that a cell is read, and refused if it cannot be, whether or not anything is made of it."""
+        self._looked_at.append(Put(slots, read, write, null=None))
+
     def _adds(self, word: str) -> int:
         """Return what a word adds to the template's number. Raises Untraceable for too many."""
         if len(self._converted) >= _MOST_LOSSES:
@@ -168,15 +179,18 @@ class Trace:
         text counts what is lost.
         """
         printed = [(put.slots, put.read, put.write) for op in self._found for put in _printed(op)]
-        return [
+        read = {(put.slots, put.read) for put in self._converted}
+        read.update((slots, reading) for slots, reading, _ in printed)
+        unread = [Fits(put) for put in self._looked_at if (put.slots, put.read) not in read]
+        return unread + [
             Fits(put)
             for put in self._converted
             if put not in self._counted
             and (
                 _loses(put)
                 or not any(
-                    slots[: len(put.slots)] == put.slots and (read, write) == (put.read, put.write)
-                    for slots, read, write in printed
+                    slots[: len(put.slots)] == put.slots and (reading, write) == (put.read, put.write)
+                    for slots, reading, write in printed
                 )
             )
         ]

@@ -450,3 +450,14 @@ def test_generated_rows_come_back_from_their_text(case: Case, style: str) -> Non
     assert [(c.op, c.schema, c.before, c.after) for c in found] == [
         (c.op, c.schema, c.before, c.after) for c in case.changes
     ]
+
+
+def test_columns_that_are_absent_are_counted_beside_a_label_that_is_unknown() -> None:
+    translator = Translator(CKAFKA, CANAL)
+    statements = (
+        "CREATE TABLE t (id INT PRIMARY KEY, s SET('a','b'))",
+        "ALTER TABLE t ADD COLUMN n INT",
+    )
+    for one in records(*[ddl(each) for each in statements], row({"id": "2", "s": "zzz"})):
+        translator.translate(one)
+    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 1

@@ -585,3 +585,12 @@ def test_a_key_may_be_an_array_in_a_damaged_message() -> None:
     (event,), _ = decoded(record(row(after={"id": []}), {"id": 100}))
     assert isinstance(event, RowChange)
     assert event.images.wire_key() == ("[]",)
+
+
+def test_a_float_is_read_alike_after_one_that_is_no_number() -> None:
+    definition = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c FLOAT)"), topic="dbz")
+    values = [153.1230010986328, "Infinity", 153.1230010986328, "NaN", 153.1230010986328]
+    schema = column("id", "int32"), column("c", "double")
+    rows = [record(wrapped(row(after={"id": 1, "c": each}), *schema), {"id": 1}) for each in values]
+    events, _ = decoded(definition, *rows)
+    assert [str(image(event)["c"]) for event in events[1:]] == ["153.123", "inf", "153.123", "nan", "153.123"]

@@ -128,3 +128,11 @@ def test_a_key_with_a_column_twice_is_not_known() -> None:
     assert isinstance(change, SchemaChange)
     assert change.after is not None
     assert change.after.primary_key is None
+
+
+@pytest.mark.parametrize("column_type", ["BIGINT UNSIGNED", "BIT(8)"])
+def test_a_number_beyond_its_column_is_the_same_after_many_rows(column_type: str) -> None:
+    """Rows of a table that has had many are parsed by its layout."""
+    big = row(f'{{"c":{1 << 64}}}')
+    *_, change = read(statement(f"CREATE TABLE t (c {column_type})"), *[row('{"c":7}')] * 40, big)
+    assert only_cell(change) == (ColumnType("decimal"), Decimal(1 << 64))

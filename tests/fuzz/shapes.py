@@ -37,7 +37,8 @@ from fuzz.findings import BrokenError, Finding, write
 from fuzz.lane import Lane, sample_routes
 from fuzz.trial import ENGINE, Bench
 from relay import ConsumerRecord
-from relay.templates.engine import Engine, Message, Run, Translation
+from relay.templates.avro_ops import AvroOp
+from relay.templates.engine import AvroReader, AvroWriter, Engine, Message, Run, Translation
 from relay.templates.interpreter import Interpreter
 from relay.templates.ops import LOSS, Frames, Marker, Template
 from relay.templates.scanning import Token, parsed
@@ -196,17 +197,29 @@ class _Tally:
         self.wrong = ""
 
 
+def _engine() -> type[Engine]:
+    if ENGINE is None:
+        raise RuntimeError("there is no engine")
+    return ENGINE
+
+
 class _Counting:
     """The kernel, of which some of what it takes is compared with the interpreter's."""
 
     tally: _Tally
 
     def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
-        if ENGINE is None:
-            raise RuntimeError("there is no engine")
-        self._marker, self._frames, self.kernel = marker, frames, ENGINE(marker, frames)
+        self._marker, self._frames, self.kernel = marker, frames, _engine()(marker, frames)
         self._templates: dict[int, Template] = {}
         self._interpreters: dict[int, Interpreter] = {}
+
+    @staticmethod
+    def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
+        return _engine().avro_reader(head, op, end)
+
+    @staticmethod
+    def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
+        return _engine().avro_writer(head, op, end)
 
     def add(self, template: Template) -> int:
         number = self.kernel.add(template)

@@ -283,3 +283,14 @@ def test_a_map_is_not_for_engines() -> None:
     fields = [{"name": "m", "type": {"type": "map", "values": "int"}}]
     schema = AvroSchema(json.dumps({"type": "record", "name": "Top", "fields": fields}))
     assert ConnectReader(schema.type).readable() is None
+
+
+def test_an_enum_that_is_named_very_often_is_not_for_engines() -> None:
+    """Each place of it would have all its symbols."""
+    symbols = [f"s{at}" for at in range(1_000)]
+    enum = {"type": "enum", "name": "E", "symbols": symbols}
+    fields = [{"name": f"f{at}", "type": "E" if at else enum} for at in range(100)]
+    schema = AvroSchema(json.dumps({"type": "record", "name": "Top", "fields": fields}))
+    assert ConnectReader(schema.type).readable() is None
+    schema = AvroSchema(json.dumps({"type": "record", "name": "Top", "fields": fields[:10]}))
+    assert ConnectReader(schema.type).readable() is not None

@@ -23,7 +23,8 @@ OLD = CELLS | {"name": "y"}
 TARGETS = sorted(name for name, codec in BUILT_IN.items() if not codec.uses_registry)
 #: Targets whose encoders know traced values.
 WITH_TEMPLATES = (
-    "canal-json", "ckafka-json", "debezium-json", "flat-json", "ticdc-canal-json", "ticdc-debezium", "ticdc-open-protocol",
+    "canal-json", "ckafka-json", "debezium-json", "flat-json", "maxwell-json", "ticdc-canal-json",
+    "ticdc-debezium", "ticdc-open-protocol", "ticdc-simple-json",
 )  # fmt: skip
 DEBEZIUM = {"tombstones.on.delete": "false"}
 

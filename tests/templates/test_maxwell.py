@@ -309,3 +309,11 @@ class TestRowsThatAreWritten:
         assert both.learns(row({"id": 1, "v": "2024-02-29"}))
         assert both.fits(row({"id": 1, "v": "0000-00-00"}))
         assert both.templated.lossy[Lossy.ZERO_DATE] == 1
+
+
+def test_old_values_are_looked_at_where_they_are_not_written(engine: type[Engine]) -> None:
+    both = Pair(engine, "v BIGINT", target="flat-json")
+    assert both.learns(row({"id": 1, "v": 7}, {"v": 6}))
+    for odd in (1 << 63, 1 << 64, -(1 << 63) - 1):
+        assert not both.fits(row({"id": 1, "v": 7}, {"v": odd}))
+        assert not both.fits(row({"id": 1, "v": odd}, {"v": 6}))

@@ -166,3 +166,12 @@ def test_rows_with_a_definition_before_them(engine: type[Engine]) -> None:
     other = row({"id": "2", "v": "b"})
     assert not both.fits(ConsumerRecord("rows", 0, 11, other.timestamp_ms, None, other.value))
     assert both.fits(ConsumerRecord("rows", 0, 12, other.timestamp_ms, None, other.value))
+
+
+def test_a_tombstone_counts_nothing_that_its_row_would_lose(engine: type[Engine]) -> None:
+    options = {"zero-dates": "null", "deletes": "tombstone"}
+    both = Both(SIMPLE, target="flat-json", engine=engine, target_options=options)
+    both.fits(bootstrap(at="datetime"))
+    for at in [*["2024-01-02 00:00:00"] * 6, "2026-00-01 00:00:00"]:
+        both.fits(row(None, {"id": "1", "at": at}, "DELETE"))
+    assert Lossy.ZERO_DATE not in both.templated.lossy

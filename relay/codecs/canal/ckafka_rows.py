@@ -272,7 +272,7 @@ class CkafkaReaders:
             kept = self._with_labels(table, kept, images)
         text = kept.text
         lossy += text.losses
-        if not is_whole and not text.is_partial:
+        if not text.is_partial and (not is_whole or (text.leaves_out and not kept.has_members)):
             lossy.append(Lossy.COLUMNS_ABSENT)
         if self._has_own_zone:
             self._count_times(text, images, lossy)

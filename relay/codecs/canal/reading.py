@@ -260,8 +260,9 @@ class TextReader:
         self.typed: TypedReader | None = None
         self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
         shown = sum([columns[at].name not in hidden for at in self.places])
-        #: Whether the message leaves out columns that the table has.
-        self.is_partial = self.schema.complete and shown < len(columns) - len(hidden)
+        #: Whether there are columns that the message leaves out, and whether the table is known to have them.
+        self.leaves_out = shown < len(columns) - len(hidden)
+        self.is_partial = self.schema.complete and self.leaves_out
         #: What is counted for every row.
         self.losses: list[Lossy] = []
         #: What takes the reader's `mysqlType` in any order, and raises for others (`types_checker`), once it

@@ -59,11 +59,8 @@ class ConnectReader:
         self._head = b'{"schema":%b,"payload":' % _to_json(node)
 
     def readable(self) -> EngineSchema | None:
-        """Return the same for an engine; None if there are maps in it, whose names may come twice."""
-        try:
-            return EngineSchema(self._head, text_op(self._type), _END, self._type.values)
-        except MapFound:
-            return None
+        """Return the same for an engine; see `engine_schema`."""
+        return engine_schema(self._head, self._type, _END)
 
     def json(self, value: Any) -> bytes:  # noqa: ANN401 - a value of the schema
         """Return the message that JsonConverter would have written."""
@@ -74,6 +71,34 @@ class ConnectReader:
 
 class MapFound(Exception):
     """There is a map in a schema."""
+
+
+def engine_schema(head: bytes, type_: AvroType, end: bytes) -> EngineSchema | None:
+    """Return a schema for an engine. None if there are maps in it, whose names may come twice, and if it is
+    too large, as an engine has no parts in common.
+    """
+    size = _op_size(type_, {})
+    if size > _MOST_OPS:
+        return None
+    try:
+        return EngineSchema(head, text_op(type_), end, size)
+    except MapFound:
+        return None
+
+
+#: Of 100 bytes each, about.
+_MOST_OPS: Final = 50_000
+
+
+def _op_size(type_: AvroType, known: dict[AvroType, int]) -> int:
+    """How many ops and symbols there are in what an engine makes of a type."""
+    found = known.get(type_)
+    if found is None:
+        parts = [*type_.branches, *(field.type for field in type_.fields)]
+        if type_.items is not None:
+            parts.append(type_.items)
+        found = known[type_] = 1 + len(type_.symbols) + sum(_op_size(part, known) for part in parts)
+    return found
 
 
 def text_op(type_: AvroType) -> AvroOp:

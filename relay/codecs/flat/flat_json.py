@@ -32,7 +32,7 @@ from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchem
 from relay.mysql.types import has_parameters
 from relay.needs import Answers
 from relay.records import ConsumerRecord
-from relay.templates.tracing import Untraceable, mark_of
+from relay.templates.tracing import Untraceable, mark_of, refuse_traced
 
 NAME: Final = "flat-json"
 
@@ -177,6 +177,7 @@ class Encoder:
         self.prepare = _split_updates if chosen is None else functools.partial(_split, chosen)
         self._rows, self._lost = TypedWriters(NAME, target, pool), target.lost
         self._end = _end_writer(options)
+        self._loses_values = options.zero_dates == "null"
         self._marks_deleted = options.deletes in {"rewrite", "both"}
         self._has_tombstones = options.deletes in {"tombstone", "both"}
         self._has_time, self._has_snapshot = found.event_time_milliseconds, found.snapshot
@@ -221,6 +222,8 @@ class Encoder:
             lossy += losses
             if lost:
                 lossy += lost
+        elif self._loses_values:
+            refuse_traced(change.emitted_at_ns)  # a template would count what its row loses
         if op is _DELETE:
             payloads += self._tombstones(key, lossy)
         elif op is _UPDATE and _has_old_row(change.images):

@@ -61,6 +61,8 @@ class Layout:
         self.has_nulls, self._fills_nulls = has_nulls, is_known and not has_nulls
         columns = [reader.schema.columns[at] for at in reader.places]
         self.types = [values.wire_type(column.type) for column in columns]
+        #: Where integers stand that no parser can bound: those of 64 bits without a sign.
+        self._unbounded = [at for at, each in enumerate(self.types) if each is int]
         #: Where JSON columns stand of which null is NULL.
         self.documents = [
             at
@@ -105,9 +107,16 @@ class Layout:
         if parse is None:
             return None
         try:
-            return self._with_nulls(self._values(parse(data)), is_old=is_old)
+            cells = self._values(parse(data))
         except REFUSED:
             return None
+        if self._unbounded and not self._has_64_bits(cells):
+            return None
+        return self._with_nulls(cells, is_old=is_old)
+
+    def _has_64_bits(self, cells: Sequence[Any]) -> bool:
+        found = [cells[at] for at in self._unbounded]
+        return all(cell is None or cell is ABSENT or _LEAST <= cell < _END for cell in found)
 
     def cells(self, members: Members, part: str) -> Sequence[Any]:
         """Return the cells of a row in the general way. Where one is missing it is ABSENT, or the NULL that
@@ -138,6 +147,10 @@ class Layout:
         for at, cell in nulls:
             found[at] = cell
         return found
+
+
+#: The integers of 64 bits, with a sign or without.
+_LEAST, _END = -(1 << 63), 1 << 64
 
 
 def _is_null_document(cell: object) -> bool:

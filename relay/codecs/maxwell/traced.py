@@ -6,7 +6,7 @@ a position. The Kafka key may have any values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -313,6 +313,13 @@ class _RowMessage:
                     Among(slot, cell.never, is_one=False) for slot in slots if slot is not None
                 ]
 
+    def _look_at(self, cells: Sequence[TracedCell]) -> None:
+        """Note that the cells of a row are read, also where they are not written."""
+        columns = [self.layout.reader.schema.columns[at] for at in self.layout.reader.places]
+        for cell, told, column in zip(cells, self._cells, columns, strict=False):
+            if told.read is not None:
+                self._trace.look_at(cell.slots, told.read, _LOOKED_AT.get(column.type.base, _DIGITS))
+
     def images(self) -> TracedRows:
         """Return the images of traced cells. An old cell that is missing is the new one."""
         images, trace, slots, names = self._images, self._trace, self._slots, self.layout.names
@@ -321,9 +328,17 @@ class _RowMessage:
         old, new = None if images.old is None else row, None if images.new is None else row
         if old is not None and new is not None:
             old = [TracedCell(trace, (slots[_OLD, name], slots[_DATA, name])) for name in names]
+        for cells in (old or (), new or ()):
+            self._look_at(cells)
         return TracedRows(reader, old, new, images.surely_keeps_keys())
 
 
+#: How numbers of these types are printed to see that they can be read.
+_LOOKED_AT: Final[Mapping[str, Conversion]] = {
+    "decimal": ("decimal",),
+    **dict.fromkeys(FLOATS, ("java-double",)),
+}
+_DIGITS: Final[Conversion] = ("digits",)
 _STRINGS: Final[tuple[Kinds, Conversion | None]] = (("string",), None)
 #: The tokens of a column of these types but for null, and how they are read.
 _KINDS: Final[Mapping[str, tuple[Kinds, Conversion | None]]] = {

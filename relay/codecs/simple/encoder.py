@@ -46,7 +46,7 @@ from relay.model import (
 )
 from relay.needs import Answers
 from relay.records import ConsumerRecord
-from relay.templates.tracing import Traced, Untraceable
+from relay.templates.tracing import refuse_traced
 
 _NS_PER_MS: Final = 1_000_000
 _UPDATE: Final = Op.UPDATE
@@ -131,7 +131,7 @@ class SimpleEncoder:
                 case RowChange(schema=schema):
                     plan = self._rows.plan(schema)
                     if (is_due or not schema.complete) and schema not in told:
-                        _check_is_not_traced(event)
+                        refuse_traced(event.emitted_at_ns)  # once for all rows of a record
                         told.add(schema)
                         yield self._definition(plan.entry, event.emitted_at_ns)
                     yield self._row(event, plan, caused_by, lossy)
@@ -255,13 +255,6 @@ class SimpleEncoder:
         for schema in change.definitions:
             if schema.id in entries and schema.id not in told:
                 yield self._definition(entries[schema.id], change.emitted_at_ns)
-
-
-def _check_is_not_traced(change: RowChange) -> None:
-    """Raise Untraceable for a traced row. A template would repeat the definition for each row of a record."""
-    emitted_at_ns: object = change.emitted_at_ns
-    if isinstance(emitted_at_ns, Traced):
-        raise Untraceable
 
 
 def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | None]:

@@ -20,7 +20,7 @@ from relay.catalog import Catalog
 from relay.codecs.codec import ChosenKey, Codec, Payload, Seal
 from relay.codecs.debezium import signs
 from relay.codecs.debezium.as_json import error_of, unwrapped
-from relay.codecs.debezium.connect_reading import ConnectReader, text_op
+from relay.codecs.debezium.connect_reading import ConnectReader, engine_schema
 from relay.codecs.debezium.connect_writing import ConnectWriter
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import writing as json_writing
@@ -173,8 +173,7 @@ class Encoder(ByTopic):
         head, writer = self._last.get(part, (b"", None))
         if writer is None or not json.startswith(head):
             return None
-        type_ = writer.schema.type
-        return EngineSchema(head, text_op(type_), b"}", type_.values)
+        return engine_schema(head, writer.schema.type, b"}")
 
     def _avro(self, topic: str, part: Part, json: bytes) -> bytes:
         """A message in Avro, of its JSON."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import binascii
 import functools
+import math
 import re
 from collections.abc import Callable
 from decimal import Context, Decimal
@@ -150,8 +151,13 @@ def _float(case: _Case) -> Form | None:
     if base not in FLOATS:
         return None
     if is_no_number(case.value):
-        return Form(FLOAT_OR_TEXT, float)
+        return Form(FLOAT_OR_TEXT, _read_float32_or_text if base == "float" else float)
     return Form(float, read_float32 if base == "float" else None)
+
+
+def _read_float32_or_text(value: float | str) -> float:
+    number = float(value)
+    return read_float32(number) if math.isfinite(number) else number
 
 
 @native("float")
