@@ -90,7 +90,7 @@ async def test_a_batch_that_the_broker_refuses(
     assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.delivery-failed"
-    assert "MessageSizeTooLarge" in failed["message"]
+    assert "MESSAGE_SIZE_TOO_LARGE" in failed["message"]
     found = await kafka.read(target)
     assert b"40" not in {r.value for r in found}
     assert (await kafka.committed(relay.config.source.group_id)).get((source, 0), 0) <= 20

@@ -46,7 +46,7 @@ async def test_a_limit_that_is_lowered_while_running_loses_nothing(route: Route,
     assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.delivery-failed"
-    assert "MessageSizeTooLarge" in failed["message"]
+    assert "MESSAGE_SIZE_TOO_LARGE" in failed["message"]
 
     found, committed = await route.written(), await route.committed()
     for partition in (0, 1):
@@ -97,10 +97,10 @@ async def test_after_a_refused_batch_only_a_new_producer_can_write(kafka: Any, m
     )
     await first.start()
     await send(first, target, b"one")
-    with pytest.raises(Undelivered, match="MessageSizeTooLarge"):
+    with pytest.raises(Undelivered, match="MESSAGE_SIZE_TOO_LARGE"):
         await send(first, target, b"x" * 2_000)
     for _ in range(2):
-        with pytest.raises(Undelivered, match="OutOfOrderSequenceNumber") as raised:
+        with pytest.raises(Undelivered, match="OUT_OF_ORDER_SEQUENCE_NUMBER") as raised:
             await send(first, target, b"two")
         assert not raised.value.retriable
     await first.abandon()
@@ -124,7 +124,7 @@ async def test_a_sequence_out_of_order_replaces_the_producer(route: Route, mode:
     await route.until_committed(20_000, relay)
     assert await relay.stop() == 0
     (failed,) = relay.log.named("delivery.failed")
-    assert "OutOfOrderSequenceNumber" in failed["reason"]
+    assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in failed["reason"]
     assert len(route.clients.sinks) == 2
     await route.check(20_000)
 
@@ -272,7 +272,7 @@ async def test_an_answer_that_the_client_does_not_know_replaces_the_producer(
     await route.until_committed(4_000, relay)
     assert await relay.stop() == 0
     (failed,) = relay.log.named("delivery.failed")
-    assert "Unexpected error during batch delivery" in failed["reason"]
+    assert "STALE_LEADER_EPOCH_CODE" in failed["reason"]
     await route.check(4_000)
 
 
