@@ -89,6 +89,7 @@ UNNAMED: Final = {
     "_vector": "an array, written",
     "ValueWriter._geometry": "a type that TiDB does not have: every value is counted",
     "float": "text that stands for no number",
+    "_read_float32_or_text": "text that stands for no number",
     "_read_enum": "Maxwell's labels with quotes or backslashes, which have several spellings",
     "_read_year": "Maxwell's: a condition says that the number is not 1900",
     "_read_set": "a list, which no slot holds",
