@@ -21,6 +21,7 @@ import orjson
 from relay.cli.arguments import STANDARD, Input, InputFormat, open_input
 from relay.cli.origins import Origin, Origins
 from relay.cli.record_files import RecordReader, text_of
+from relay.cli.topic_request import TopicRequest
 from relay.errors import ConfigError, Malformed, Problem, ServiceError
 from relay.record_lines import format_record
 
@@ -54,6 +55,22 @@ def open_inputs(
         with tempfile.TemporaryFile() as kept:
             _keep(kept, _lines_of_all(files, input_format, origins, option), name, option)
             yield Input(cast("BinaryIO", kept), name, _size(kept), InputFormat.RECORDS, origins)
+
+
+@contextmanager
+def open_files_or_topic(
+    names: Sequence[str], input_format: InputFormat, topic: TopicRequest | None, *, quiet: bool
+) -> Iterator[Input]:
+    """Open what is named, or the records of a topic in its place. Raises as `open_inputs`."""
+    if topic is None:
+        with open_inputs(names, input_format) as opened:
+            yield opened
+        return
+    # The Kafka client is needed here alone.
+    from relay.cli.topics import open_topic
+
+    with open_topic(topic, quiet=quiet) as opened:
+        yield opened
 
 
 @contextmanager

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import typer
 
-from relay.cli.arguments import Input, InputFormat, key_values, limits_of
+from relay.cli.arguments import InputFormat, key_values, limits_of
 from relay.cli.bootstrap import Bootstrap as Dumps
 from relay.cli.detect import AUTO, chosen_source
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
-from relay.cli.inputs import open_inputs
+from relay.cli.inputs import open_files_or_topic
 from relay.cli.progress import Silent, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
@@ -59,7 +59,7 @@ def inspect(  # noqa: PLR0913 - the command's options
     if source != AUTO:
         _translator(source, options, limits)
     with ExitStack() as stack:
-        opened = stack.enter_context(_opened(input_names, input_format, topic, quiet=quiet))
+        opened = stack.enter_context(open_files_or_topic(input_names, input_format, topic, quiet=quiet))
         opened, chosen = stack.enter_context(chosen_source(opened, source, tuple(options), quiet=quiet))
         translator = _translator(chosen.protocol, chosen.options, limits)
         if bootstrap is not None:
@@ -68,21 +68,6 @@ def inspect(  # noqa: PLR0913 - the command's options
         reader = RecordReader.of(opened)
         with progress_of(opened, quiet=quiet or stdout_is_seen()) as progress:
             return _show(reader, translator, resolver, progress, as_json=as_json)
-
-
-@contextmanager
-def _opened(
-    names: Sequence[str], input_format: InputFormat, topic: TopicRequest | None, *, quiet: bool
-) -> Iterator[Input]:
-    """Open INPUT, or the records of a topic in its place."""
-    if topic is None:
-        with open_inputs(names, input_format) as opened:
-            yield opened
-        return
-    from relay.cli.topics import open_topic
-
-    with open_topic(topic, quiet=quiet) as opened:
-        yield opened
 
 
 def _show(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 
 import msgspec
 
@@ -23,7 +23,7 @@ from relay.cli.arguments import (
 from relay.cli.bootstrap import Bootstrap
 from relay.cli.detect import AUTO, chosen_source
 from relay.cli.exits import REPORTED, describe, say, say_error, say_warning
-from relay.cli.inputs import open_inputs
+from relay.cli.inputs import open_files_or_topic
 from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
@@ -79,7 +79,7 @@ def translate(request: TranslateRequest) -> int:
         if request.source == AUTO:
             if problems := _problems(request):
                 raise ConfigError(problems)
-            source = stack.enter_context(_opened(request))
+            source = _opened(request, stack)
             source, chosen = stack.enter_context(
                 chosen_source(source, AUTO, request.source_options, quiet=request.quiet)
             )
@@ -101,7 +101,7 @@ def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None
     if not request.quiet:
         for problem in _advice(request):
             say_warning(str(problem))
-    source = opened or stack.enter_context(_opened(request))
+    source = opened or _opened(request, stack)
     live = source.size is None
     output = stack.enter_context(open_output(request.output, "--output"))
     writer = RecordWriter(output, "stdout" if request.output == STANDARD else request.output, live=live)
@@ -130,17 +130,10 @@ def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None
     return run.exit_status
 
 
-@contextmanager
-def _opened(request: TranslateRequest) -> Iterator[Input]:
-    """Open INPUT, or the records of a topic in its place."""
-    if request.topic_request is None:
-        with open_inputs(_names(request), request.input_format) as opened:
-            yield opened
-        return
-    from relay.cli.topics import open_topic
-
-    with open_topic(request.topic_request, quiet=request.quiet) as opened:
-        yield opened
+def _opened(request: TranslateRequest, stack: ExitStack) -> Input:
+    """Open INPUT, or the records of a topic in its place, until the stack closes it."""
+    names, topic = _names(request), request.topic_request
+    return stack.enter_context(open_files_or_topic(names, request.input_format, topic, quiet=request.quiet))
 
 
 def _names(request: TranslateRequest) -> tuple[str, ...]:

@@ -77,47 +77,43 @@ impl LabelWriter {
 
     /// The labels of a bit map, as a list.
     pub fn print_list(&self, bits: u64, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
-        let count = self.members.len();
-        if count < MOST_OF_SET && bits >> count != 0 {
-            return None;
-        }
-        out.push(b'[');
-        let mut is_first = true;
-        for (at, label) in self.members.iter().enumerate() {
-            if bits >> at & 1 == 0 {
-                continue;
-            }
-            if !is_first {
-                out.push(b',');
-            }
-            is_first = false;
-            json::print_text(label, how, out);
-        }
-        out.push(b']');
-        Some(())
+        self.print_each(bits, [b'[', b']'], out, |label, out| json::print_text(label, how, out))
     }
 
     fn print_set(&self, bits: u64, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
-        let count = self.members.len();
-        if count < MOST_OF_SET && bits >> count != 0 {
-            return None;
-        }
-        out.push(b'"');
-        let mut is_first = true;
-        for (at, label) in self.members.iter().enumerate() {
-            if bits >> at & 1 == 0 {
-                continue;
-            }
-            if !is_first {
-                out.push(b',');
-            }
-            is_first = false;
+        self.print_each(bits, [b'"', b'"'], out, |label, out| {
             let quote = out.len();
             json::print_text(label, how, out);
             out.remove(quote);
             out.pop();
+        })
+    }
+
+    /// The labels of a bit map with commas between them, and something around all.
+    fn print_each(
+        &self,
+        bits: u64,
+        around: [u8; 2],
+        out: &mut Vec<u8>,
+        print: impl Fn(&[u8], &mut Vec<u8>),
+    ) -> Option<()> {
+        let count = self.members.len();
+        if count < MOST_OF_SET && bits >> count != 0 {
+            return None;
         }
-        out.push(b'"');
+        out.push(around[0]);
+        let mut is_first = true;
+        for (at, label) in self.members.iter().enumerate() {
+            if bits >> at & 1 == 0 {
+                continue;
+            }
+            if !is_first {
+                out.push(b',');
+            }
+            is_first = false;
+            print(label, out);
+        }
+        out.push(around[1]);
         Some(())
     }
 }

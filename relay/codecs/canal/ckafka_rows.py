@@ -262,32 +262,27 @@ class CkafkaReaders:
         table = self._last
         if name != table.id.table or database != table.id.database:
             table = self._last = self._tables[database, name]
-        op, new, old = images.op, images.new, images.old
-        names = tuple(old or () if new is None else new)
+        new, old = images.new, images.old
         is_whole = old is None or new is None or old.keys() == new.keys()
+        names = tuple(new if new is not None else old or ())
         if not is_whole or not names:
             names = self._names(images)
         kept = table.reader_for(names, source, record, catalog)
         if kept.labels:
             kept = self._with_labels(table, kept, images)
         text = kept.text
-        lossy += text.losses
-        if not text.is_partial and (not is_whole or (text.leaves_out and not kept.has_members)):
-            lossy.append(Lossy.COLUMNS_ABSENT)
-        if self._has_own_zone:
-            self._count_times(text, images, lossy)
-        typed = (text.typed or text.typed_reader()) if is_whole else None
-        if typed is None:
-            if op is UPDATE and old is None:
-                lossy.append(Lossy.BEFORE_UNKNOWN)
-            return RowChange(op, text.schema, CkafkaRows(text, images), source, emitted_at_ns)
+        # Without members a definition is no complete one, which else says that columns are missing.
+        has_gaps = not is_whole or (text.leaves_out and not kept.has_members)
+        self._count(text, images, lossy, has_gaps=has_gaps)
+        typed = text.typed
+        if typed is None and is_whole:
+            typed = text.typed_reader()
+        if typed is None or not is_whole:
+            return RowChange(images.op, text.schema, CkafkaRows(text, images), source, emitted_at_ns)
         new_cells = None if new is None else text.cells_of(new)
-        old_cells = None
-        if old is not None:
-            old_cells = text.cells_of(old)
-        elif op is UPDATE:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
-        return RowChange(op, text.schema, TypedRows(typed, old_cells, new_cells), source, emitted_at_ns)
+        old_cells = None if old is None else text.cells_of(old)
+        rows = TypedRows(typed, old_cells, new_cells)
+        return RowChange(images.op, text.schema, rows, source, emitted_at_ns)
 
     def change(  # noqa: PLR0913, PLR0917 - what a message has
         self,
@@ -306,14 +301,8 @@ class CkafkaReaders:
         table, names = self._tables[table_id.database, table_id.table], self._names(images)
         kept = table.compiled(WireTable(table_id, names, types, pk_names), known)
         text = self._with_labels(table, kept, images).text
-        lossy += text.losses
         given = [image for image in (images.new, images.old) if image is not None]
-        if not text.is_partial and any(len(image) < len(names) for image in given):
-            lossy.append(Lossy.COLUMNS_ABSENT)
-        if self._has_own_zone:
-            self._count_times(text, images, lossy)
-        if images.op is UPDATE and images.old is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
+        self._count(text, images, lossy, has_gaps=any(len(image) < len(names) for image in given))
         return RowChange(images.op, text.schema, CkafkaRows(text, images), source, emitted_at_ns)
 
     def _names(self, images: CkafkaImages) -> tuple[str, ...]:
@@ -330,6 +319,16 @@ class CkafkaReaders:
         if any(cells is not None and kept.lacks_label(cells) for cells in (images.new, images.old)):
             return table.compiled(kept.text.wire, kept.text.known, has_members=False)
         return kept
+
+    def _count(self, text: TextReader, images: CkafkaImages, lossy: list[Lossy], *, has_gaps: bool) -> None:
+        """Count what a row lacks. `has_gaps`: columns of its table."""
+        lossy += text.losses
+        if has_gaps and not text.is_partial:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        if self._has_own_zone:
+            self._count_times(text, images, lossy)
+        if images.op is UPDATE and images.old is None:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
 
     def _count_times(self, text: TextReader, images: CkafkaImages, lossy: list[Lossy]) -> None:
         self._times.count(local_times(text, images.new, images.old), lossy)

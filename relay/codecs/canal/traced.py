@@ -20,6 +20,7 @@ from relay.codecs.wire.traced import (
     TracedReader,
     TracedRows,
     follows_ddl,
+    integer_at,
     keep_same,
 )
 from relay.model import Images, RowChange
@@ -79,10 +80,7 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     ops, slots = source_ops(value, root, given, 0, rows=rows)
 
     def number(path: Path) -> TracedNumber:
-        token = root.at(path)
-        if token is None or token.kind != "integer":
-            raise Untraceable
-        return TracedNumber(trace, slots[path], int(value[token.start : token.end]))
+        return integer_at(path, value, root, slots, trace)
 
     emitted_ms, event_time_ms = number(_TS), number(_ES)
     if not (emitted_ms > 0 and emitted_ms < TIME_END_MS):

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.lenient_json import json_document
 from relay.codecs.wire.rows import Convert, Read, Write
 from relay.model import Column
 from relay.mysql import numbers, temporal
@@ -89,7 +89,7 @@ class ValueWriter:
         if not forms.base64:
             found |= dict.fromkeys(BINARIES, bytes.hex)
         if forms.nests_json:
-            found["json"] = _document
+            found["json"] = json_document
         if forms.is_iso:
             found["datetime"] = _iso
         if forms.is_iso or forms.zone is not UTC:
@@ -160,18 +160,7 @@ def _finite(value: float) -> float:
     return value
 
 
-# ---------------------------------------------------------------- JSON, DATETIME
-
-_document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
-
-
-@native("document")
-def _document(text: str) -> msgspec.Raw:
-    """A JSON column's document as it came, so that no number loses digits. Raises ValueError."""
-    try:
-        return _document_in(text)
-    except REFUSED as error:
-        raise ValueError("not JSON") from error
+# ---------------------------------------------------------------- DATETIME
 
 
 @native("iso")

@@ -25,7 +25,7 @@ from msgspec import Meta
 from relay.codecs.losses import Lossy
 from relay.codecs.maxwell.geometry import geometry_text, read_geometry
 from relay.codecs.wire.base64_text import base64_text, read_base64
-from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.lenient_json import REFUSED, json_document
 from relay.codecs.wire.rows import Read, Write
 from relay.model import Column, ColumnType
 from relay.mysql import numbers, temporal
@@ -368,13 +368,13 @@ class ValueWriter:
     def _document_writer(self) -> Write:
         """What writes a JSON column's document as it is; null is that of a NULL, too, if there are any."""
         if not self._has_nulls:
-            return _document
+            return json_document
         lost = self.lost
 
         @losing(_JSON_NULL, "null-document")
         @native(*SOME_DOCUMENT)
         def write(text: str) -> msgspec.Raw:
-            document = _document(text)
+            document = json_document(text)
             if bytes(document) == b"null":
                 lost.append(_JSON_NULL)
             return document
@@ -471,17 +471,6 @@ def _float_writer(write: Callable[[float], str]) -> Write:
 def _stripped(value: bytes) -> str:
     return base64_text(value.rstrip(b"\0"))
 
-
-@native("document")
-def _document(text: str) -> msgspec.Raw:
-    """A JSON column's document as it is. Raises ValueError."""
-    try:
-        return _document_in(text)
-    except REFUSED as error:
-        raise ValueError("not JSON") from error
-
-
-_document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 _WRITES: Final[dict[str, Write]] = {
     "decimal": _decimal,

@@ -14,7 +14,7 @@ import msgspec
 from relay.codecs.codec import TracedMessage
 from relay.codecs.simple.values import read_text
 from relay.codecs.wire.rows import Read, TypedRows
-from relay.codecs.wire.traced import TracedReader, TracedRows, conversion
+from relay.codecs.wire.traced import TracedReader, TracedRows, conversion, integer_at
 from relay.model import TSO_LOGICAL_BITS, RowChange
 from relay.native import Conversion
 from relay.records import TIME_END_MS, ConsumerRecord
@@ -60,10 +60,7 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
     ops, slots = source_ops(value, root, given, 0)
 
     def number(path: Path) -> TracedNumber:
-        token = root.at(path)
-        if token is None or token.kind != "integer":
-            raise Untraceable
-        return TracedNumber(trace, slots[path], int(value[token.start : token.end]))
+        return integer_at(path, value, root, slots, trace)
 
     commit_ts, build_ts = number(_COMMIT_TS), number(_BUILD_TS)
     if not (commit_ts >= 0 and build_ts > 0 and build_ts < TIME_END_MS):

@@ -33,7 +33,8 @@ SOURCE_REGISTRY, TARGET_REGISTRY = "source", "target"
 #: Headers that hold the id of a schema, which are part of a message.
 ID_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 _PARTS: Final[tuple[Part, ...]] = ("key", "value")
-_NUMBER, _GUID = 0, 1
+#: The first byte of a part in which a schema's number, or its GUID, comes next.
+NUMBER, GUID = 0, 1
 #: Bytes of the usual prefix, and of one with a GUID.
 PREFIX_BYTES, _GUID_BYTES = 5, 17
 #: No GUID that is a hash begins so.
@@ -81,16 +82,16 @@ def _id(protocol: str, part: Part, data: bytes) -> tuple[int | str, bytes]:
     """The schema id that some bytes begin with, and what follows."""
     if not data:
         raise Malformed(protocol, part, "empty, which is neither null nor Avro with a schema id")
-    if data[0] == _NUMBER and len(data) >= PREFIX_BYTES:
+    if data[0] == NUMBER and len(data) >= PREFIX_BYTES:
         id = int.from_bytes(data[1:PREFIX_BYTES], "big", signed=True)
         if id < 1:
             raise Malformed(protocol, part, f"schema id {id}, which no registry gives (ids of 8 bytes?)")
         return id, data[PREFIX_BYTES:]
     if data.startswith(_TICDC_STATEMENT):
         raise Malformed(protocol, part, "a statement of TiCDC Avro, which has no schema id")
-    if data[0] == _GUID and len(data) >= _GUID_BYTES:
+    if data[0] == GUID and len(data) >= _GUID_BYTES:
         return str(uuid.UUID(bytes=data[1:_GUID_BYTES])), data[_GUID_BYTES:]
-    if data[0] in {_NUMBER, _GUID}:
+    if data[0] in {NUMBER, GUID}:
         raise Malformed(protocol, part, "ends within its schema id")
     reason = f"begins with byte 0x{data[0]:02x}, not with a schema id"
     if data[:1] in b'{["':
@@ -223,7 +224,7 @@ class RegisteredSchemas:
         if frame is None:
             return None
         schema = self.find(frame.id, part)
-        if is_before and data[0] == _NUMBER:
+        if is_before and data[0] == NUMBER:
             self._by_prefix.keep(data[:PREFIX_BYTES], (frame.id, schema), _ID_BYTES)
         return frame.id, schema, frame.body
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from relay.codecs.wire.avro import ID_HEADERS, PREFIX_BYTES, Part
+from relay.codecs.wire.avro import GUID, ID_HEADERS, NUMBER, PREFIX_BYTES, Part
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.records import ConsumerRecord, Header
 from relay.templates.avro_ops import AvroOp
@@ -19,9 +19,8 @@ from relay.templates.engine import Engine
 Opened = Callable[[ConsumerRecord], ConsumerRecord]
 _Text = Callable[[bytes, int], bytes | None]
 
-_NUMBER: Final = 0
 #: First bytes of parts that may name a schema.
-_FRAMES: Final = (b"\0", b"\1")
+_FRAMES: Final = (bytes([NUMBER]), bytes([GUID]))
 _ID_HEADERS: Final = frozenset(ID_HEADERS.values())
 #: What an engine takes for each value of a schema.
 OP_BYTES: Final = 100
@@ -100,7 +99,7 @@ class EngineOpener:
     def _learn(self, texts: ByteCache[bytes, _Text], data: bytes | None, part: Part) -> None:
         """Learn the schema of a part that was opened."""
         prefix = (data or b"")[:PREFIX_BYTES]
-        if prefix in texts or prefix[0] != _NUMBER:
+        if prefix in texts or prefix[0] != NUMBER:
             return
         schema = self._find(int.from_bytes(prefix[1:], "big"), part)
         if schema is None:

@@ -51,8 +51,7 @@ class EngineSealer:
 
     def _part(self, topic: str, part: Part, text: bytes) -> bytes:
         last = self._last.get((topic, part), _NONE)
-        for at, writer in enumerate(last):
-            prefix, write = writer
+        for at, (prefix, write) in enumerate(last):
             body = write(text)
             if body is not None:
                 if at:

@@ -28,6 +28,18 @@ T = TypeVar("T")
 REFUSED: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+_document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+@native("document")
+def json_document(text: str) -> msgspec.Raw:
+    """Return a JSON column's document as it came, so that no number loses digits. Raises ValueError."""
+    try:
+        return _document_in(text)
+    except REFUSED as error:
+        raise ValueError("not JSON") from error
+
+
 def parse_leniently(
     protocol: str,
     data: bytes,

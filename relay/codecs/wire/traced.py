@@ -20,6 +20,7 @@ from relay.model import ABSENT, Position, TableSchema
 from relay.native import READ_INTEGER, READ_SIGNED, conversion_of, loss_of
 from relay.records import ConsumerRecord
 from relay.templates.ops import Changed, Choice, Conversion, Put
+from relay.templates.scanning import Path, Token
 from relay.templates.tracing import (
     Trace,
     Traced,
@@ -54,6 +55,16 @@ def conversion(function: Callable[..., Any] | None) -> Conversion | None:
     if found is None:
         raise Untraceable
     return found
+
+
+def integer_at(
+    path: Path, value: bytes, root: Token, slots: Mapping[Path, int], trace: Trace
+) -> TracedNumber:
+    """Return the traced integer of a message at a path. Raises Untraceable if there is none."""
+    token = root.at(path)
+    if token is None or token.kind != "integer":
+        raise Untraceable
+    return TracedNumber(trace, slots[path], int(value[token.start : token.end]))
 
 
 def follows_ddl(
