@@ -103,7 +103,7 @@ def test_a_table_of_200_columns_takes_less_than_half_a_megabyte(target: str) -> 
     ],
     ids=["shapes", "shapes that are compiled", "tables", "rows"],
 )
-def test_a_megabyte_of_rows_in_one_message_takes_less_than_two_seconds(messages: list[Message]) -> None:
+def test_a_megabyte_of_rows_in_one_message_takes_little_time(messages: list[Message]) -> None:
     record = framed(*messages)
     assert 500_000 < len(record.key or b"") + len(record.value or b"") < 1_600_000
     translator = Translator(OPEN, OPEN, None, {"max-batch-size": "100000"}, limits=Limits(rows=100_000))
