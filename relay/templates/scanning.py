@@ -9,7 +9,7 @@ are tuples of member names and list indices.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -29,8 +29,15 @@ DIGITS: Final = "digits"
 #: What a value may be, or what is between the braces of an object.
 Given = Take | Members | Unordered | Literal["digits"]
 
-_SPACE: Final = re.compile(rb"[ \t\n\r]*")
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[\[\]{},:]', re.DOTALL)
+#: A token behind white space, and what parts it from the next; what begins none is a token by itself, which
+#: stands for nothing.
+_TOKEN: Final = re.compile(
+    rb'[ \t\n\r]*("[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*|true|false|null|[^ \t\n\r])'
+    rb"(?:[ \t\n\r]*([:,]))?",
+    re.DOTALL,
+)
+_DIGITS: Final = frozenset(b"-0123456789")
+_name_in: Final = msgspec.json.Decoder(str).decode
 _INTEGER: Final = re.compile(rb"-?[0-9]+").fullmatch
 _KINDS: Final[dict[int, Kind]] = {
     ord('"'): "string",
@@ -45,6 +52,8 @@ class Token:
 
     `members` are those of an object, by name, in their order; `items` the values of a list.
     """
+
+    __slots__ = ("end", "items", "kind", "members", "name_start", "start")
 
     def __init__(self, start: int, name_start: int) -> None:
         self.start, self.end, self.name_start = start, start, name_start
@@ -69,71 +78,83 @@ class Token:
 def parsed(text: bytes, start: int = 0) -> Token:
     """Return the value that a text has from `start` to its end.
 
-    Raises Untraceable for what is no JSON, has a name twice in an object, or is nested too deeply.
+    Raises Untraceable for a name twice in an object, for what is nested too deeply, and for most of what is
+    no JSON: a decoder has read the text before.
     """
-    parser = _Parser(text)
     try:
-        token = parser.value(start, start)
-    except (RecursionError, msgspec.DecodeError, UnicodeDecodeError):
+        token = _Parser(text, start).value()
+    except (StopIteration, RecursionError, msgspec.DecodeError, UnicodeDecodeError):
         raise Untraceable from None
     if token.end != len(text):
         raise Untraceable
     return token
 
 
+#: Where a text has a token and where that ends, the token, and a colon or a comma behind it.
+_Placed = tuple[int, int, bytes, bytes | None]
+
+
 class _Parser:
-    """Reads one text; `_end` is where the last token ends."""
+    """Reads one text from `start` on, without a look at commas. `_end`: where the last token ends that was
+    read.
+    """
 
-    def __init__(self, text: bytes) -> None:
-        self._text = text
-        self._end = 0
+    def __init__(self, text: bytes, start: int) -> None:
+        tokens = [
+            (found.start(1), found.end(1), found[1], found[2]) for found in _TOKEN.finditer(text, start)
+        ]
+        self._next: Callable[[], _Placed] = iter(tokens).__next__
+        self._end = start
 
-    def _token(self, at: int) -> tuple[int, bytes]:
-        """Return where the next token starts, and its text."""
-        space = _SPACE.match(self._text, at)
-        start = at if space is None else space.end()
-        found = _TOKEN.match(self._text, start)
-        if found is None:
-            raise Untraceable
-        self._end = found.end()
-        return start, found[0]
+    def value(self) -> Token:
+        placed = self._next()
+        return self._value(placed, placed[0])
 
-    def value(self, at: int, name_start: int) -> Token:
-        start, text = self._token(at)
+    def _value(self, placed: _Placed, name_start: int) -> Token:
+        start, end, text, _ = placed
         token = Token(start, name_start)
         if text == b"{":
             token.members = self._members()
+            end = self._end
         elif text == b"[":
             token.items = self._items()
-        elif text in (b"]", b"}", b",", b":"):
-            raise Untraceable
+            end = self._end
         else:
-            token.kind = _KINDS.get(text[0]) or ("integer" if _INTEGER(text) else "number")
-        token.end = self._end
+            token.kind = _KINDS.get(text[0]) or _kind_of_number(text)
+        token.end = end
         return token
 
     def _members(self) -> dict[str, Token]:
         members: dict[str, Token] = {}
-        start, text = self._token(self._end)
+        take, value = self._next, self._value
+        start, end, text, behind = take()
         while text != b"}":
-            name = msgspec.json.decode(text, type=str)
-            if name in members or self._token(self._end)[1] != b":":
+            name = _name_in(text)
+            if name in members or behind != b":":
                 raise Untraceable
-            members[name] = self.value(self._end, start)
-            start, text = self._token(self._end)
-            if text == b",":
-                start, text = self._token(self._end)
+            members[name] = value(take(), start)
+            start, end, text, behind = take()
+        self._end = end
         return members
 
     def _items(self) -> list[Token]:
         items: list[Token] = []
-        at = self._end
-        while self._token(at)[1] != b"]":
-            items.append(self.value(at, at))
-            at = self._end
-            if self._token(at)[1] == b",":
-                at = self._end
+        take, value = self._next, self._value
+        placed = take()
+        while placed[2] != b"]":
+            items.append(value(placed, placed[0]))
+            placed = take()
+        self._end = placed[1]
         return items
+
+
+def _kind_of_number(text: bytes) -> Kind:
+    """Return the kind of a number. Raises Untraceable for what is none."""
+    if _INTEGER(text):
+        return "integer"
+    if text[0] in _DIGITS and text != b"-":
+        return "number"
+    raise Untraceable
 
 
 def source_ops(
@@ -226,8 +247,7 @@ def _slot_paths(path: Path, op: Take | Members | Unordered) -> list[Path]:
 def _name(member: bytes) -> str:
     """The name of a member from what stands before its token."""
     found = _TOKEN.match(member)
-    name: str = msgspec.json.decode(found[0] if found else b"", type=str)
-    return name
+    return _name_in(found[1] if found else b"")
 
 
 def scalar_paths(token: Token, path: Path = ()) -> Iterator[Path]:
