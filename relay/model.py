@@ -121,10 +121,13 @@ class UniqueKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class Index(msgspec.Struct, frozen=True, gc=False):
-    """A secondary index that is not unique: its name and columns in key order."""
+    """A secondary index that is not unique: its name and columns in key order. `is_implied`: no statement has
+    it, TiDB has made it for a foreign key; its columns count as those of no key.
+    """
 
     name: str
     columns: tuple[str, ...]
+    is_implied: bool = False
 
 
 class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
@@ -136,7 +139,8 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     has no rows; its columns have names alone, and there are none where the names cannot be known. `table_id`,
     `version`: TiDB's id of the table, and the TSO by which it tells this version from others; None where the
     source does not say. `key_order`: the names of unique keys and indexes as they were added; () where the
-    unique keys came first, or nobody knows.
+    unique keys came first, or nobody knows. `is_nonclustered`: TiDB is known to keep the primary key in an
+    index beside the rows.
     """
 
     id: TableId
@@ -152,6 +156,7 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     table_id: int | None = None
     version: int | None = None
     key_order: tuple[str, ...] = ()
+    is_nonclustered: bool = False
 
     def handle_key(self) -> tuple[str, ...]:
         """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot

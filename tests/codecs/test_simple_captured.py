@@ -122,20 +122,14 @@ def test_open_protocol_of_simple_is_ticdcs_own(path: str) -> None:
     assert values(outs) == values(other)
 
 
-#: What relay does not know of tables: the index that TiDB makes for a foreign key, and NONCLUSTERED.
-UNKNOWN = {"child", "nonclustered"}
-
-
 def told(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of Simple without what only its producer knows: times, ids, versions, definitions of `UNKNOWN`."""
+    """A message of Simple without what only its producer knows: times, ids, versions."""
     found = {
         name: value for name, value in message.items() if name not in {"buildTs", "tableID", "schemaVersion"}
     }
     for part in {"tableSchema", "preTableSchema"} & found.keys():
         schema = found[part]
         found[part] = {name: value for name, value in schema.items() if name not in {"tableID", "version"}}
-        if schema["table"] in UNKNOWN:
-            del found[part]["indexes"]
     return found
 
 

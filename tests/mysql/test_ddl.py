@@ -6,6 +6,7 @@ table.
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -434,6 +435,58 @@ def test_plain_indexes() -> None:
         schema = alter_table(schema, statement.changes) or schema
         assert len(schema.indexes) == expected
     assert schema.indexes == (Index("ab", ("a", "b")),)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id)", (Index("f", ("b",), is_implied=True),)),
+        ("FOREIGN KEY i (B, c) REFERENCES p (x, y)", (Index("fk_1", ("b", "c"), is_implied=True),)),
+        ("CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id), KEY k (b, c)", (Index("k", ("b", "c")),)),
+        ("CONSTRAINT f FOREIGN KEY (a) REFERENCES p (id)", ()),
+        ("CONSTRAINT f FOREIGN KEY (a, b) REFERENCES p (x, y)", (Index("f", ("a", "b"), is_implied=True),)),
+        (
+            "CONSTRAINT f FOREIGN KEY (c) REFERENCES p (id), FOREIGN KEY (b) REFERENCES p (id)",
+            (Index("f", ("c",), is_implied=True), Index("fk_2", ("b",), is_implied=True)),
+        ),
+    ],
+)
+def test_tidb_makes_the_indexes_of_foreign_keys(keys: str, expected: tuple[Index, ...]) -> None:
+    schema = schema_of(f"CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT, {keys})")
+    assert schema.indexes == expected
+    dropped = read_ddl("ALTER TABLE t DROP FOREIGN KEY f, COMMENT = 'x'").statements[0]
+    assert isinstance(dropped, AlterTable)
+    altered = alter_table(schema, dropped.changes)
+    assert altered is not None
+    assert altered.indexes == expected
+
+
+def test_an_altered_table_gets_the_index_of_a_foreign_key() -> None:
+    schema = schema_of("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+    added = read_ddl("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id)").statements[0]
+    assert isinstance(added, AlterTable)
+    assert alter_table(schema, added.changes) == msgspec.structs.replace(
+        schema, indexes=(Index("f", ("b",), is_implied=True),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "is_nonclustered"),
+    [
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a))", False),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a) /*T![clustered_index] CLUSTERED */)", False),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a) /*T![clustered_index] NONCLUSTERED */)", True),
+        ("CREATE TABLE t (a INT PRIMARY KEY NONCLUSTERED, b INT)", True),
+    ],
+)
+def test_where_tidb_keeps_the_primary_key(text: str, is_nonclustered: bool) -> None:
+    schema = schema_of(text)
+    assert schema.is_nonclustered is is_nonclustered
+    again = read_ddl("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a)").statements[0]
+    assert isinstance(again, AlterTable)
+    altered = alter_table(schema, again.changes)
+    assert altered is not None
+    assert altered.is_nonclustered
 
 
 def test_the_handle_key_is_the_smallest_that_cannot_be_null() -> None:

@@ -92,13 +92,15 @@ def loses_type(column_type: ColumnType) -> bool:
 def column_flags(schema: TableSchema) -> dict[str, int]:
     """Return the flags of a table's columns, by name (pingcap/ticdc pkg/common/table_info_helper.go).
 
-    A generated column has no flags of secondary indexes. Virtual ones are on no wire.
+    A generated column has no flags of secondary indexes, nor has the only column of an index that TiDB has
+    made for a foreign key. Virtual columns are on no wire.
     """
     handle, primary = frozenset(schema.handle_key()), frozenset(schema.primary_key or ())
     unique = {name for key in schema.unique_keys for name in key.columns}
     multiple = {name for key in schema.unique_keys if len(key.columns) > 1 for name in key.columns}
     for index in schema.indexes:
-        multiple.update(index.columns if len(index.columns) > 1 else index.columns[:1])
+        if len(index.columns) > 1 or not index.is_implied:
+            multiple.update(index.columns)
     found = {}
     for column in schema.columns:
         name, flags = column.name, _own_flags(column)

@@ -226,7 +226,7 @@ def _shown_default(column: Column, database: str) -> str | int | None:
 
 
 def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
-    """The indexes. The primary key stands in the end if it is an integer, by which TiDB stores the row; there
+    """The indexes. The primary key stands in the end if it is an integer by which TiDB stores the row; there
     also stands, as if it was the primary key, a unique key that takes its place.
     """
     not_null = {column.name for column in schema.columns if column.nullable is False}
@@ -239,7 +239,7 @@ def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
         nullable = not (is_primary or not_null.issuperset(columns))
         return IndexEntry(name, unique, is_primary, nullable, list(columns))
 
-    is_handle = len(primary) == 1 and _is_integer(schema, primary[0])
+    is_handle = len(primary) == 1 and _is_integer(schema, primary[0]) and not schema.is_nonclustered
     if primary and not is_handle:
         yield entry("PRIMARY", primary, unique=True, is_primary=True)
     for key, is_unique in schema.ordered_keys():
@@ -397,8 +397,8 @@ def _default(told: str | float | None, column_type: ColumnType) -> Default | Abs
 def _with_keys(
     schema: TableSchema, indexes: Sequence[IndexEntry], known: TableSchema | None, *, is_current: bool
 ) -> TableSchema:
-    """The definition with the keys that are told; those of foreign keys, which TiDB makes by itself and no
-    statement has, are not among them, if the statement is known.
+    """The definition with the keys that are told; of which those that no statement has are foreign keys', is
+    known if the statement is.
     """
     primary = next((index for index in indexes if index.primary), None)
     keys = [index for index in indexes if not index.primary]
@@ -407,15 +407,21 @@ def _with_keys(
         is_known = known is not None and known.primary_key == columns
         is_unique_key = any(key.unique and key.columns == primary.columns for key in keys)
         columns = () if is_unique_key and not is_known else columns
+    stated = None
     if is_current and known is not None:
-        names = {key.name for key in known.indexes}
-        keys = [key for key in keys if key.unique or key.name in names]
+        stated = {key.name for key in known.indexes if not key.is_implied}
+    is_integer = len(columns) == 1 and _is_integer(schema, columns[0])
     return msgspec.structs.replace(
         schema,
         primary_key=columns,
         unique_keys=tuple(UniqueKey(key.name, tuple(key.columns)) for key in keys if key.unique),
-        indexes=tuple(Index(key.name, tuple(key.columns)) for key in keys if not key.unique),
+        indexes=tuple(
+            Index(key.name, tuple(key.columns), stated is not None and key.name not in stated)
+            for key in keys
+            if not key.unique
+        ),
         key_order=key_order([(key.name, key.unique) for key in keys]),
+        is_nonclustered=is_integer and primary is not None and primary.name != _HANDLE,
     )
 
 

@@ -19,6 +19,7 @@ from relay.model import ABSENT, Column, ColumnType, Default, Index, TableId, Tab
 from relay.mysql.ddl.columns import bits_text
 from relay.mysql.ddl.statements import (
     AddColumn,
+    AddForeignKey,
     AddIndex,
     AddPrimaryKey,
     Bits,
@@ -74,8 +75,10 @@ class _Slot(msgspec.Struct, eq=False, gc=False):
 class _Key:
     """A secondary index while its table is being altered."""
 
-    def __init__(self, name: str, slots: list[_Slot], is_unique: bool) -> None:
-        self.name, self.slots, self.is_unique = name, slots, is_unique
+    def __init__(
+        self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
+    ) -> None:
+        self.name, self.slots, self.is_unique, self.is_implied = name, slots, is_unique, is_implied
 
     def columns(self) -> tuple[str, ...]:
         return tuple(slot.column.name for slot in self.slots)
@@ -106,15 +109,21 @@ class _Alteration:
         self.primary = (
             None if schema.primary_key is None else [self._before(name) for name in schema.primary_key]
         )
+        self.is_nonclustered, self.foreign_keys = schema.is_nonclustered, 0
         self.indexes = [
-            _Key(key.name, [self._before(name) for name in key.columns], is_unique)
+            _Key(
+                key.name,
+                [self._before(name) for name in key.columns],
+                is_unique=is_unique,
+                is_implied=isinstance(key, Index) and key.is_implied,
+            )
             for key, is_unique in schema.ordered_keys()
         ]
 
     def run(self, changes: tuple[Change, ...]) -> TableSchema:
         if len(changes) > _CHANGES or sum(isinstance(each, TableCharset) for each in changes) > _CHARSETS:
             raise _Inconsistent
-        for phase in (_TABLE, _OLD, _NEW, _KEYS):
+        for phase in (_TABLE, _OLD, _NEW, _KEYS, _FOREIGN_KEYS):
             for change in changes:
                 if isinstance(change, phase):
                     self._apply(change)
@@ -144,10 +153,13 @@ class _Alteration:
                     key.name = new if key.name.lower() == old.lower() else key.name
             case AddColumn():
                 self._add_column(change)
-            case AddPrimaryKey(columns):
+            case AddPrimaryKey(columns, is_nonclustered):
                 self.primary = None if columns is None else [self._after(name) for name in columns]
+                self._note_clustered(is_nonclustered=is_nonclustered)
             case AddIndex(name, columns, is_unique):
                 self._add_index(name, [self._after(column) for column in columns or ()], is_unique=is_unique)
+            case AddForeignKey(name, columns):
+                self._add_foreign_key(name, columns or ())
             case _:
                 pass
 
@@ -235,6 +247,7 @@ class _Alteration:
     def _column_keys(self, slot: _Slot, definition: ColumnDefinition) -> None:
         if definition.is_primary:
             self.primary = [slot]
+            self._note_clustered(is_nonclustered=definition.is_nonclustered)
         if definition.is_unique:
             self._add_index("", [slot], is_unique=True)
 
@@ -245,7 +258,9 @@ class _Alteration:
     def _drop_index(self, name: str) -> None:
         self.indexes = [key for key in self.indexes if key.name.lower() != name.lower()]
 
-    def _add_index(self, name: str, slots: list[_Slot], *, is_unique: bool) -> None:
+    def _add_index(
+        self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
+    ) -> None:
         """Add an index. Without a name it gets its first column's, numbered if that is taken, as in MySQL."""
         if not slots:
             return
@@ -255,7 +270,21 @@ class _Alteration:
         chosen, number = name or slots[0].column.name, 2
         while not name and chosen.lower() in taken:
             chosen, number = f"{slots[0].column.name}_{number}", number + 1
-        self.indexes.append(_Key(chosen, slots, is_unique))
+        self.indexes.append(_Key(chosen, slots, is_unique=is_unique, is_implied=is_implied))
+
+    def _note_clustered(self, *, is_nonclustered: bool) -> None:
+        """Note where TiDB keeps the primary key; to a table that is there it adds it as an index only."""
+        self.is_nonclustered = is_nonclustered or bool(self.schema.columns)
+
+    def _add_foreign_key(self, name: str, columns: Sequence[str]) -> None:
+        """Add the index of a foreign key, which TiDB makes if there is none that begins with its columns
+        (pingcap/tidb pkg/ddl/create_table.go, `addIndexForForeignKey`).
+        """
+        self.foreign_keys += 1
+        slots = [self._after(column) for column in columns if self._has(column)]
+        keys = [self.primary or [], *[key.slots for key in self.indexes]]
+        if not any(key[: len(slots)] == slots for key in keys):
+            self._add_index(name or f"fk_{self.foreign_keys}", slots, is_implied=True)
 
     def _result(self) -> TableSchema:
         if len({slot.name for slot in self.slots}) != len(self.slots):
@@ -267,12 +296,15 @@ class _Alteration:
             columns=tuple([slot.column for slot in self.slots]),
             primary_key=None if self.primary is None else tuple(slot.column.name for slot in self.primary),
             unique_keys=tuple(UniqueKey(key.name, key.columns()) for key in self.indexes if key.is_unique),
-            indexes=tuple(Index(key.name, key.columns()) for key in self.indexes if not key.is_unique),
+            indexes=tuple(
+                Index(key.name, key.columns(), key.is_implied) for key in self.indexes if not key.is_unique
+            ),
             complete=self.schema.complete,
             charset=self.charset,
             collation=self.collation,
             comment=self.comment,
             key_order=key_order([(key.name, key.is_unique) for key in self.indexes]),
+            is_nonclustered=self.is_nonclustered,
         )
 
 
@@ -286,6 +318,7 @@ _TABLE: Final = (TableCharset, TableComment)
 _OLD: Final = (DropColumn, ModifyColumn, RenameColumn, SetDefault, DropPrimaryKey, DropIndex, RenameIndex)
 _NEW: Final = (AddColumn,)
 _KEYS: Final = (AddPrimaryKey, AddIndex)
+_FOREIGN_KEYS: Final = (AddForeignKey,)
 
 
 def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:

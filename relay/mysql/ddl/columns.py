@@ -13,7 +13,15 @@ from typing import Final
 
 from relay.errors import DdlNotUnderstood
 from relay.model import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
-from relay.mysql.ddl.statements import AddIndex, AddPrimaryKey, Bits, Change, ColumnDefinition, OtherChange
+from relay.mysql.ddl.statements import (
+    AddForeignKey,
+    AddIndex,
+    AddPrimaryKey,
+    Bits,
+    Change,
+    ColumnDefinition,
+    OtherChange,
+)
 from relay.mysql.ddl.tokens import Cursor, Token
 from relay.mysql.types import defined_type, with_implied_parameters
 
@@ -44,7 +52,7 @@ class _Definition:
         self.bits: Bits | None = None
         self.comment: str | None = None
         self.generated: Generated | None = None
-        self.auto_increment = self.is_primary = self.is_unique = False
+        self.auto_increment = self.is_primary = self.is_unique = self.is_nonclustered = False
         self.on_update: str | None = None
 
     def read(self) -> ColumnDefinition:
@@ -64,7 +72,7 @@ class _Definition:
             auto_increment=self.auto_increment,
             on_update=self.on_update,
         )
-        return ColumnDefinition(column, self.bits, self.is_primary, self.is_unique)
+        return ColumnDefinition(column, self.bits, self.is_primary, self.is_unique, self.is_nonclustered)
 
     def _read_type(self) -> None:
         cursor = self.cursor
@@ -125,6 +133,7 @@ class _Definition:
     def primary(self) -> None:
         self.cursor.accept("KEY")
         self.is_primary = True
+        self.is_nonclustered = self.cursor.accept("NONCLUSTERED")
 
     def read_comment(self) -> None:
         self.comment = self.cursor.string()[:_LONGEST_COMMENT]
@@ -363,7 +372,7 @@ def key_or_constraint(cursor: Cursor) -> Change | None:
 def _primary_key(cursor: Cursor, _: str) -> Change:
     cursor.expect("PRIMARY", "KEY")
     index_name(cursor)
-    return AddPrimaryKey(key_columns(cursor))
+    return AddPrimaryKey(key_columns(cursor), cursor.accept("NONCLUSTERED"))
 
 
 def _unique_key(cursor: Cursor, constraint: str) -> Change:
@@ -383,6 +392,13 @@ def _plain_index(cursor: Cursor, _: str) -> Change:
     return AddIndex(index_name(cursor), key_columns(cursor), is_unique=False)
 
 
+def _foreign_key(cursor: Cursor, constraint: str) -> Change:
+    cursor.expect("FOREIGN", "KEY")
+    cursor.accept("IF", "NOT", "EXISTS")
+    index_name(cursor)
+    return AddForeignKey(constraint, key_columns(cursor))
+
+
 def _no_key(_: Cursor, __: str) -> Change:
     return OtherChange(DdlKind.OTHER)
 
@@ -400,7 +416,7 @@ _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
     "VECTOR": _plain_index,
     "COLUMNAR": _plain_index,
     "HYBRID": _plain_index,
-    "FOREIGN": lambda _, __: OtherChange(DdlKind.ADD_FOREIGN_KEY),
+    "FOREIGN": _foreign_key,
     "CHECK": lambda _, __: OtherChange(DdlKind.ADD_CHECK),
     "PERIOD": _no_key,
     "SYSTEM": _no_key,

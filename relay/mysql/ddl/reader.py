@@ -21,6 +21,7 @@ from relay.mysql.ddl.alter import alter_items, drop_index, merged, table_name, t
 from relay.mysql.ddl.columns import column_definition, index_name, key_columns, key_or_constraint
 from relay.mysql.ddl.statements import (
     AddColumn,
+    AddForeignKey,
     AddIndex,
     AddPrimaryKey,
     AlterDatabase,
@@ -113,6 +114,7 @@ _CHANGE_KINDS: Final[dict[type, DdlKind]] = {
     AddPrimaryKey: DdlKind.ADD_PRIMARY_KEY,
     DropPrimaryKey: DdlKind.DROP_PRIMARY_KEY,
     AddIndex: DdlKind.ADD_INDEX,
+    AddForeignKey: DdlKind.ADD_FOREIGN_KEY,
     DropIndex: DdlKind.DROP_INDEX,
     RenameIndex: DdlKind.RENAME_INDEX,
     TableCharset: DdlKind.TABLE_CHARSET,

@@ -36,6 +36,7 @@ class ColumnDefinition(msgspec.Struct, frozen=True, gc=False):
     bits: Bits | None = None
     is_primary: bool = False
     is_unique: bool = False
+    is_nonclustered: bool = False
 
 
 class AddColumn(msgspec.Struct, frozen=True, gc=False):
@@ -77,9 +78,10 @@ class SetDefault(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddPrimaryKey(msgspec.Struct, frozen=True, gc=False):
-    """PRIMARY KEY (…); `columns` is None if a part of it is not a column."""
+    """PRIMARY KEY (…); `columns` is None if a part of it is not a column. `is_nonclustered`: TiDB's word."""
 
     columns: tuple[str, ...] | None
+    is_nonclustered: bool = False
 
 
 class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
@@ -92,6 +94,13 @@ class AddIndex(msgspec.Struct, frozen=True, gc=False):
     name: str
     columns: tuple[str, ...] | None
     is_unique: bool
+
+
+class AddForeignKey(msgspec.Struct, frozen=True, gc=False):
+    """[CONSTRAINT name] FOREIGN KEY (…); `name` "": the server chooses one."""
+
+    name: str
+    columns: tuple[str, ...] | None
 
 
 class DropIndex(msgspec.Struct, frozen=True, gc=False):
@@ -137,7 +146,8 @@ class OtherChange(msgspec.Struct, frozen=True, gc=False):
 
 Change = (
     AddColumn | DropColumn | ModifyColumn | RenameColumn | SetDefault | AddPrimaryKey | DropPrimaryKey
-    | AddIndex | DropIndex | RenameIndex | TableCharset | TableComment | RenameTo | OtherChange
+    | AddIndex | AddForeignKey | DropIndex | RenameIndex | TableCharset | TableComment | RenameTo
+    | OtherChange
 )  # fmt: skip
 
 
