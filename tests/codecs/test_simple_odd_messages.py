@@ -186,3 +186,16 @@ def test_a_table_without_a_database_has_no_definition_that_readers_could_find(ta
     if target == SIMPLE:
         assert all("tableSchema" not in message for message in written(outs))
         assert json.dumps(written(outs)).count("null") == 0
+
+
+@BOTH
+def test_the_checksum_of_a_row_counts_the_zeros_that_a_binary_lacks(target: str) -> None:
+    checked = {"integrity-check-level": "correctness"}
+    translator = Translator(debezium.DEBEZIUM, target, None, checked)
+    outs = translator.translate(debezium.record(debezium.ddl("CREATE TABLE t (id INT, b BINARY(4))")))
+    outs += translator.translate(debezium.record(debezium.row(after={"id": 7, "b": "YWI="}), offset=1))
+    reader = Translator(target, target, {**checked, "corruption-handle-level": "error"})
+    *_, inserted = [event for out in outs for event in reader.inspect(record(out.value or b""))]
+    assert isinstance(inserted, RowChange)
+    assert inserted.after == (7, b"ab\0\0")
+    assert b"checksum" in (outs[-1].value or b"") or target == AVRO

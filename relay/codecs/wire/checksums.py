@@ -12,7 +12,7 @@ import zlib
 from decimal import Decimal
 from typing import Final
 
-from relay.model import ABSENT, Cell, Generated, Row, TableSchema, Value
+from relay.model import ABSENT, Cell, ColumnType, Generated, Row, TableSchema, Value
 from relay.mysql.numbers import decimal_text
 from relay.mysql.types import FLOATS
 
@@ -33,14 +33,15 @@ def row_checksum(schema: TableSchema, row: Row) -> int | None:
     for column, cell in zip(schema.columns, row, strict=True):
         if column.generated is Generated.VIRTUAL or cell is None:
             continue
-        data = _data(cell, column.type.base)
+        data = _data(cell, column.type)
         if data is None:
             return None
         found = zlib.crc32(data, found)
     return found
 
 
-def _data(cell: Cell, base: str) -> bytes | None:
+def _data(cell: Cell, column_type: ColumnType) -> bytes | None:
+    base = column_type.base
     if cell is ABSENT or cell is None or (base in {"enum", "set"} and isinstance(cell, str)):
         return None
     if isinstance(cell, int):
@@ -51,6 +52,9 @@ def _data(cell: Cell, base: str) -> bytes | None:
     if base == "vector":
         return _vector(str(cell))
     data = _text(cell)
+    if base == "binary":
+        # Zeros at the end are not on every wire.
+        data = data.ljust(column_type.length or 0, b"\0")
     return _LENGTH.pack(len(data)) + data
 
 
