@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 
 def main() -> None:
     """Run the `relay` program with the arguments of the process. Raises SystemExit with the exit status."""
+    # Closed by the shell (`>&-`): only what is written to stdout is to fail, and nobody reads stderr.
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
     for stream in (sys.stdout, sys.stderr):
         # What the terminal's encoding lacks is escaped; it must end no command.
         if isinstance(stream, io.TextIOWrapper):

@@ -164,7 +164,7 @@ class OutputFile(io.FileIO):
     def __init__(self, name: str) -> None:
         #: Whether a file without anything to write becomes empty.
         self.is_done = True
-        self._is_begun, self._is_new = False, not os.path.lexists(name)
+        self._is_begun, self._is_new = False, not Path(name).exists()
         super().__init__(name, "wb", opener=lambda path, flags: os.open(path, flags & ~os.O_TRUNC, 0o666))
 
     def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]  # as FileIO does
@@ -183,7 +183,7 @@ class OutputFile(io.FileIO):
         if is_done:
             self.begin()
         elif self._is_new and not self._is_begun:
-            Path(str(self.name)).unlink(missing_ok=True)
+            Path(str(self.name)).resolve().unlink(missing_ok=True)
 
 
 @contextmanager

@@ -24,8 +24,9 @@ from relay.shown import LONGEST, printable
 
 BUG = 1
 _ENVIRONMENT = 3
-#: What the system says of a disk that takes no more, which is whatever stdout stands for, too.
-_NO_PLACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: What the system says of a disk that takes no more, which is whatever stdout stands for, too; and of a
+#: stdout that is closed.
+_NO_PLACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF})
 #: Of `relay diff`: it has compared, and there are differences.
 DIFFERENT = 4
 INTERRUPTED = 130

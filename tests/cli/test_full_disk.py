@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,3 +66,25 @@ def test_it_is_the_environment(
     assert line.startswith("error: cannot write ")
     assert "No space left on device" in line
     assert ended.value.code == 3
+
+
+def closed(redirections: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run relay as a shell does that closes some of its streams."""
+    command = [sys.executable, "-c", "from relay.cli import main; main()", *arguments]
+    return subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {redirections}', "sh", *command], stderr=subprocess.PIPE, check=False
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("detect", ROWS)], ids=" ".join)
+def test_so_is_a_closed_stdout(arguments: tuple[str, ...]) -> None:
+    done = closed(">&-", *arguments)
+    assert done.stderr == b"error: cannot write the output: Bad file descriptor\n"
+    assert done.returncode == 3
+
+
+def test_a_closed_stdout_is_not_missed_by_what_writes_a_file(tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    done = closed(">&- 2>&-", "translate", *SOURCE, "--to", "canal-json", ROWS, "--output", str(output))
+    assert done.returncode == 0
+    assert output.read_bytes()

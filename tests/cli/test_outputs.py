@@ -74,3 +74,12 @@ def test_an_interruption_before_the_first_record_leaves_no_new_file(old: Path, t
             raise KeyboardInterrupt
     assert old.read_text() == "old"
     assert not (tmp_path / "new").exists()
+
+
+def test_nor_what_a_link_names_that_is_not_there(tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "target"
+    link.symlink_to(target)
+    with pytest.raises(KeyboardInterrupt), open_output(str(link), "--output"):
+        raise KeyboardInterrupt
+    assert link.is_symlink()
+    assert not target.exists()
