@@ -7,6 +7,7 @@ or AFTER it is another one. Source: pingcap/ticdc pkg/sink/codec/common/verify_c
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from decimal import Decimal
@@ -47,8 +48,9 @@ def _data(cell: Cell, column_type: ColumnType) -> bytes | None:
     if isinstance(cell, int):
         return _NUMBER.pack(cell & _MASK)
     if base in FLOATS and isinstance(cell, float):
-        value = _FLOAT.unpack(_FLOAT.pack(cell))[0] if base == "float" else cell
-        return _DOUBLE.pack(value)
+        value = _single(cell) if base == "float" else cell
+        # pingcap/tidb pkg/util/rowcodec/common.go, `appendDatumForChecksum`
+        return _DOUBLE.pack(value if math.isfinite(value) else 0)
     if base == "vector":
         return _vector(str(cell))
     data = _text(cell)
@@ -56,6 +58,15 @@ def _data(cell: Cell, column_type: ColumnType) -> bytes | None:
         # Zeros at the end are not on every wire.
         data = data.ljust(column_type.length or 0, b"\0")
     return _LENGTH.pack(len(data)) + data
+
+
+def _single(number: float) -> float:
+    """Return the number of 32 bits that is nearest; beyond the largest there is infinity."""
+    try:
+        found: float = _FLOAT.unpack(_FLOAT.pack(number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+    return found
 
 
 def _text(cell: Value) -> bytes:
@@ -66,4 +77,4 @@ def _text(cell: Value) -> bytes:
 
 def _vector(text: str) -> bytes:
     numbers = [float(part) for part in text.strip("[] ").split(",") if part.strip()]
-    return _LENGTH.pack(len(numbers)) + b"".join([_FLOAT.pack(number) for number in numbers])
+    return _LENGTH.pack(len(numbers)) + b"".join([_FLOAT.pack(_single(number)) for number in numbers])
