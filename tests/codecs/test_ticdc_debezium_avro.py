@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
 from codecs_ticdc_avro import parts
 from fake_registry import MemoryRegistry
-from support import captured, captured_files, record, row_message
+from support import CANAL, captured, captured_files, record, row_message
 from toy_protocol.registry import schema_by_id
 
 from relay import ConsumerRecord, NotRepresentable, Resolver, RowChange, Translator
@@ -106,3 +107,13 @@ def test_a_float_has_its_shortest_digits() -> None:
     }
     assert found
     assert found == {shortest_float32(cell) for cell in found}
+
+
+@pytest.mark.parametrize("mysql_type", ["float", "double", "float(5,2)"])
+def test_zero_keeps_its_sign(mysql_type: str) -> None:
+    resolver = Resolver()
+    message = row_message({"id": "int", "f": mysql_type}, {"id": "1", "f": "-0"})
+    (out,) = resolver.translate(Translator(CANAL, AVRO), record(message))
+    (change,) = resolver.inspect(Translator(AVRO, CANAL), record(out.value or b""))
+    assert isinstance(change, RowChange)
+    assert [math.copysign(1, cell) for cell in change.after or () if isinstance(cell, float)] == [-1]

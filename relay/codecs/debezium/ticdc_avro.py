@@ -12,6 +12,7 @@ records, those of rows under the topic. Since v26.3.3. Verified with records of 
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -558,12 +559,12 @@ class Encoder(ByTopic):
 
     def _avro(self, topic: str, payload: Payload) -> Payload:
         value = unwrapped(payload.value or b"")
-        document = msgspec.json.decode(value.payload)
+        document = _document(value.payload)
         database = document["source"]["db"]
         key = None
         if payload.key is not None:
             found = unwrapped(payload.key)
-            key = self._part(topic, "key", bytes(found.schema), msgspec.json.decode(found.payload), database)
+            key = self._part(topic, "key", bytes(found.schema), _document(found.payload), database)
         return Payload(key, self._part(topic, "value", bytes(value.schema), document, database))
 
     def _part(self, topic: str, part: Part, block: bytes, payload: Json, database: str) -> bytes:
@@ -581,6 +582,19 @@ class Encoder(ByTopic):
             raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
         subject = writer.subject or subject_of("TopicNameStrategy", topic, part, "")
         return self._ids.framed(subject, writer.text, body)
+
+
+_NEGATIVE_ZERO: Final = re.compile(rb":-0[,}]")
+
+
+def _document(text: bytes | msgspec.Raw) -> Json:
+    """Return a payload. Go prints the float -0.0 as `-0`, which is an integer to readers of any JSON."""
+    found: Json
+    if _NEGATIVE_ZERO.search(text):
+        found = json.loads(bytes(text), parse_int=lambda digits: -0.0 if digits == "-0" else int(digits))
+    else:
+        found = msgspec.json.decode(text)
+    return found
 
 
 CODEC: Final = Codec(
