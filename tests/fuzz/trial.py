@@ -60,8 +60,8 @@ _TURNS: Final = {"compare": 3, "strict": 8, "determinism": 16, "doors": 16}
 _LEFT_OUT: Final = {"ddl": {Lossy.DDL, Lossy.BOOTSTRAP}, "watermarks": {Lossy.WATERMARK}}
 
 
-#: What is counted where a definition is not written.
-_UNTOLD: Final = frozenset({Lossy.TABLE_DEFINITION, Lossy.TABLE_LEFT_OUT, Lossy.NO_TOPIC})
+#: What is counted where a definition is not written, or not with this copy of its statement.
+_UNTOLD: Final = frozenset({Lossy.TABLE_DEFINITION, Lossy.TABLE_LEFT_OUT, Lossy.NO_TOPIC, Lossy.DDL_COPIES})
 
 
 class Refused(NamedTuple):
