@@ -260,6 +260,7 @@ class Translator:
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()
         self._passed_on: tuple[Header, ...] = ()
+        self._own_headers = route.source.own_headers
         self.catalog = Catalog(limits=limits)
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
@@ -610,12 +611,12 @@ class Translator:
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
+        own = self._own_headers
+        if not own or not headers:
+            return headers
         if headers != self._headers:
-            own = self.route.source.own_headers
             self._headers = headers
-            self._passed_on = headers
-            if own:
-                self._passed_on = tuple(header for header in headers if header[0] not in own)
+            self._passed_on = tuple([header for header in headers if header[0] not in own])
         return self._passed_on
 
     def _grouped(
