@@ -16,7 +16,7 @@ from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.topic_request import TopicRequest
 from relay.cli.topics import Located, locate, part_of, read
 from relay.errors import ConfigError, DeliveryFailed, Problem, TopicUnusable
-from relay.kafka.admin import TopicAdmin, TopicInfo
+from relay.kafka.admin import NewTopic, TopicAdmin, TopicInfo
 from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.reading import quiet_client
 from relay.kafka.sink import KafkaSink
@@ -25,6 +25,10 @@ from relay.records import ConsumerRecord, ProducerRecord
 
 #: How many records are handed to the client together.
 _CHUNK: Final = 2_000
+#: More partitions than this are rather a mistake in the file.
+_MOST_CREATED: Final = 1_000
+#: The broker's own number of copies.
+_DEFAULT_REPLICAS: Final = -1
 #: How many wrong records are named.
 _NAMED: Final = 5
 
@@ -48,15 +52,22 @@ def capture(request: TopicRequest, output: str, *, quiet: bool) -> None:
 
 
 def produce(
-    request: TopicRequest, names: Sequence[str], input_format: InputFormat, *, quiet: bool, dry_run: bool
+    request: TopicRequest,
+    names: Sequence[str],
+    input_format: InputFormat,
+    *,
+    quiet: bool,
+    dry_run: bool,
+    create: bool,
 ) -> None:
     """Write the records of files into a topic: each in its partition, with key, headers and timestamp.
 
-    Nothing is written if one of them does not fit. Raises ConfigError, TopicUnusable, DeliveryFailed.
+    Nothing is written if one of them does not fit. `create`: a topic that does not exist is created, but for
+    a dry run. Raises ConfigError, TopicUnusable, DeliveryFailed.
     """
     located = locate(request)
     with open_inputs(names, input_format) as opened, _rereadable(opened) as source, quiet_client():
-        written = asyncio.run(_produce(located, source, quiet=quiet, dry_run=dry_run))
+        written = asyncio.run(_produce(located, source, quiet=quiet, dry_run=dry_run, create=create))
     if not quiet:
         what = "would be written" if dry_run else "written"
         say(f"{written} record{'s'[: written != 1]} {what} to {located.topic}")
@@ -74,11 +85,18 @@ def _rereadable(opened: Input) -> Iterator[Input]:
         yield opened._replace(stream=cast("BinaryIO", kept))
 
 
-async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: bool) -> int:
-    topic = await _topic(located)
+async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: bool, create: bool) -> int:
+    topic, is_new = await _topic(located), False
+    if topic is None and create:
+        topic, is_new = TopicInfo(_partitions_of(_records(source)), settings=None), True
+    if topic is None:
+        hint = "create it first, or let --create do it"
+        raise TopicUnusable(f"topic {located.topic} at {located.brokers.servers} does not exist; {hint}")
     count = _check(_records(source), located.topic, topic)
     if dry_run:
         return count
+    if is_new:
+        await _create(located, topic.partitions)
     progress = ProgressReport(f"writing {located.topic}", quiet=quiet)
     sink = KafkaSink(located.producer, {located.topic: _limit_of(topic)}, located.brokers)
     done = 0
@@ -97,14 +115,28 @@ async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: boo
     return done
 
 
-async def _topic(located: Located) -> TopicInfo:
+async def _topic(located: Located) -> TopicInfo | None:
+    """Return the topic; None if it does not exist. Raises TopicUnusable."""
     seen = await TopicAdmin(located.brokers).look([located.topic])
-    found = seen.found.get(located.topic)
-    if found is None:
-        why = seen.unusable.get(located.topic)
-        problem = f"cannot be used: {why}" if why else "does not exist; create it first"
-        raise TopicUnusable(f"topic {located.topic} at {located.brokers.servers} {problem}")
-    return found
+    if why := seen.unusable.get(located.topic):
+        raise TopicUnusable(f"topic {located.topic} at {located.brokers.servers} cannot be used: {why}")
+    return seen.found.get(located.topic)
+
+
+async def _create(located: Located, partitions: int) -> None:
+    if partitions > _MOST_CREATED:
+        problem = f"creates no topic of {partitions} partitions, which the records have"
+        raise ConfigError([Problem("--create", problem, "create it first, if that is what you want")])
+    topic = NewTopic(located.topic, partitions, _DEFAULT_REPLICAS, {})
+    refused = await TopicAdmin(located.brokers).create([topic])
+    if error := refused.get(located.topic):
+        said = f"topic {located.topic} at {located.brokers.servers} cannot be created: {error.message}"
+        raise TopicUnusable(said)
+
+
+def _partitions_of(records: RecordReader) -> int:
+    """How many partitions a topic must have for these records."""
+    return 1 + max((record.partition for record in records), default=0)
 
 
 def _limit_of(topic: TopicInfo) -> int:

@@ -120,7 +120,13 @@ def produce(
     context: typer.Context,
     *,
     inputs: Inputs = None,
-    topic: Annotated[str, typer.Option(metavar="TOPIC", help="The topic that is written; it must exist.")],
+    topic: Annotated[str, typer.Option(metavar="TOPIC", help="The topic that is written.")],
+    create: Annotated[
+        bool,
+        typer.Option(
+            "--create", help="Create the topic if it does not exist, with the partitions of the records."
+        ),
+    ] = False,
     brokers: Brokers = None,
     config: TopicConfig = None,
     input_format: Format = InputFormat.AUTO,
@@ -139,7 +145,7 @@ def produce(
         topic=topic, bootstrap=brokers, config=config, settings=tuple(settings or ()), option="--topic"
     )
     raise finish(
-        lambda: work(request, inputs or (), input_format, quiet=quiet, dry_run=dry_run),
+        lambda: work(request, inputs or (), input_format, quiet=quiet, dry_run=dry_run, create=create),
         show_traceback=context.obj,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,21 @@ async def test_produce_refuses_what_does_not_fit_and_writes_nothing(
     assert await kafka.read(topic) == []
     result = await call(relay, "produce", path, *where, "--topic", "is-not-there")
     assert (result.exit_code, "does not exist; create it first" in result.stderr) == (3, True)
+
+
+async def test_produce_creates_a_topic_on_request(kafka: Any, relay: Relay, tmp_path: Path) -> None:
+    topic, path = f"created-{uuid.uuid4().hex}", tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps({"partition": at, "value": "x"}) + "\n" for at in (0, 2)))
+    produce = ("produce", path, "--brokers", kafka.bootstrap_servers, "--topic", topic, "--create")
+    assert (await call(relay, *produce, "--dry-run")).exit_code == 0
+    assert (await call(relay, *produce[:-1])).exit_code == 3
+    for written in (2, 4):
+        result = await call(relay, *produce)
+        assert (result.exit_code, f"2 records written to {topic}" in result.stderr) == (0, True)
+        assert len(await kafka.read(topic)) == written
+    path.write_text(json.dumps({"partition": 2**31 - 1, "value": "x"}) + "\n")
+    result = await call(relay, *produce[:-2], f"{topic}-2", "--create")
+    assert (result.exit_code, "--create: creates no topic of 2147483648" in result.stderr) == (2, True)
 
 
 async def test_a_topic_in_place_of_a_file(kafka: Any, relay: Relay, tmp_path: Path) -> None:
