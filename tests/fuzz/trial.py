@@ -452,9 +452,10 @@ def _no_number(word: str) -> None:
 
 
 def _content(schema: TableSchema) -> object:
-    """What a definition says that every wire with definitions has."""
+    """What a definition says that the wires have on which rows refer to one."""
     columns = [(each.name, each.type, each.nullable, each.default) for each in schema.columns]
-    return columns, schema.primary_key
+    keys = sorted([(key.name, key.columns, is_unique) for key, is_unique in schema.ordered_keys()])
+    return columns, schema.primary_key, keys
 
 
 def _spelling(column_type: ColumnType) -> tuple[object, ...]:

@@ -461,6 +461,16 @@ def test_tidb_makes_the_indexes_of_foreign_keys(keys: str, expected: tuple[Index
     assert altered.indexes == expected
 
 
+@pytest.mark.parametrize("kind", ["INDEX", "UNIQUE INDEX"])
+def test_an_index_that_comes_again_is_one_index(kind: str) -> None:
+    schema = schema_of("CREATE TABLE t (a INT, b INT)")
+    statement = read_ddl(f"ALTER TABLE t ADD {kind} Ab (a, b)").statements[0]
+    assert isinstance(statement, AlterTable)
+    once = alter_table(schema, statement.changes)
+    assert once is not None
+    assert alter_table(once, statement.changes) == once
+
+
 def test_an_altered_table_gets_the_index_of_a_foreign_key() -> None:
     schema = schema_of("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
     added = read_ddl("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id)").statements[0]

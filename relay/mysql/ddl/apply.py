@@ -261,12 +261,14 @@ class _Alteration:
     def _add_index(
         self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
     ) -> None:
-        """Add an index. Without a name it gets its first column's, numbered if that is taken, as in MySQL."""
-        if not slots:
+        """Add an index. Without a name it gets its first column's, numbered if that is taken, as in MySQL. Of
+        one whose own name is taken the statement has come a second time, as no server runs it twice.
+        """
+        taken = {key.name.lower() for key in self.indexes}
+        if not slots or name.lower() in taken:
             return
         if len(self.indexes) == _INDEXES:
             raise _Inconsistent
-        taken = {key.name.lower() for key in self.indexes}
         chosen, number = name or slots[0].column.name, 2
         while not name and chosen.lower() in taken:
             chosen, number = f"{slots[0].column.name}_{number}", number + 1
