@@ -96,10 +96,12 @@ class ErrorBudget:
         self._tell_first(first)
         if not most or len(first) <= most or self._wanted.on_first_failures is not OverBudget.STOP:
             return None
+        said = str(error)
+        end = "" if said.endswith("?") else "."
         return TooManyFailures(
-            f"none of the first {len(first)} records could be relayed: {error}. Is `from`, {self._protocol}, "
-            "the protocol of these topics? `relay inspect` shows what can be read of a record; in [errors], "
-            "`first_failures` and `on_first_failures` say how many may fail at the start"
+            f"none of the first {len(first)} records could be relayed: {said}{end} Is `from`, "
+            f"{self._protocol}, the protocol of these topics? `relay inspect` shows what can be read of a "
+            "record; in [errors], `first_failures` and `on_first_failures` say how many may fail at the start"
         )
 
     def _tell_first(self, first: set[Place]) -> None:
