@@ -20,7 +20,7 @@ import msgspec
 
 from relay.errors import Problem, UnusableTopicName
 from relay.model import TableId
-from relay.shown import printable, quoted
+from relay.shown import HIDDEN, printable, quoted
 
 TOPIC, DATABASE, TABLE = "topic", "database", "table"
 FIELDS: Final = (TOPIC, DATABASE, TABLE)
@@ -176,7 +176,17 @@ class TopicTemplate(msgspec.Struct, frozen=True):
 def unusable(table: TableId, why: str) -> UnusableTopicName:
     """Make the error about a table that cannot have the topic that the configuration gives it."""
     cure = "give it another by the template or, in a configuration, by a rule for its table"
-    return UnusableTopicName("kafka", "topic", f"that of table {printable(str(table))} {why}; {cure}")
+    shown = ".".join(map(_shown, (table.database, table.table)))
+    return UnusableTopicName("kafka", "topic", f"that of table {printable(shown)} {why}; {cure}")
+
+
+#: What MySQL and TiDB allow (MySQL Reference Manual 8.4 §11.2.1).
+_LONGEST_IDENTIFIER: Final = 64
+
+
+def _shown(name: str) -> str:
+    """A name of a database or a table, if it can be one: what else stands there may be a value."""
+    return name if len(name) <= _LONGEST_IDENTIFIER else HIDDEN
 
 
 #: A text with two fields, split at both ends of each: begins behind what is before the first.

@@ -85,10 +85,11 @@ def test_templates_that_make_no_name(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("text", "table", "why"),
     [
-        ("{table}", TableId("shop", "订" * 40), "that of table shop.订+ has 280 characters"),
+        ("{table}", TableId("shop", "订" * 40), "that of table shop." + "订" * 40 + " has 280 characters"),
+        ("{table}", TableId("shop", "x" * 300), "that of table shop.(not shown) has 300 characters"),
         ("{table}", TableId("shop", ""), "would be '', which Kafka does not take"),
     ],
 )
 def test_tables_that_have_no_name(text: str, table: TableId, why: str) -> None:
-    with pytest.raises(UnusableTopicName, match=why):
+    with pytest.raises(UnusableTopicName, match=re.escape(why)):
         TopicTemplate.parse(text).name("t", table)
