@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -38,6 +39,8 @@ def settings() -> dict[str, str]:
 
 def fetch(folder: Path) -> None:
     """Put the jars into a folder."""
+    # Spark asks for the address of the machine's name, which not every builder of images gives one.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with tempfile.TemporaryDirectory() as cache:
         conf = SparkConf(loadDefaults=False).set("spark.jars.ivy", cache)
         for name, value in settings().items():
