@@ -74,7 +74,8 @@ def examine(
     """Read file, environment and flags, and find every problem. `more` finds what only some want to know;
     what it says of keys that are wrong themselves is left out.
     """
-    problems = stray_variables(os.environ, Config)
+    strays = stray_variables(os.environ, Config)
+    problems = [*strays]
     flags = tables_of(settings, Config, problems)
     try:
         data = _read(path)
@@ -84,6 +85,7 @@ def examine(
     # underscores.
     tables = {name: table for name, table in data.items() if name in keys_of(Config)}
     repairs = Repairs(tables, flags)
+    repairs.ignored.update([each.path for each in strays])
     config = _config(repairs, problems)
     problems += [_unknown((name,)) for name in data if name not in tables]
     problems += route_problems(config.route if config else _route_alone(data))
