@@ -139,8 +139,8 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     has no rows; its columns have names alone, and there are none where the names cannot be known. `table_id`,
     `version`: TiDB's id of the table, and the TSO by which it tells this version from others; None where the
     source does not say. `key_order`: the names of unique keys and indexes as they were added; () where the
-    unique keys came first, or nobody knows. `is_nonclustered`: TiDB is known to keep the primary key in an
-    index beside the rows.
+    unique keys came first, or nobody knows. `is_nonclustered`: the primary key is one integer, by which TiDB
+    is known not to store the rows.
     """
 
     id: TableId

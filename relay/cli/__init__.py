@@ -5,11 +5,18 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Final
+
+_STDERR: Final = 2
 
 
 def main() -> None:
     """Run the `relay` program with the arguments of the process. Raises SystemExit with the exit status."""
-    # Closed by the shell (`>&-`): only what is written to stdout is to fail, and nobody reads stderr.
+    # What the shell has closed (`>&-`) keeps its number, which else the next file would get. Only what is
+    # written to stdout is to fail then, and nobody reads stderr.
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(number)
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:

@@ -143,6 +143,8 @@ _MOST_DIGITS: Final = 18
 def open_input(name: str, option: str = "INPUT") -> Iterator[Input]:
     """Open a file, `-` being stdin. Raises ConfigError, about `option`, when it cannot be read."""
     if name == STANDARD:
+        if sys.stdin is None:
+            raise ConfigError([Problem(option, "stdin is closed", "give a file, or open it")])
         if sys.stdin.isatty():
             typer.echo("Reading records from the terminal, one a line; Ctrl-D ends.", err=True)
         yield Input(sys.stdin.buffer, "stdin", None)

@@ -62,8 +62,8 @@ def produce(
 ) -> None:
     """Write the records of files into a topic: each in its partition, with key, headers and timestamp.
 
-    Nothing is written if one of them does not fit. `create`: a topic that does not exist is created, but for
-    a dry run. Raises ConfigError, TopicUnusable, DeliveryFailed.
+    Nothing is written if one of them does not fit. `create`: a topic that does not exist is created, except
+    in a dry run. Raises ConfigError, TopicUnusable, DeliveryFailed.
     """
     located = locate(request)
     with open_inputs(names, input_format) as opened, _rereadable(opened) as source, quiet_client():
@@ -89,6 +89,8 @@ async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: boo
     topic, is_new = await _topic(located), False
     if topic is None and create:
         topic, is_new = TopicInfo(_partitions_of(_records(source)), settings=None), True
+        if not topic.partitions:
+            return 0
     if topic is None:
         hint = "create it first, or let --create do it"
         raise TopicUnusable(f"topic {located.topic} at {located.brokers.servers} does not exist; {hint}")
@@ -124,9 +126,6 @@ async def _topic(located: Located) -> TopicInfo | None:
 
 
 async def _create(located: Located, partitions: int) -> None:
-    if partitions > _MOST_CREATED:
-        problem = f"creates no topic of {partitions} partitions, which the records have"
-        raise ConfigError([Problem("--create", problem, "create it first, if that is what you want")])
     topic = NewTopic(located.topic, partitions, _DEFAULT_REPLICAS, {})
     refused = await TopicAdmin(located.brokers).create([topic])
     if error := refused.get(located.topic):
@@ -135,8 +134,15 @@ async def _create(located: Located, partitions: int) -> None:
 
 
 def _partitions_of(records: RecordReader) -> int:
-    """How many partitions a topic must have for these records."""
-    return 1 + max((record.partition for record in records), default=0)
+    """How many partitions a new topic must have for these records; 0 if there are none.
+
+    Raises ConfigError for more than anybody wants.
+    """
+    partitions = max([1 + record.partition for record in records], default=0)
+    if partitions > _MOST_CREATED:
+        problem = f"there are records of partition {partitions - 1}, and it makes {_MOST_CREATED} at most"
+        raise ConfigError([Problem("--create", problem, "create it first, if that is what you want")])
+    return partitions
 
 
 def _limit_of(topic: TopicInfo) -> int:

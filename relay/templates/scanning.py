@@ -95,8 +95,8 @@ _Placed = tuple[int, int, bytes, bytes | None]
 
 
 class _Parser:
-    """Reads one text from `start` on, without a look at commas. `_end`: where the last token ends that was
-    read.
+    """Reads one text from `start` on, without a look at commas. `_end`: where the last object or list
+    ends.
     """
 
     def __init__(self, text: bytes, start: int) -> None:

@@ -88,3 +88,9 @@ def test_a_closed_stdout_is_not_missed_by_what_writes_a_file(tmp_path: Path) -> 
     done = closed(">&- 2>&-", "translate", *SOURCE, "--to", "canal-json", ROWS, "--output", str(output))
     assert done.returncode == 0
     assert output.read_bytes()
+
+
+def test_a_closed_stdin_cannot_be_read() -> None:
+    done = closed("<&-", "translate", *SOURCE, "--to", "canal-json")
+    assert b"error: INPUT: stdin is closed" in done.stderr
+    assert done.returncode == 2

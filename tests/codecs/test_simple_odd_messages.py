@@ -10,10 +10,22 @@ from typing import Any
 
 import debezium_json_support as debezium
 import pytest
-from simple_support import AVRO, SIMPLE, bootstrap, column, read, row, table, value_of, written
+from simple_support import (
+    AVRO,
+    DDL_TS,
+    SIMPLE,
+    bootstrap,
+    column,
+    ddl,
+    read,
+    row,
+    table,
+    value_of,
+    written,
+)
 from support import CANAL, TICDC, record, row_message
 
-from relay import NotRepresentable, RowChange, Translator
+from relay import NotRepresentable, RowChange, SchemaChange, Translator
 from relay.codecs.simple.avro_bytes import AvroReader
 from relay.codecs.simple.avro_values import read_of, read_value, write_of
 from relay.errors import Malformed
@@ -209,3 +221,17 @@ def test_a_row_with_a_float_beyond_its_column_has_a_checksum(number: str) -> Non
     *_, out = translator.translate(record(row_message({"f": "float"}, {"f": number})))
     # Of the number 0, which TiDB takes for what is not finite.
     assert json.loads(out.value or b"")["checksum"]["current"] == zlib.crc32(bytes(8))
+
+
+def test_an_index_of_an_expression_spoils_no_later_statement() -> None:
+    """Its column is hidden: no definition has it."""
+    hidden = {"name": "k", "unique": False, "primary": False, "nullable": True, "columns": ["_V$_k_0"]}
+    schema = table(column("b"))
+    schema["indexes"].append(hidden)
+    create = "CREATE TABLE d.t (id INT PRIMARY KEY, b INT, KEY k ((b + 1)))"
+    for told in (ddl("CREATE", create, schema), bootstrap(schema)):
+        events, _ = read(told, ddl("ALTER", "ALTER TABLE d.t ADD COLUMN c INT", at=DDL_TS + 1))
+        altered = events[-1]
+        assert isinstance(altered, SchemaChange)
+        assert altered.after is not None
+        assert [each.name for each in altered.after.columns] == ["id", "b", "c"]

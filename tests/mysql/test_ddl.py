@@ -6,7 +6,6 @@ table.
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -441,7 +440,10 @@ def test_plain_indexes() -> None:
     ("keys", "expected"),
     [
         ("CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id)", (Index("f", ("b",), is_implied=True),)),
-        ("FOREIGN KEY i (B, c) REFERENCES p (x, y)", (Index("fk_1", ("b", "c"), is_implied=True),)),
+        ("FOREIGN KEY (B, c) REFERENCES p (x, y)", (Index("fk_1", ("b", "c"), is_implied=True),)),
+        ("FOREIGN KEY IF NOT EXISTS i (b) REFERENCES p (x)", (Index("i", ("b",), is_implied=True),)),
+        ("CONSTRAINT f FOREIGN KEY i (b) REFERENCES p (x)", (Index("f", ("b",), is_implied=True),)),
+        ("FOREIGN KEY (b, b) REFERENCES p (x, y), FOREIGN KEY 'i' (c) REFERENCES p (x)", ()),
         ("CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id), KEY k (b, c)", (Index("k", ("b", "c")),)),
         ("CONSTRAINT f FOREIGN KEY (a) REFERENCES p (id)", ()),
         ("CONSTRAINT f FOREIGN KEY (a, b) REFERENCES p (x, y)", (Index("f", ("a", "b"), is_implied=True),)),
@@ -454,11 +456,7 @@ def test_plain_indexes() -> None:
 def test_tidb_makes_the_indexes_of_foreign_keys(keys: str, expected: tuple[Index, ...]) -> None:
     schema = schema_of(f"CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT, {keys})")
     assert schema.indexes == expected
-    dropped = read_ddl("ALTER TABLE t DROP FOREIGN KEY f, COMMENT = 'x'").statements[0]
-    assert isinstance(dropped, AlterTable)
-    altered = alter_table(schema, dropped.changes)
-    assert altered is not None
-    assert altered.indexes == expected
+    assert after(schema, "DROP FOREIGN KEY f, COMMENT = 'x'").indexes == expected
 
 
 @pytest.mark.parametrize("kind", ["INDEX", "UNIQUE INDEX"])
@@ -471,13 +469,42 @@ def test_an_index_that_comes_again_is_one_index(kind: str) -> None:
     assert alter_table(once, statement.changes) == once
 
 
-def test_an_altered_table_gets_the_index_of_a_foreign_key() -> None:
-    schema = schema_of("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
-    added = read_ddl("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id)").statements[0]
-    assert isinstance(added, AlterTable)
-    assert alter_table(schema, added.changes) == msgspec.structs.replace(
-        schema, indexes=(Index("f", ("b",), is_implied=True),)
-    )
+def after(schema: TableSchema, *texts: str) -> TableSchema:
+    """The definition behind these statements."""
+    for text in texts:
+        statement = read_ddl(f"ALTER TABLE t {text}").statements[0]
+        assert isinstance(statement, AlterTable)
+        found = alter_table(schema, statement.changes)
+        assert found is not None
+        schema = found
+    return schema
+
+
+def test_an_altered_table_gets_the_index_of_a_foreign_key_as_any_other() -> None:
+    schema = schema_of("CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT, FOREIGN KEY (b) REFERENCES p (id))")
+    assert schema.indexes == (Index("fk_1", ("b",), is_implied=True),)
+    added = "ADD FOREIGN KEY (c) REFERENCES p (id)", "ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES p (id)"
+    assert after(schema, *added).indexes == (*schema.indexes, Index("fk_2", ("c",)), Index("f", ("a",)))
+
+
+def test_an_explicit_index_takes_the_place_of_a_foreign_keys() -> None:
+    schema = schema_of("CREATE TABLE t (b INT NOT NULL, CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id))")
+    plain, unique = after(schema, "ADD INDEX F (b)"), after(schema, "ADD UNIQUE INDEX F (b)")
+    assert (plain.unique_keys, plain.indexes) == ((), (Index("F", ("b",)),))
+    assert (unique.unique_keys, unique.indexes) == ((UniqueKey("F", ("b",)),), ())
+
+
+def test_a_foreign_key_that_is_not_understood_spoils_no_statement() -> None:
+    schema = schema_of("CREATE TABLE t (a INT)")
+    schema = after(schema, "ADD FOREIGN KEY () REFERENCES p (id), ADD COLUMN z INT")
+    assert [column.name for column in schema.columns] == ["a", "z"]
+
+
+def test_only_an_integer_key_is_kept_beside_the_rows() -> None:
+    schema = schema_of("CREATE TABLE t (a INT, PRIMARY KEY (a) USING BTREE COMMENT 'CLUSTERED' NONCLUSTERED)")
+    assert schema.is_nonclustered
+    assert not after(schema, "DROP PRIMARY KEY").is_nonclustered
+    assert not schema_of("CREATE TABLE t (a CHAR(3), PRIMARY KEY (a) NONCLUSTERED)").is_nonclustered
 
 
 @pytest.mark.parametrize(
@@ -492,11 +519,7 @@ def test_an_altered_table_gets_the_index_of_a_foreign_key() -> None:
 def test_where_tidb_keeps_the_primary_key(text: str, is_nonclustered: bool) -> None:
     schema = schema_of(text)
     assert schema.is_nonclustered is is_nonclustered
-    again = read_ddl("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a)").statements[0]
-    assert isinstance(again, AlterTable)
-    altered = alter_table(schema, again.changes)
-    assert altered is not None
-    assert altered.is_nonclustered
+    assert after(schema, "DROP PRIMARY KEY, ADD PRIMARY KEY (a)").is_nonclustered
 
 
 def test_the_handle_key_is_the_smallest_that_cannot_be_null() -> None:

@@ -397,11 +397,12 @@ def _default(told: str | float | None, column_type: ColumnType) -> Default | Abs
 def _with_keys(
     schema: TableSchema, indexes: Sequence[IndexEntry], known: TableSchema | None, *, is_current: bool
 ) -> TableSchema:
-    """The definition with the keys that are told; of which those that no statement has are foreign keys', is
-    known if the statement is.
+    """The definition with the keys that are told, but for those of hidden columns, which expressions have. If
+    the statement is known, indexes that it does not have are those that TiDB makes for foreign keys.
     """
     primary = next((index for index in indexes if index.primary), None)
-    keys = [index for index in indexes if not index.primary]
+    shown = _lower(column.name for column in schema.columns)
+    keys = [index for index in indexes if not index.primary and shown.issuperset(_lower(index.columns))]
     columns = () if primary is None else tuple(primary.columns)
     if primary is not None and primary.name == _HANDLE:
         is_known = known is not None and known.primary_key == columns

@@ -35,7 +35,7 @@ from relay.mysql.ddl.statements import (
     TableCharset,
     TableComment,
 )
-from relay.mysql.types import BINARIES, CHARS, parse_type
+from relay.mysql.types import BINARIES, CHARS, INTEGERS, parse_type
 
 #: Bytes of the widest character, for charsets where it is not one (MySQL: SHOW CHARACTER SET).
 _CHARACTER_BYTES: Final = {
@@ -80,6 +80,9 @@ class _Key:
     ) -> None:
         self.name, self.slots, self.is_unique, self.is_implied = name, slots, is_unique, is_implied
 
+    def is_called(self, name: str) -> bool:
+        return self.name.lower() == name.lower()
+
     def columns(self) -> tuple[str, ...]:
         return tuple(slot.column.name for slot in self.slots)
 
@@ -109,7 +112,7 @@ class _Alteration:
         self.primary = (
             None if schema.primary_key is None else [self._before(name) for name in schema.primary_key]
         )
-        self.is_nonclustered, self.foreign_keys = schema.is_nonclustered, 0
+        self.is_nonclustered = schema.is_nonclustered
         self.indexes = [
             _Key(
                 key.name,
@@ -119,6 +122,8 @@ class _Alteration:
             )
             for key, is_unique in schema.ordered_keys()
         ]
+        #: About how many foreign keys there were: a number without a name is given to none again.
+        self.foreign_keys = max([_fk_number(key.name) for key in self.indexes], default=0)
 
     def run(self, changes: tuple[Change, ...]) -> TableSchema:
         if len(changes) > _CHANGES or sum(isinstance(each, TableCharset) for each in changes) > _CHARSETS:
@@ -145,7 +150,7 @@ class _Alteration:
             case SetDefault(name, default):
                 self._set_default(self._before(name), default)
             case DropPrimaryKey():
-                self.primary = []
+                self.primary, self.is_nonclustered = [], False
             case DropIndex(name):
                 self._drop_index(name)
             case RenameIndex(old, new):
@@ -159,7 +164,7 @@ class _Alteration:
             case AddIndex(name, columns, is_unique):
                 self._add_index(name, [self._after(column) for column in columns or ()], is_unique=is_unique)
             case AddForeignKey(name, columns):
-                self._add_foreign_key(name, columns or ())
+                self._add_foreign_key(name, columns)
             case _:
                 pass
 
@@ -261,14 +266,17 @@ class _Alteration:
     def _add_index(
         self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
     ) -> None:
-        """Add an index. Without a name it gets its first column's, numbered if that is taken, as in MySQL. Of
-        one whose own name is taken the statement has come a second time, as no server runs it twice.
+        """Add an index. Without a name it gets its first column's, numbered if that is taken, as in MySQL.
+
+        It takes the place of a foreign key's index of its name. One that is there already is not added again:
+        its statement has come twice.
         """
-        taken = {key.name.lower() for key in self.indexes}
-        if not slots or name.lower() in taken:
+        if not slots or self._has_index(name, slots, is_unique=is_unique):
             return
+        self.indexes = [key for key in self.indexes if not (key.is_implied and key.is_called(name))]
         if len(self.indexes) == _INDEXES:
             raise _Inconsistent
+        taken = {key.name.lower() for key in self.indexes}
         chosen, number = name or slots[0].column.name, 2
         while not name and chosen.lower() in taken:
             chosen, number = f"{slots[0].column.name}_{number}", number + 1
@@ -278,15 +286,30 @@ class _Alteration:
         """Note where TiDB keeps the primary key; to a table that is there it adds it as an index only."""
         self.is_nonclustered = is_nonclustered or bool(self.schema.columns)
 
+    def _has_index(self, name: str, slots: list[_Slot], *, is_unique: bool) -> bool:
+        return any(
+            key.is_called(name) and not key.is_implied and (key.slots, key.is_unique) == (slots, is_unique)
+            for key in self.indexes
+        )
+
     def _add_foreign_key(self, name: str, columns: Sequence[str]) -> None:
-        """Add the index of a foreign key, which TiDB makes if there is none that begins with its columns
-        (pingcap/tidb pkg/ddl/create_table.go, `addIndexForForeignKey`).
+        """Add the index of a foreign key, which TiDB makes if there is none that begins with its columns.
+
+        To a table that is there already TiDB adds it as ADD INDEX does, and the key by which it stores the
+        rows counts for none then (pingcap/tidb pkg/ddl/create_table.go, `addIndexForForeignKey`; executor.go,
+        `CreateForeignKey`).
         """
         self.foreign_keys += 1
         slots = [self._after(column) for column in columns if self._has(column)]
-        keys = [self.primary or [], *[key.slots for key in self.indexes]]
+        keys = [key.slots for key in self.indexes]
+        is_new = not self.schema.columns
+        if is_new or self.is_nonclustered or not self._has_integer_key():
+            keys.append(self.primary or [])
         if not any(key[: len(slots)] == slots for key in keys):
-            self._add_index(name or f"fk_{self.foreign_keys}", slots, is_implied=True)
+            self._add_index(name or f"fk_{self.foreign_keys}", slots, is_implied=is_new)
+
+    def _has_integer_key(self) -> bool:
+        return [slot.column.type.base in INTEGERS for slot in self.primary or ()] == [True]
 
     def _result(self) -> TableSchema:
         if len({slot.name for slot in self.slots}) != len(self.slots):
@@ -306,8 +329,14 @@ class _Alteration:
             collation=self.collation,
             comment=self.comment,
             key_order=key_order([(key.name, key.is_unique) for key in self.indexes]),
-            is_nonclustered=self.is_nonclustered,
+            is_nonclustered=self.is_nonclustered and self._has_integer_key(),
         )
+
+
+def _fk_number(name: str) -> int:
+    """The number of a foreign key's index that got its name from TiDB; 0 of others."""
+    number = name.lower().removeprefix("fk_")
+    return int(number) if number != name.lower() and number.isascii() and number.isdigit() else 0
 
 
 def key_order(keys: Sequence[tuple[str, bool]]) -> tuple[str, ...]:

@@ -372,7 +372,11 @@ def key_or_constraint(cursor: Cursor) -> Change | None:
 def _primary_key(cursor: Cursor, _: str) -> Change:
     cursor.expect("PRIMARY", "KEY")
     index_name(cursor)
-    return AddPrimaryKey(key_columns(cursor), cursor.accept("NONCLUSTERED"))
+    columns, is_nonclustered = key_columns(cursor), False
+    while not cursor.at_item_end():
+        is_nonclustered = is_nonclustered or cursor.look() == "NONCLUSTERED"
+        cursor.skip()
+    return AddPrimaryKey(columns, is_nonclustered)
 
 
 def _unique_key(cursor: Cursor, constraint: str) -> Change:
@@ -393,10 +397,21 @@ def _plain_index(cursor: Cursor, _: str) -> Change:
 
 
 def _foreign_key(cursor: Cursor, constraint: str) -> Change:
+    """Read a foreign key, of which only the index matters: one that is not understood is stepped over."""
+    found = cursor.attempt(_foreign_key_columns)
+    if found is None:
+        return OtherChange(DdlKind.ADD_FOREIGN_KEY)
+    name, columns = found
+    return AddForeignKey(constraint or name, columns)
+
+
+def _foreign_key_columns(cursor: Cursor) -> tuple[str, tuple[str, ...]]:
     cursor.expect("FOREIGN", "KEY")
     cursor.accept("IF", "NOT", "EXISTS")
-    index_name(cursor)
-    return AddForeignKey(constraint, key_columns(cursor))
+    name, columns = index_name(cursor), key_columns(cursor)
+    if not columns or len(set(columns)) < len(columns):
+        raise DdlNotUnderstood("a foreign key of no columns, or of one twice")
+    return name, columns
 
 
 def _no_key(_: Cursor, __: str) -> Change:

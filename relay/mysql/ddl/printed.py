@@ -1,8 +1,9 @@
 """A definition as a statement, for targets that show it by one.
 
 Contract: `create_statement` gives CREATE TABLE in the spelling of SHOW CREATE TABLE, which is read back as
-the same definition; None where the definition does not say all of it: the expression of a generated column,
-the length of a key's prefix. What no definition here has (partitions, foreign keys, the engine) is not in it.
+the same definition, but for what TiDB alone knows of its keys; None where the definition does not say all of
+it: the expression of a generated column, the length of a key's prefix. What no definition here has
+(partitions, foreign keys, the engine) is not in it.
 """
 
 from __future__ import annotations

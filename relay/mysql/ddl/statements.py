@@ -100,7 +100,7 @@ class AddForeignKey(msgspec.Struct, frozen=True, gc=False):
     """[CONSTRAINT name] FOREIGN KEY (…); `name` "": the server chooses one."""
 
     name: str
-    columns: tuple[str, ...] | None
+    columns: tuple[str, ...]
 
 
 class DropIndex(msgspec.Struct, frozen=True, gc=False):

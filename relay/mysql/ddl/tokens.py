@@ -13,11 +13,13 @@ from __future__ import annotations
 import bisect
 import operator
 import re
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from relay.errors import DdlNotUnderstood
 
+_Read = TypeVar("_Read")
 _WORD: Final = r"0-9A-Za-z_$\u0080-\U0010FFFF"
 _TOKEN: Final = re.compile(
     rf"""
@@ -216,6 +218,15 @@ class Cursor:
         """Step over what is left of the item of a list."""
         while not self.at_item_end():
             self.skip()
+
+    def attempt(self, read: Callable[[Cursor], _Read]) -> _Read | None:
+        """Read by a function; None, and nothing is stepped over, where it does not understand."""
+        at = self._at
+        try:
+            return read(self)
+        except DdlNotUnderstood:
+            self._at = at
+            return None
 
     def text_since(self, token: Token) -> str:
         """The text from this token to where the cursor stands, as it was written."""

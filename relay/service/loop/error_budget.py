@@ -97,7 +97,7 @@ class ErrorBudget:
         if not most or len(first) <= most or self._wanted.on_first_failures is not OverBudget.STOP:
             return None
         said = str(error)
-        end = "" if said.endswith("?") else "."
+        end = "" if said.endswith((".", "?", "!")) else "."
         return TooManyFailures(
             f"none of the first {len(first)} records could be relayed: {said}{end} Is `from`, "
             f"{self._protocol}, the protocol of these topics? `relay inspect` shows what can be read of a "
