@@ -28,7 +28,8 @@ class Registry:
     def __init__(self, url: str) -> None:
         self.url = url
         self.own_url = url.removesuffix("/apis/ccompat/v7") + "/apis/registry/v2"
-        settings = RegistrySettings(table="target.schema_registry", urls=(url,))
+        # A busy machine is no failure.
+        settings = RegistrySettings(table="target.schema_registry", urls=(url,), timeout_seconds=60)
         client = SchemaRegistry(settings, retries=0)
         self._resolver = Resolver(registries={"source": client, "target": client})
         self.schema = cache(lambda id: json.loads(client.schema(id).text))
