@@ -47,6 +47,10 @@ _BEFORE_LOST: Final = frozenset(
 )
 
 
+#: The kind of failure where a reader takes a message, and not the values in it.
+VALUES_REFUSED: Final = "values refused"
+
+
 class Target(NamedTuple):
     """What the target of a route carries. `copies`: of every statement; None if it carries none.
     `names_dropped`: DROP TABLE and TRUNCATE are written anew, with the table's full name, as the producer does.
@@ -185,7 +189,7 @@ def _same_images(route: str, change: RowChange, read: RowChange) -> None:
     try:
         found = read.before, read.after
     except DecodeError as error:
-        raise BrokenError("read back", "values refused", route, str(error)) from error
+        raise BrokenError("read back", VALUES_REFUSED, route, str(error)) from error
     if change.schema.complete:
         _has_types_of_model(route, change)
     if not (change.schema.complete and read.schema.complete):

@@ -11,11 +11,12 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from fuzz.corpus import answer, reading_options
-from fuzz.events import VALUES_LOST, Target, are_sound, compare
+from fuzz.events import VALUES_LOST, VALUES_REFUSED, Target, are_sound, compare
 from fuzz.findings import BrokenError, Setting, place_of
 from fuzz.words import CANARY_SPELLINGS
 from relay import (
@@ -340,7 +341,7 @@ class Bench:
         if isinstance(found, DefinitionMissing) and self._is_untold(given):
             return
         if not isinstance(found, DecodeError):
-            compare(self._target, given, found, set(lossy) | set(self.reader.lossy - counted))
+            self._compare(given, found, set(lossy) | set(self.reader.lossy - counted), produced)
         elif not VALUES_LOST.isdisjoint(lossy) and "its checksum is not" in found.reason:
             return  # a checksum is that of the values that the source had
         elif self._knows_other_types(given) and self._is_readable_alone(produced):
@@ -350,6 +351,20 @@ class Bench:
         elif are_sound(given):
             place = f"{self.setting.target} {place_of(found)}"
             raise BrokenError("read back", f"refused: {_general(found.reason)}", place, str(found))
+
+    def _compare(
+        self,
+        given: Sequence[Event],
+        found: Sequence[Event],
+        lossy: AbstractSet[Lossy],
+        produced: Sequence[ProducerRecord],
+    ) -> None:
+        try:
+            compare(self._target, given, found, lossy)
+        except BrokenError as error:
+            is_of_types = error.kind == VALUES_REFUSED and self._knows_other_types(given)
+            if not is_of_types or not self._is_readable_alone(produced):
+                raise
 
     def _is_untold(self, given: Sequence[Event]) -> bool:
         """Whether the reader has not been told the definitions of the rows, for a good reason: nobody knew one
