@@ -584,6 +584,12 @@ class Encoder(ByTopic):
         return self._ids.framed(subject, writer.text, body)
 
 
+def _integer(digits: str) -> float:
+    if digits == "-0":
+        return -0.0
+    return int(digits)
+
+
 _NEGATIVE_ZERO: Final = re.compile(rb":-0[,}]")
 
 
@@ -591,7 +597,7 @@ def _document(text: bytes | msgspec.Raw) -> Json:
     """Return a payload. Go prints the float -0.0 as `-0`, which is an integer to readers of any JSON."""
     found: Json
     if _NEGATIVE_ZERO.search(text):
-        found = json.loads(bytes(text), parse_int=lambda digits: -0.0 if digits == "-0" else int(digits))
+        found = json.loads(bytes(text), parse_int=_integer)
     else:
         found = msgspec.json.decode(text)
     return found

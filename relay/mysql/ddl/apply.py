@@ -335,8 +335,10 @@ class _Alteration:
 
 def _fk_number(name: str) -> int:
     """The number of a foreign key's index that got its name from TiDB; 0 of others."""
-    number = name.lower().removeprefix("fk_")
-    return int(number) if number != name.lower() and number.isascii() and number.isdigit() else 0
+    prefix, number = name[:3].lower(), name[3:]
+    if prefix == "fk_" and number.isascii() and number.isdigit():
+        return int(number)
+    return 0
 
 
 def key_order(keys: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
