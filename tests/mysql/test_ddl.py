@@ -7,6 +7,7 @@ table.
 from __future__ import annotations
 
 import pytest
+from cost_support import assert_linear
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -674,3 +675,13 @@ def test_arbitrary_words(start: str, words: list[str]) -> None:
 )
 def test_large_garbage_takes_linear_time(sql: str) -> None:
     reads_or_refuses(sql, backslash_escapes=True)
+
+
+@pytest.mark.parametrize("key", ["KEY (a)", "KEY k{} (a)", "UNIQUE u{} (a)"])
+def test_many_keys_take_linear_time(key: str) -> None:
+    def define(part: int) -> None:
+        keys = ", ".join([key.format(number) for number in range(60 * part)])
+        for _ in range(20):
+            schema_of(f"CREATE TABLE t (a INT, {keys})")
+
+    assert_linear(define)

@@ -78,10 +78,12 @@ class _Key:
     def __init__(
         self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
     ) -> None:
-        self.name, self.slots, self.is_unique, self.is_implied = name, slots, is_unique, is_implied
+        self.slots, self.is_unique, self.is_implied = slots, is_unique, is_implied
+        self.become(name)
 
-    def is_called(self, name: str) -> bool:
-        return self.name.lower() == name.lower()
+    def become(self, name: str) -> None:
+        """Take another name."""
+        self.name, self.lower = name, name.lower()
 
     def columns(self) -> tuple[str, ...]:
         return tuple(slot.column.name for slot in self.slots)
@@ -122,6 +124,9 @@ class _Alteration:
             )
             for key, is_unique in schema.ordered_keys()
         ]
+        #: The names of the indexes in lower case, if there are as many as indexes, and by column how many of
+        #: them were tried for it.
+        self._taken: tuple[set[str], dict[str, int]] = (set(), {})
         #: About how many foreign keys there were: a number without a name is given to none again.
         self.foreign_keys = max([_fk_number(key.name) for key in self.indexes], default=0)
 
@@ -154,8 +159,9 @@ class _Alteration:
             case DropIndex(name):
                 self._drop_index(name)
             case RenameIndex(old, new):
-                for key in self.indexes:
-                    key.name = new if key.name.lower() == old.lower() else key.name
+                for key in self._called(old):
+                    key.become(new)
+                self._taken = set(), {}
             case AddColumn():
                 self._add_column(change)
             case AddPrimaryKey(columns, is_nonclustered):
@@ -178,15 +184,20 @@ class _Alteration:
 
     def _after(self, name: str) -> _Slot:
         """The column that has this name now."""
+        found = self._found(name)
+        if found is None:
+            raise _Inconsistent
+        return found
+
+    def _found(self, name: str) -> _Slot | None:
         wanted = name.lower()
         for slot in self.slots:
             if slot.name == wanted:
                 return slot
-        raise _Inconsistent
+        return None
 
     def _has(self, name: str) -> bool:
-        wanted = name.lower()
-        return any(slot.name == wanted for slot in self.slots)
+        return self._found(name) is not None
 
     def _table_charset(self, change: TableCharset) -> None:
         charset = change.charset or _charset_of(change.collation)
@@ -261,7 +272,8 @@ class _Alteration:
         slot.column = msgspec.structs.replace(slot.column, default=ABSENT if value is None else value)
 
     def _drop_index(self, name: str) -> None:
-        self.indexes = [key for key in self.indexes if key.name.lower() != name.lower()]
+        dropped = name.lower()
+        self.indexes = [key for key in self.indexes if key.lower != dropped]
 
     def _add_index(
         self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
@@ -271,26 +283,38 @@ class _Alteration:
         It takes the place of a foreign key's index of its name. One that is there already is not added again:
         its statement has come twice.
         """
-        if not slots or self._has_index(name, slots, is_unique=is_unique):
+        if not slots:
             return
-        self.indexes = [key for key in self.indexes if not (key.is_implied and key.is_called(name))]
+        for key in self._called(name):
+            if key.is_implied:
+                self.indexes.remove(key)
+            elif (key.slots, key.is_unique) == (slots, is_unique):
+                return
         if len(self.indexes) == _INDEXES:
             raise _Inconsistent
-        taken = {key.name.lower() for key in self.indexes}
-        chosen, number = name or slots[0].column.name, 2
-        while not name and chosen.lower() in taken:
-            chosen, number = f"{slots[0].column.name}_{number}", number + 1
+        chosen = name or self._free_name(slots[0].column.name)
         self.indexes.append(_Key(chosen, slots, is_unique=is_unique, is_implied=is_implied))
+
+    def _called(self, name: str) -> list[_Key]:
+        wanted = name.lower()
+        return [key for key in self.indexes if key.lower == wanted]
+
+    def _free_name(self, column: str) -> str:
+        """The first of the names `a`, `a_2`, `a_3` and so on that is free."""
+        taken, tried = self._taken
+        if len(taken) != len(self.indexes):
+            taken, tried = {key.lower for key in self.indexes}, {}
+        number = tried.get(column, 0) + 1
+        while _numbered(column, number).lower() in taken:
+            number += 1
+        chosen, tried[column] = _numbered(column, number), number
+        taken.add(chosen.lower())
+        self._taken = taken, tried
+        return chosen
 
     def _note_clustered(self, *, is_nonclustered: bool) -> None:
         """Note where TiDB keeps the primary key; to a table that is there it adds it as an index only."""
         self.is_nonclustered = is_nonclustered or bool(self.schema.columns)
-
-    def _has_index(self, name: str, slots: list[_Slot], *, is_unique: bool) -> bool:
-        return any(
-            key.is_called(name) and not key.is_implied and (key.slots, key.is_unique) == (slots, is_unique)
-            for key in self.indexes
-        )
 
     def _add_foreign_key(self, name: str, columns: Sequence[str]) -> None:
         """Add the index of a foreign key, which TiDB makes if there is none that begins with its columns.
@@ -300,8 +324,11 @@ class _Alteration:
         `CreateForeignKey`).
         """
         self.foreign_keys += 1
-        slots = [self._after(column) for column in columns if self._has(column)]
-        keys = [key.slots for key in self.indexes]
+        found = [self._found(column) for column in columns]
+        slots = [slot for slot in found if slot is not None]
+        if not slots:
+            return
+        keys = [key.slots for key in self.indexes if key.slots[0] is slots[0]]
         is_new = not self.schema.columns
         if is_new or self.is_nonclustered or not self._has_integer_key():
             keys.append(self.primary or [])
@@ -331,6 +358,10 @@ class _Alteration:
             key_order=key_order([(key.name, key.is_unique) for key in self.indexes]),
             is_nonclustered=self.is_nonclustered and self._has_integer_key(),
         )
+
+
+def _numbered(column: str, number: int) -> str:
+    return column if number == 1 else f"{column}_{number}"
 
 
 def _fk_number(name: str) -> int:
