@@ -18,6 +18,8 @@ from relay.errors import LimitExceeded
 _MIB: Final = 1 << 20
 #: What MySQL and TiDB allow; more columns no table has (MySQL Reference Manual 8.4 §10.4.7).
 MYSQL_COLUMNS: Final = 4096
+#: Characters of the longest name of a database, table, column or index (MySQL Reference Manual 8.4 §11.2.1).
+MYSQL_NAME: Final = 64
 
 Positive = Annotated[int, Meta(ge=1)]
 
@@ -124,6 +126,7 @@ class Budget:
 __all__ = [
     "DEFAULT_LIMITS",
     "MYSQL_COLUMNS",
+    "MYSQL_NAME",
     "Budget",
     "Limits",
     "check_columns",

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from relay.errors import Problem, UnusableTopicName
+from relay.limits import MYSQL_NAME
 from relay.model import TableId
 from relay.shown import HIDDEN, printable, quoted
 
@@ -180,13 +181,9 @@ def unusable(table: TableId, why: str) -> UnusableTopicName:
     return UnusableTopicName("kafka", "topic", f"that of table {printable(shown)} {why}; {cure}")
 
 
-#: What MySQL and TiDB allow (MySQL Reference Manual 8.4 §11.2.1).
-_LONGEST_IDENTIFIER: Final = 64
-
-
 def _shown(name: str) -> str:
     """A name of a database or a table, if it can be one: what else stands there may be a value."""
-    return name if len(name) <= _LONGEST_IDENTIFIER else HIDDEN
+    return name if len(name) <= MYSQL_NAME else HIDDEN
 
 
 #: A text with two fields, split at both ends of each: begins behind what is before the first.

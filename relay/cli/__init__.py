@@ -12,15 +12,7 @@ _STDERR: Final = 2
 
 def main() -> None:
     """Run the `relay` program with the arguments of the process. Raises SystemExit with the exit status."""
-    # What the shell has closed (`>&-`) keeps its number, which else the next file would get. Only what is
-    # written to stdout is to fail then, and nobody reads stderr.
-    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        pass
-    os.close(number)
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # What the terminal's encoding lacks is escaped; it must end no command.
         if isinstance(stream, io.TextIOWrapper):
@@ -30,3 +22,16 @@ def main() -> None:
     from relay.cli.exits import run_program
 
     run_program(lambda: app(prog_name="relay"))
+
+
+def _replace_closed_streams() -> None:
+    """Keep the numbers of the streams that the shell has closed (`>&-`), which else the next files would get:
+    only what is written to stdout is to fail then, and nobody reads stderr.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(number)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends

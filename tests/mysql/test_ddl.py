@@ -685,3 +685,9 @@ def test_many_keys_take_linear_time(key: str) -> None:
             schema_of(f"CREATE TABLE t (a INT, {keys})")
 
     assert_linear(define)
+
+
+def test_a_name_is_free_again_only_if_no_other_index_has_it() -> None:
+    schema = schema_of("CREATE TABLE t (a INT, b INT, KEY x (b))")
+    schema = after(schema, "MODIFY a INT UNIQUE, DROP INDEX x, ADD INDEX a_2 (b), ADD INDEX (a)")
+    assert [key.name for key, _ in schema.ordered_keys()] == ["a", "a_2", "a_3"]

@@ -403,11 +403,7 @@ def _with_keys(
     primary = next((index for index in indexes if index.primary), None)
     shown = _lower(column.name for column in schema.columns)
     keys = [index for index in indexes if not index.primary and shown.issuperset(_lower(index.columns))]
-    columns = () if primary is None else tuple(primary.columns)
-    if primary is not None and primary.name == _HANDLE:
-        is_known = known is not None and known.primary_key == columns
-        is_unique_key = any(key.unique and key.columns == primary.columns for key in keys)
-        columns = () if is_unique_key and not is_known else columns
+    columns = _primary_key(primary, keys, known)
     stated = None
     if is_current and known is not None:
         stated = {key.name for key in known.indexes if not key.is_implied}
@@ -424,6 +420,20 @@ def _with_keys(
         key_order=key_order([(key.name, key.unique) for key in keys]),
         is_nonclustered=is_integer and primary is not None and primary.name != _HANDLE,
     )
+
+
+def _primary_key(
+    primary: IndexEntry | None, keys: Sequence[IndexEntry], known: TableSchema | None
+) -> tuple[str, ...]:
+    """The columns of the primary key; none of a unique key that is told as one and is not known as one."""
+    if primary is None:
+        return ()
+    columns = tuple(primary.columns)
+    is_known = known is not None and known.primary_key == columns
+    is_unique_key = any(key.unique and key.columns == primary.columns for key in keys)
+    if primary.name == _HANDLE and is_unique_key and not is_known:
+        return ()
+    return columns
 
 
 # ---------------------------------------------------------------- as JSON

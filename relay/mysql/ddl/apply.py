@@ -137,6 +137,8 @@ class _Alteration:
             for change in changes:
                 if isinstance(change, phase):
                     self._apply(change)
+            if phase is _OLD:
+                self._taken = set(), {}  # from here on indexes only come
         return self._result()
 
     def _apply(self, change: Change) -> None:  # noqa: C901, PLR0912 - one case a change

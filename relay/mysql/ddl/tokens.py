@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
 from relay.errors import DdlNotUnderstood
+from relay.limits import MYSQL_NAME
 
 _Read = TypeVar("_Read")
 _WORD: Final = r"0-9A-Za-z_$\u0080-\U0010FFFF"
@@ -116,8 +117,6 @@ def _unescape(found: re.Match[str], quote: str) -> str:
 
 
 _START: Final = operator.attrgetter("start")
-#: Characters of the longest name of a database, table, column or index (MySQL Reference Manual 8.4 §11.2.1).
-_LONGEST_NAME: Final = 64
 
 
 class Cursor:
@@ -176,7 +175,7 @@ class Cursor:
         is_digits = token.kind == "number" and token.text.isdigit()
         if not token.text or not (is_quoted or is_digits or token.kind == "word"):
             raise DdlNotUnderstood("a name is missing")
-        if len(token.text) > _LONGEST_NAME:
+        if len(token.text) > MYSQL_NAME:
             raise DdlNotUnderstood("a name of more than 64 characters")
         return token.text
 
