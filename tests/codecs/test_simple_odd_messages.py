@@ -111,9 +111,10 @@ def test_a_definition_that_contradicts_itself_is_refused(
         read(bootstrap(schema))
 
 
-def test_a_column_without_a_type_is_refused() -> None:
-    with pytest.raises(Malformed, match="a column without a type"):
-        read(bootstrap(table(column("a", ""))))
+@pytest.mark.parametrize("name", ["", "bigint('a unsigned", "int(11)", "int,", "int "])
+def test_a_column_without_the_name_of_a_type_is_refused(name: str) -> None:
+    with pytest.raises(Malformed, match="a column without the name of a type"):
+        read(bootstrap(table(column("a", name))))
 
 
 @pytest.mark.parametrize(("base", "more"), [("decimal", {"decimal": -2}), ("varchar", {"length": -20})])

@@ -220,20 +220,25 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
             )
 
 
+#: Before the last two digits of hours.
+_ZEROS_OF_HOURS: Final = re.compile(r"(?<!\d)0+(?=\d\d:)")
 _JSON_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++', re.DOTALL)
 
 
 def _plain(cell: Cell, column: Column) -> object:
-    """The cell; a FLOAT as the 32 bits that it has in MySQL, a fraction of a second without zeros behind it, no
-    time at all without a sign,
+    """The cell; a FLOAT as the 32 bits that it has in MySQL, a fraction of a second without zeros behind it,
+    hours without zeros before them, no time at all without a sign,
     BINARY without the bytes that it is padded with: sources may leave them out, and readers put them back;
-    JSON and VECTOR without the spaces that MySQL prints between their parts, and others do not.
+    JSON and VECTOR without the spaces that MySQL prints between their parts, and others do not, and JSON
+    without a byte as the null that it is for MySQL.
     """
     if isinstance(cell, str) and column.type.base in {"json", "vector"}:
-        return _JSON_SPACE.sub(lambda match: match[1] or "", cell)
+        return _JSON_SPACE.sub(lambda match: match[1] or "", cell) or "null"
     if isinstance(cell, str) and column.type.base in FRACTIONAL:
         whole, point, fraction = cell.partition(".")
         text = whole + (point + fraction).rstrip(".0")
+        if column.type.base == "time":
+            text = _ZEROS_OF_HOURS.sub("", text)
         return text if text.strip("-0:") else text.removeprefix("-")
     if isinstance(cell, bytes) and column.type.base == "binary":
         return cell.rstrip(b"\0")

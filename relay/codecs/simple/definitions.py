@@ -10,6 +10,7 @@ pkg/sink/codec/simple/message.go (2026-08), and its records.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -269,8 +270,8 @@ def definition(
     names = [column.name for column in entry.columns]
     if not are_names(names):
         raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
-    if not all(column.dataType.mysqlType for column in entry.columns):
-        raise Malformed(protocol, "tableSchema.columns", "a column without a type")
+    if not all(_is_type_name(column.dataType.mysqlType) for column in entry.columns):
+        raise Malformed(protocol, "tableSchema.columns", "a column without the name of a type")
     for index in entry.indexes or ():
         # Others may have hidden columns, of expressions.
         if index.primary and not _is_key(index.columns, names):
@@ -294,6 +295,10 @@ def definition(
     if not is_tso(entry.version) and entry.version == _content_version(shown_table(found)):
         return msgspec.structs.replace(found, version=None)
     return found
+
+
+#: `geometry`, `double precision`; parameters and attributes have members of their own.
+_is_type_name: Final = re.compile(r"\w+(?: \w+)*").fullmatch
 
 
 def are_names(names: Sequence[str]) -> bool:
