@@ -72,6 +72,8 @@ def as_binary(base: str) -> str:
     return _AS_BINARY.get(base, base)
 
 
+#: `geometry`, `double precision`: a type without its parameters and attributes.
+is_type_name: Final = re.compile(r"\w+(?: \w+)*").fullmatch
 _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 
 
@@ -160,7 +162,7 @@ def _parsed(text: str) -> ColumnType:
     unsigned = words.peek() == "unsigned"  # the Go driver's spelling: `unsigned int`
     if unsigned:
         words.take()
-    if not words.peek() or words.peek() in "()," or words.peek() == "unsigned":
+    if not is_type_name(words.peek()) or words.peek() == "unsigned":
         raise ValueError("a type does not begin with a name")
     name = words.take().lower()
     while words.peek() in _NAME_WORDS and f"{name} {words.peek()}" in _ALIASES | {

@@ -54,6 +54,20 @@ def test_the_limits_themselves_are_types(declared: str) -> None:
     assert not translator.lossy
 
 
+@pytest.mark.parametrize("text", ["VARC\bAR(10)", "\ufeff", "int;", "a-b unsigned", "va`r`char(3)"])
+def test_a_word_that_is_no_name_names_no_type(text: str) -> None:
+    message = row_message({"id": "int", "c": text}, {"id": "1", "c": "x"}, pkNames=["id"])
+    create, row = Translator(TICDC, "ticdc-simple-json").translate(record(message))
+    assert [
+        column["dataType"]["mysqlType"]
+        for column in json.loads(create.value or b"")["tableSchema"]["columns"]
+    ] == [
+        "int",
+        "varchar",
+    ]
+    assert json.loads(row.value or b"")["data"] == {"id": "1", "c": "x"}
+
+
 SMALL = [("1e-45", 1e-45), ("1.4e-45", 1e-45), ("1.401298464324817e-45", 1e-45), ("-2.8E-45", -3e-45),
          ("1.1754942e-38", 1.1754942e-38), ("1.1754944e-38", 1.1754944e-38)]  # fmt: skip
 

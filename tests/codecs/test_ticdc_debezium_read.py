@@ -223,6 +223,7 @@ SAID = [
     ({"type": "string"}, "AP8Q", "varchar", "AP8Q"),
     ({"type": "string", "tidb_type": "nonsense"}, "x", "nonsense", "x"),
     ({"type": "int32", "tidb_type": "nonsense"}, 1, "int", 1),
+    ({"type": "string", "tidb_type": "bigint('a"}, "x", "varchar", "x"),
     ({"type": "boolean", "tidb_type": "bit"}, True, "bit", 1),
     ({"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "10"}}, "AQI=", "bit", 513),
     (

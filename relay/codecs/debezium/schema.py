@@ -18,7 +18,7 @@ import msgspec
 from relay.codecs.debezium.defaults import schema_default
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.model import Column, ColumnType, Generated
-from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS
+from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, is_type_name
 
 BITS, ENUM, SET, JSON = (
     "io.debezium.data.Bits",
@@ -433,5 +433,5 @@ def _of_tidb(word: str, type_: str) -> ColumnType:
     length = 1 if base == "bit" and type_ == "boolean" else None
     found = ColumnType(base, unsigned=suffix == "unsigned", length=length)
     # FLOAT(M,D) is a `double`.
-    fits = ticdc_field(found).type == type_ or (base, type_) == ("float", "double")
-    return found if fits else _TYPED.get(type_, _TYPED["string"])
+    is_of_type = ticdc_field(found).type == type_ or (base, type_) == ("float", "double")
+    return found if is_of_type and is_type_name(base) else _TYPED.get(type_, _TYPED["string"])

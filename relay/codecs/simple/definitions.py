@@ -10,7 +10,6 @@ pkg/sink/codec/simple/message.go (2026-08), and its records.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -33,7 +32,7 @@ from relay.model import (
     UniqueKey,
 )
 from relay.mysql.ddl.apply import key_order
-from relay.mysql.types import CHARS, DISPLAY_WIDTHS, FLOATS, INTEGERS, checked_type
+from relay.mysql.types import CHARS, DISPLAY_WIDTHS, FLOATS, INTEGERS, checked_type, is_type_name
 
 # ---------------------------------------------------------------- wire
 
@@ -270,7 +269,7 @@ def definition(
     names = [column.name for column in entry.columns]
     if not are_names(names):
         raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
-    if not all(_is_type_name(column.dataType.mysqlType) for column in entry.columns):
+    if not all(is_type_name(column.dataType.mysqlType) for column in entry.columns):
         raise Malformed(protocol, "tableSchema.columns", "a column without the name of a type")
     for index in entry.indexes or ():
         # Others may have hidden columns, of expressions.
@@ -295,10 +294,6 @@ def definition(
     if not is_tso(entry.version) and entry.version == _content_version(shown_table(found)):
         return msgspec.structs.replace(found, version=None)
     return found
-
-
-#: `geometry`, `double precision`; parameters and attributes have members of their own.
-_is_type_name: Final = re.compile(r"\w+(?: \w+)*").fullmatch
 
 
 def are_names(names: Sequence[str]) -> bool:
