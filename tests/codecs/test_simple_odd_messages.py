@@ -224,6 +224,14 @@ def test_a_row_with_a_float_beyond_its_column_has_a_checksum(number: str) -> Non
     assert json.loads(out.value or b"")["checksum"]["current"] == zlib.crc32(bytes(8))
 
 
+def test_a_row_with_a_text_that_is_no_vector_has_no_checksum() -> None:
+    checked = {"integrity-check-level": "correctness"}
+    translator = Translator(CANAL, SIMPLE, None, checked)
+    *_, out = translator.translate(record(row_message({"v": "vector(3)"}, {"v": "ann"})))
+    row = json.loads(out.value or b"")
+    assert (row["data"], row.get("checksum")) == ({"v": "ann"}, None)
+
+
 def test_an_index_of_an_expression_spoils_no_later_statement() -> None:
     """Its column is hidden: no definition has it."""
     hidden = {"name": "k", "unique": False, "primary": False, "nullable": True, "columns": ["_V$_k_0"]}

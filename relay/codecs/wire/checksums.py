@@ -27,8 +27,8 @@ _MASK: Final = (1 << 64) - 1
 
 
 def row_checksum(schema: TableSchema, row: Row) -> int | None:
-    """Return the checksum of a row; None if it lacks columns, or has a label of ENUM or SET whose number is
-    not known.
+    """Return the checksum of a row; None if it lacks columns, has a label of ENUM or SET whose number is not
+    known, or a text that is no VECTOR.
     """
     found = 0
     for column, cell in zip(schema.columns, row, strict=True):
@@ -75,6 +75,9 @@ def _text(cell: Value) -> bytes:
     return (decimal_text(cell) if isinstance(cell, Decimal) else str(cell)).encode()
 
 
-def _vector(text: str) -> bytes:
-    numbers = [float(part) for part in text.strip("[] ").split(",") if part.strip()]
+def _vector(text: str) -> bytes | None:
+    try:
+        numbers = [float(part) for part in text.strip("[] ").split(",") if part.strip()]
+    except ValueError:
+        return None
     return _LENGTH.pack(len(numbers)) + b"".join([_FLOAT.pack(_single(number)) for number in numbers])
