@@ -268,7 +268,8 @@ def _vector(case: _Case) -> Form | None:
 def _read_vector(numbers: list[Any]) -> str:
     if not all(type(number) in {int, float, Decimal} for number in numbers):
         raise ValueError("not a vector of numbers")
-    return "[" + ",".join([go_text(float(number)) for number in numbers]) + "]"
+    # Avro has the 32 bits that they have in MySQL.
+    return "[" + ",".join([go_text(read_float32(float(number))) for number in numbers]) + "]"
 
 
 # ---------------------------------------------------------------- text and bytes
