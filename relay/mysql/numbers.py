@@ -77,10 +77,13 @@ def read_scaled_decimal(scale: int, text: str) -> Decimal:
 
     Canal 1.1.8 prints `1.0` for 1.000000 (all fraction digits zero). More digits than the scale are kept.
     """
-    value = read_decimal(text)
-    exponent = value.as_tuple().exponent
+    return with_scale(scale, read_decimal(text))
+
+
+def with_scale(scale: int, value: Decimal) -> Decimal:
+    """Return a finite DECIMAL with the zeros at its end that the scale asks for. More digits are kept."""
+    sign, digits, exponent = value.as_tuple()
     if isinstance(exponent, int) and -exponent < scale:
-        sign, digits, _ = value.as_tuple()
         return Decimal((sign, digits + (0,) * (scale + exponent), -scale))
     return value
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from fake_registry import MemoryRegistry
-from support import captured
+from support import captured, record, row_message
 
-from relay import ConsumerRecord, Event, ProducerRecord, Resolver, Translator
+from relay import ConsumerRecord, Event, ProducerRecord, Resolver, RowChange, Translator
 from relay.codecs.wire.avro import ID_HEADERS, PREFIX_BYTES
 
 TICDC = "ticdc-canal-json"
@@ -24,7 +24,10 @@ class Wire:
 
     def written(self) -> list[ProducerRecord]:
         records = captured("ticdc/canal-json.tidb-extension/09_dml")
-        return [out for each in records for out in self._resolver.translate(self.translator, each)]
+        return [out for each in records for out in self.translated(each)]
+
+    def translated(self, given: ConsumerRecord) -> list[ProducerRecord]:
+        return self._resolver.translate(self.translator, given)
 
     def read(self, outs: list[ProducerRecord]) -> list[Event]:
         back = Translator(self.target, self.target)
@@ -54,3 +57,15 @@ def test_ids_move_from_before_the_avro_into_headers(target: str) -> None:
         assert other.headers[-1] == one.headers[-1]
     assert framed > 80
     assert moved.read(behind) == usual.read(before)
+
+
+def test_a_row_that_looks_like_a_watermark_is_a_row() -> None:
+    """Its first field is a text of one byte, and nine bytes are all that it has."""
+    row = row_message({"c": "varchar(1)", "n": "bigint"}, {"c": "a", "n": str(-(2**33))}, pkNames=[])
+    wire = Wire("ticdc-avro", {"schema-id": "header"})
+    outs = wire.translated(record(row))
+    (value,) = [out.value or b"" for out in outs]
+    assert (outs[0].key, len(value), value[:1]) == (None, 9, b"\x02")
+    (change,) = wire.read(outs)
+    assert isinstance(change, RowChange)
+    assert change.after == ("a", -(2**33))

@@ -6,9 +6,11 @@ import json
 import math
 import zlib
 from datetime import UTC
+from decimal import Decimal
 from typing import Any
 
 import debezium_json_support as debezium
+import open_support as open_protocol
 import pytest
 from simple_support import (
     AVRO,
@@ -23,7 +25,7 @@ from simple_support import (
     value_of,
     written,
 )
-from support import CANAL, TICDC, record, row_message
+from support import CANAL, OPEN, TICDC, record, row_message
 
 from relay import NotRepresentable, RowChange, SchemaChange, Translator
 from relay.codecs.simple.avro_bytes import AvroReader
@@ -222,6 +224,19 @@ def test_a_row_with_a_float_beyond_its_column_has_a_checksum(number: str) -> Non
     *_, out = translator.translate(record(row_message({"f": "float"}, {"f": number})))
     # Of the number 0, which TiDB takes for what is not finite.
     assert json.loads(out.value or b"")["checksum"]["current"] == zlib.crc32(bytes(8))
+
+
+@pytest.mark.parametrize("digits", ["7", "-0", "7.0"])
+def test_the_checksum_of_a_row_counts_the_zeros_that_a_decimal_lacks(digits: str) -> None:
+    checked = {"integrity-check-level": "correctness"}
+    translator = Translator(OPEN, SIMPLE, None, checked)
+    create = open_protocol.ddl("CREATE TABLE t (d DECIMAL(5,2))")
+    inserted = open_protocol.row({"u": {"d": open_protocol.cell(246, digits)}})
+    reader = Translator(SIMPLE, SIMPLE, {**checked, "corruption-handle-level": "error"})
+    outs = [out for each in open_protocol.records(create, inserted) for out in translator.translate(each)]
+    *_, change = [event for out in outs for event in reader.inspect(record(out.value or b""))]
+    assert isinstance(change, RowChange)
+    assert change.after == (Decimal(digits).quantize(Decimal("0.01")),)
 
 
 def test_a_row_with_a_text_that_is_no_vector_has_no_checksum() -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from relay.codecs.signs import Message
 from relay.codecs.ticdc_avro.columns import NAME
+from relay.codecs.wire.avro import has_id_header
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.ticdc import TSO_END
 from relay.codecs.wire.ticdc_json import printed
@@ -46,6 +47,8 @@ _decode: Final = msgspec.json.Decoder(Statement).decode
 def kind_of(record: ConsumerRecord | Message) -> bytes:
     """Return which of these messages a record is; b"" if it is a row with a schema."""
     value = record.value or b""
+    if record.headers and has_id_header(record.headers, "value"):
+        return b""
     if value.startswith(_DDL_START) and record.key is None:
         return DDL
     if len(value) != _TSO_BYTES or (value[:1] == WATERMARK and record.key is not None):

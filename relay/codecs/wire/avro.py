@@ -69,6 +69,11 @@ def frame_of(protocol: str, record: ConsumerRecord, part: Part) -> Frame | None:
     return Frame(*_id(protocol, part, data))
 
 
+def has_id_header(headers: Iterable[Header], part: Part) -> bool:
+    """Whether headers hold the id of a part's schema."""
+    return bool(_header(headers, ID_HEADERS[part]))
+
+
 def _header(headers: Iterable[Header], name: str) -> bytes | None:
     """The value of the last header of this name."""
     found = None
@@ -215,7 +220,7 @@ class RegisteredSchemas:
         data = record.key if part == "key" else record.value
         if data is None:
             return None
-        is_before = not record.headers or not _header(record.headers, ID_HEADERS[part])
+        is_before = not record.headers or not has_id_header(record.headers, part)
         if is_before:
             found = self._by_prefix.get(data[:PREFIX_BYTES])
             if found is not None:

@@ -13,8 +13,8 @@ import zlib
 from decimal import Decimal
 from typing import Final
 
-from relay.model import ABSENT, Cell, ColumnType, Generated, Row, TableSchema, Value
-from relay.mysql.numbers import decimal_text
+from relay.model import ABSENT, Cell, ColumnType, Generated, Row, TableSchema
+from relay.mysql.numbers import decimal_text, with_scale
 from relay.mysql.types import FLOATS
 
 #: What TiCDC calls this way of computing them; the classic architecture has 1.
@@ -53,9 +53,11 @@ def _data(cell: Cell, column_type: ColumnType) -> bytes | None:
         return _DOUBLE.pack(value if math.isfinite(value) else 0)
     if base == "vector":
         return _vector(str(cell))
-    data = _text(cell)
+    # Zeros at the end of DECIMAL and BINARY are not on every wire.
+    if isinstance(cell, Decimal):
+        cell = decimal_text(with_scale(column_type.scale or 0, cell))
+    data = cell if isinstance(cell, bytes) else str(cell).encode()
     if base == "binary":
-        # Zeros at the end are not on every wire.
         data = data.ljust(column_type.length or 0, b"\0")
     return _LENGTH.pack(len(data)) + data
 
@@ -67,12 +69,6 @@ def _single(number: float) -> float:
     except OverflowError:
         return math.copysign(math.inf, number)
     return found
-
-
-def _text(cell: Value) -> bytes:
-    if isinstance(cell, bytes):
-        return cell
-    return (decimal_text(cell) if isinstance(cell, Decimal) else str(cell)).encode()
 
 
 def _vector(text: str) -> bytes | None:
