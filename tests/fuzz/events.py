@@ -119,7 +119,7 @@ def _same_statements(target: Target, copies: int, given: Sequence[Event], found:
         return  # some producers write one statement for each table
     if any(pair.old.database != pair.new.database for change in single for pair in change.renamed):
         return  # TiCDC names both databases
-    if any(len(change.targets) > 1 for change in changes):
+    if any(len(change.targets) > 1 or len(change.renamed) > 1 for change in changes):
         # Maxwell has a message for each table.
         told, read = [next(group) for _, group in groupby(told, _ddl)], [text for text, _ in groupby(read)]
     if len(told) != len(read):
