@@ -27,6 +27,8 @@ _KAFKA_ROUNDS, _QUICK_KAFKA_ROUNDS = 9, 1
 _FEW_ROUNDS = 5
 #: Two processes are through so soon that the moments in which they begin and end would count.
 _TIMES_FOR_PROCESSES = 3
+#: The least for a topic a table: fewer are through before they are looked at.
+_MESSAGES_OF_TABLES = 100_000
 
 
 def main() -> int:
@@ -69,7 +71,8 @@ def main() -> int:
             for result in results:
                 console.print(report.kafka_table(result))
         if arguments.only in {None, "kafka", "tables"}:
-            tables = table_topics.measure(arguments.data, arguments.messages or messages, few, progress)
+            many = arguments.messages or max(messages, _MESSAGES_OF_TABLES)
+            tables = table_topics.measure(arguments.data, many, few, progress)
             found["tables"] = msgspec.to_builtins(tables)
             console.print(report.tables_table(tables))
     arguments.output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
