@@ -22,6 +22,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 BASE = "python:3.11-slim-bookworm"
 TOOLS = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux", "chroot": "coreutils"}
+OWN_CERTIFICATES = "usr/local/share/ca-certificates"
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 
 #: Arguments: the root file system, the folder for /etc/relay, the user, and the command.
@@ -105,7 +106,11 @@ class Image:
         packages = "python3,python3-venv,ca-certificates"
         self._run(["debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(base)])
         (base / "usr/bin/python").symlink_to("python3")
-        # Where the machine trusts a proxy's certificate, the build has to as well.
+        # Where the machine trusts a proxy's certificate, the build has to as well: Java, which has a store of
+        # its own, by what Debian's tools make of it.
+        for own in Path("/", OWN_CERTIFICATES).glob("*.crt"):
+            shutil.copy(own, base / OWN_CERTIFICATES)
+        self._run(["chroot", str(base), "update-ca-certificates"])
         shutil.copyfile(f"/{CERTIFICATES}", base / CERTIFICATES)
         self._run(["tar", "-C", str(base), "-cf", "base.tar", "."])
         shutil.rmtree(base)
