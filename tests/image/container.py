@@ -110,7 +110,7 @@ class Image:
         # its own, by what Debian's tools make of it.
         for own in Path("/", OWN_CERTIFICATES).glob("*.crt"):
             shutil.copy(own, base / OWN_CERTIFICATES)
-        self._run(["chroot", str(base), "update-ca-certificates"])
+        self._run(["chroot", str(base), "env", "TMPDIR=/tmp", "update-ca-certificates"])
         shutil.copyfile(f"/{CERTIFICATES}", base / CERTIFICATES)
         self._run(["tar", "-C", str(base), "-cf", "base.tar", "."])
         shutil.rmtree(base)
