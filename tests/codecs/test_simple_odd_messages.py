@@ -16,6 +16,7 @@ from simple_support import (
     AVRO,
     DDL_TS,
     SIMPLE,
+    VERSION,
     bootstrap,
     column,
     ddl,
@@ -245,6 +246,21 @@ def test_a_row_with_a_text_that_is_no_vector_has_no_checksum() -> None:
     *_, out = translator.translate(record(row_message({"v": "vector(3)"}, {"v": "ann"})))
     row = json.loads(out.value or b"")
     assert (row["data"], row.get("checksum")) == ({"v": "ann"}, None)
+
+
+def test_a_bootstrap_of_another_version_moves_columns() -> None:
+    """Its statement was left out (`ddl=drop`); one of the same version may have another order, as those of the
+    classic architecture have.
+    """
+    one, other = column("a", "int"), column("b", "int")
+    later = VERSION + (1 << 18)
+    moved = bootstrap(table(other, one, version=later))
+    for version, names in ((VERSION, ["id", "a", "b"]), (later, ["id", "b", "a"])):
+        again = moved if version == later else bootstrap(table(other, one))
+        rows = row({"a": "1", "b": "2"}, version=version)
+        *_, change = read(bootstrap(table(one, other)), again, rows)[0]
+        assert isinstance(change, RowChange)
+        assert [each.name for each in change.schema.columns] == names
 
 
 def test_an_index_of_an_expression_spoils_no_later_statement() -> None:
