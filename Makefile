@@ -71,8 +71,8 @@ fuzz-conversions: setup  ## the native kernel's conversions against those in Pyt
 fuzz-templates: setup  ## messages inside the shapes of good ones, by template and without; MESSAGES=1000000 or SECONDS=600, SEED=7
 	cd tests && ../$(RUN)/python -m fuzz.shapes $(if $(MESSAGES),--messages $(MESSAGES),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
-fuzz: setup  ## changed records on most routes; ALL=1 on every one, SECONDS=600, SEED=7 for the same again, RECORD=folder for one finding
-	cd tests && ../$(RUN)/python -m fuzz $(if $(RECORD),--record $(abspath $(RECORD)),--seconds $(SECONDS) $(if $(ALL),--all) $(if $(SEED),--seed $(SEED)))
+fuzz: setup  ## changed records on every route; SECONDS=600, SEED=7 for the same again, RECORD=folder for one finding
+	cd tests && ../$(RUN)/python -m fuzz $(if $(RECORD),--record $(abspath $(RECORD)),--seconds $(SECONDS) $(if $(SEED),--seed $(SEED)))
 
 bench: setup  ## ratios against a floor measured in the same run
 	$(RUN)/python -m benchmarks
