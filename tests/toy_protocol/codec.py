@@ -11,6 +11,7 @@ is JSON text, bytes are base64, decimals are text. It cannot say: DDL, watermark
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Final
@@ -276,6 +277,8 @@ def _cells(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
     cells = {
         column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT
     }
+    if any(isinstance(cell, float) and not math.isfinite(cell) for cell in cells.values()):
+        raise NotRepresentable(NAME, "row", "not a finite number, which JSON cannot hold")
     try:
         _row(schema, msgspec.to_builtins(cells), "row")
     except Malformed as error:
