@@ -31,6 +31,8 @@ set -e
 root=$1 config=$2 user=$3
 shift 3
 mkdir -p "$root/etc/relay"
+# Engines of containers let the machine's own name have an address, for which Spark asks.
+printf '127.0.0.1 localhost %s\\n' "$(uname -n)" > "$root/etc/hosts"
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount -t tmpfs tmpfs "$root/tmp"
