@@ -260,7 +260,7 @@ class Translator:
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()
         self._passed_on: tuple[Header, ...] = ()
-        self._own_headers = route.source.own_headers
+        self._own_headers = route.source.own_headers | route.target.own_headers
         self.catalog = Catalog(limits=limits)
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
@@ -610,7 +610,9 @@ class Translator:
             templates.derive(part, None, [], lossy)
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
-        """Return the headers that a record passes on: all but those that are part of its own message."""
+        """Return the headers that a record passes on: all but those that are part of its own message, or that
+        would be taken for part of the target's.
+        """
         own = self._own_headers
         if not own or not headers:
             return headers

@@ -77,13 +77,10 @@ def read_scaled_decimal(scale: int, text: str) -> Decimal:
 
     Canal 1.1.8 prints `1.0` for 1.000000 (all fraction digits zero). More digits than the scale are kept.
     """
-    return with_scale(scale, read_decimal(text))
-
-
-def with_scale(scale: int, value: Decimal) -> Decimal:
-    """Return a finite DECIMAL with the zeros at its end that the scale asks for. More digits are kept."""
-    sign, digits, exponent = value.as_tuple()
+    value = read_decimal(text)
+    exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and -exponent < scale:
+        sign, digits, _ = value.as_tuple()
         return Decimal((sign, digits + (0,) * (scale + exponent), -scale))
     return value
 
@@ -273,3 +270,7 @@ _java_float_text: Final = native("java-float")(_java_notation(_JAVA_FLOATS))
 def float_writer(write: Callable[[float], str]) -> Callable[[float], str]:
     """Return how FLOAT is written in the notation in which `write` writes DOUBLE."""
     return _java_float_text if write is java_text else write
+
+
+#: Whether a text is a VECTOR, as far as its brackets and commas tell.
+is_vector: Final = re.compile(r"\[(?:[-+.0-9eE]+(?:, ?[-+.0-9eE]+)*)?\]", re.ASCII).fullmatch

@@ -72,8 +72,8 @@ def as_binary(base: str) -> str:
     return _AS_BINARY.get(base, base)
 
 
-#: `geometry`, `double precision`: a type without its parameters and attributes.
-is_type_name: Final = re.compile(r"\w+(?: \w+)*").fullmatch
+#: Words, as in `geometry`, `double precision` and `mariadb_schema.date`; parameters are none.
+is_type_name: Final = re.compile(r"[\w.]+(?: [\w.]+)*").fullmatch
 _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 
 
@@ -142,7 +142,8 @@ def parse_type(text: str) -> ColumnType:
     set latin1`.
 
     Parameters that no server allows count as unknown, so that no value is ever padded to them. Raises
-    ValueError when the text is empty, its quotes or parentheses do not match, or parentheses are empty.
+    ValueError when the text does not begin with a name, its quotes or parentheses do not match, or there is
+    nothing in them.
     """
     return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _possible(_parsed(text))
 

@@ -117,6 +117,7 @@ TYPED = [
     ("JSON", '{"k":[1,2]}', column("c", "string", f"{DATA}.Json"), '{"k":[1,2]}'),
     ("VECTOR(3)", [1.0, 2.5, 3.0], column("c", "array", f"{DATA}.FloatVector"), "[1,2.5,3]"),
     ("VECTOR(2)", [0.10000000149011612, -2.5], column("c", "array", f"{DATA}.FloatVector"), "[0.1,-2.5]"),
+    ("VECTOR(1)", [123456789.0], column("c", "array", f"{DATA}.DoubleVector"), "[123456789]"),
     (
         "POINT",
         {"x": 1.0, "y": 2.0, "wkb": "AQEAAAAAAAAAAADwPwAAAAAAAABA", "srid": 4326},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from fake_registry import MemoryRegistry
 from support import captured, record, row_message
 
-from relay import ConsumerRecord, Event, ProducerRecord, Resolver, RowChange, Translator
+from relay import ConsumerRecord, Event, ProducerRecord, Resolver, RowChange, SchemaChange, Translator
 from relay.codecs.wire.avro import ID_HEADERS, PREFIX_BYTES
 
 TICDC = "ticdc-canal-json"
@@ -69,3 +70,15 @@ def test_a_row_that_looks_like_a_watermark_is_a_row() -> None:
     (change,) = wire.read(outs)
     assert isinstance(change, RowChange)
     assert change.after == ("a", -(2**33))
+
+
+@pytest.mark.parametrize("place", ["prefix", "header"])
+def test_an_id_in_a_header_of_another_protocol_is_not_passed_on(place: str) -> None:
+    wire = Wire("ticdc-avro", CONTROL | {"schema-id": place})
+    create = row_message({}, isDdl=True, type="CREATE", sql="CREATE TABLE t (id INT PRIMARY KEY)", data=None)
+    row = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"])
+    stray = (ID_HEADERS["value"], b"\0\0\0\0\x63"), ("trace", b"1")
+    given = [record(create), record(row, offset=1), record(row | {"type": "DELETE"}, offset=2)]
+    outs = [out for each in given for out in wire.translated(msgspec.structs.replace(each, headers=stray))]
+    assert all(("trace", b"1") in out.headers and stray[0] not in out.headers for out in outs)
+    assert [type(event) for event in wire.read(outs)] == [SchemaChange, RowChange, RowChange]

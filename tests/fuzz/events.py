@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from fuzz.findings import BrokenError, Setting
 from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
@@ -119,9 +119,10 @@ def _same_statements(target: Target, copies: int, given: Sequence[Event], found:
         return  # some producers write one statement for each table
     if any(pair.old.database != pair.new.database for change in single for pair in change.renamed):
         return  # TiCDC names both databases
-    if any(len(change.targets) > 1 or len(change.renamed) > 1 for change in changes):
-        # Maxwell has a message for each table.
-        told, read = [next(group) for _, group in groupby(told, _ddl)], [text for text, _ in groupby(read)]
+    # Maxwell has a message for each table.
+    several = {change.ddl for change in changes if len(change.targets) > 1 or len(change.renamed) > 1}
+    told = [change for text, group in groupby(told, _ddl) for change in _once(text, group, several)]
+    read = [each for text, group in groupby(read) for each in _once(text, group, several)]
     if len(told) != len(read):
         raise BrokenError("events", "number of statements", route, f"{len(told)} said, {len(read)} read")
     for change, text in zip(told, read, strict=True):
@@ -130,6 +131,12 @@ def _same_statements(target: Target, copies: int, given: Sequence[Event], found:
 
 
 _ddl: Final = attrgetter("ddl")
+Statement = TypeVar("Statement")
+
+
+def _once(text: str, repeated: Iterator[Statement], several: AbstractSet[str]) -> list[Statement]:
+    """Neighbours of one text: the first one if it is about several tables, else all."""
+    return [next(repeated)] if text in several else [*repeated]
 
 
 def _bare(text: str) -> str:
@@ -176,6 +183,19 @@ def are_sound(events: Sequence[Event]) -> bool:
     except DecodeError:
         return False
     return all(math.isfinite(cell) for row in rows for cell in row or () if isinstance(cell, float))
+
+
+def lacks_digits(change: RowChange) -> bool:
+    """Whether a DECIMAL has fewer digits behind its point than its column."""
+    rows = (
+        zip(change.schema.columns, change.before or (), strict=False),
+        zip(change.schema.columns, change.after or (), strict=False),
+    )
+    return any(
+        isinstance(cell, Decimal) and -int(cell.as_tuple().exponent) < (column.type.scale or 0)
+        for row in rows
+        for column, cell in row
+    )
 
 
 def _has_types_of_model(route: str, change: RowChange) -> None:

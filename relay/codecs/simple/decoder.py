@@ -172,9 +172,15 @@ class SimpleDecoder:
     def _bootstrap(
         self, message: Message, record: ConsumerRecord, catalog: Catalog
     ) -> tuple[list[Event], Catalog]:
-        entry = message.table_schema
-        if entry is None:
+        if message.table_schema is None:
             raise Malformed(self._name, SCHEMA, "a BOOTSTRAP without its definition")
+        event, catalog = self._defined(message.table_schema, message, record, catalog)
+        return [event], catalog
+
+    def _defined(
+        self, entry: TableEntry, message: Message, record: ConsumerRecord, catalog: Catalog
+    ) -> tuple[Bootstrap, Catalog]:
+        """The definition that an entry tells without a statement, and the catalogue with it."""
         table, source = TableId(entry.schema, entry.table), self._source(message, record)
         self._check_version(entry)
         known = definition_of_version(catalog, table, entry.version, entry.tableID)
@@ -183,7 +189,7 @@ class SimpleDecoder:
         event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, told)
         if known is None:
             catalog = define(catalog, event, _definition_place(entry.version, source, record))
-        return [event], catalog
+        return event, catalog
 
     def _ddl(
         self,
@@ -195,6 +201,8 @@ class SimpleDecoder:
     ) -> tuple[list[Event], Catalog]:
         entries = {SCHEMA: message.table_schema, PRE_SCHEMA: message.pre_table_schema}
         told = {name: entry for name, entry in entries.items() if entry is not None}
+        if _shows_before(message):
+            _, catalog = self._defined(told.pop(PRE_SCHEMA), message, record, catalog)
         # Of EXCHANGE PARTITION the second table is the one that other formats name.
         ddl, about = message.sql or "", told.get(PRE_SCHEMA) or told.get(SCHEMA)
         table = TableId("", "") if about is None else TableId(about.schema, about.table)
@@ -253,6 +261,15 @@ def _definition_place(version: int, source: Source, record: ConsumerRecord) -> P
         return source.at(record)
     time_ns = (version >> TSO_LOGICAL_BITS) * _NS_PER_MS
     return Position(version, time_ns, record.topic, record.partition, record.offset)
+
+
+def _shows_before(message: Message) -> bool:
+    """Whether `preTableSchema` is the table as it was (classic architecture); else it is another one."""
+    shown, other = message.table_schema, message.pre_table_schema
+    if shown is None or other is None:
+        return False
+    has_its_name = (shown.schema, shown.table) == (other.schema, other.table)
+    return has_its_name or (bool(shown.tableID) and shown.tableID == other.tableID)
 
 
 def _drops(change: SchemaChange, word: str) -> bool:

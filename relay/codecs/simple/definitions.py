@@ -278,8 +278,7 @@ def definition(
     id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
     origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
     columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
-    is_known = known is not None and entry.version == known.version and is_tso(entry.version)
-    if (is_current or is_known) and of_known.keys() == set(names):
+    if (is_current or is_tso(entry.version)) and of_known.keys() == set(names):
         # TiCDC's classic architecture has them in the order in which they were added.
         places = {name: at for at, name in enumerate(of_known)}
         columns.sort(key=lambda column: places[column.name])

@@ -318,12 +318,11 @@ def _read_float(number: float) -> float:
 
 def _read_vector(text: str) -> str:
     """A vector without the blanks behind its commas."""
-    if _VECTOR(text) is None:
+    if not numbers.is_vector(text):
         raise ValueError("not a vector")
     return text.replace(" ", "")
 
 
-_VECTOR: Final = re.compile(r"\[(?:[-+.0-9eE]+(?:, ?[-+.0-9eE]+)*)?\]", re.ASCII).fullmatch
 _READS: Final[dict[str, Read]] = {
     "float": _read_float,
     "double": _finite,

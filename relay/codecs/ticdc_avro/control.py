@@ -47,12 +47,12 @@ _decode: Final = msgspec.json.Decoder(Statement).decode
 def kind_of(record: ConsumerRecord | Message) -> bytes:
     """Return which of these messages a record is; b"" if it is a row with a schema."""
     value = record.value or b""
-    if record.headers and has_id_header(record.headers, "value"):
-        return b""
     if value.startswith(_DDL_START) and record.key is None:
         return DDL
     if len(value) != _TSO_BYTES or (value[:1] == WATERMARK and record.key is not None):
         return b""
+    if record.headers and has_id_header(record.headers, "value"):
+        return b""  # a row may have as many bytes
     return value[:1] if value[:1] in {WATERMARK, DELETE} else b""
 
 

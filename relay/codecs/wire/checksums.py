@@ -13,8 +13,8 @@ import zlib
 from decimal import Decimal
 from typing import Final
 
-from relay.model import ABSENT, Cell, ColumnType, Generated, Row, TableSchema
-from relay.mysql.numbers import decimal_text, with_scale
+from relay.model import ABSENT, Cell, ColumnType, Generated, Row, TableSchema, Value
+from relay.mysql.numbers import decimal_text, is_vector
 from relay.mysql.types import FLOATS
 
 #: What TiCDC calls this way of computing them; the classic architecture has 1.
@@ -28,7 +28,7 @@ _MASK: Final = (1 << 64) - 1
 
 def row_checksum(schema: TableSchema, row: Row) -> int | None:
     """Return the checksum of a row; None if it lacks columns, has a label of ENUM or SET whose number is not
-    known, or a text that is no VECTOR.
+    known, or a VECTOR without numbers.
     """
     found = 0
     for column, cell in zip(schema.columns, row, strict=True):
@@ -53,11 +53,9 @@ def _data(cell: Cell, column_type: ColumnType) -> bytes | None:
         return _DOUBLE.pack(value if math.isfinite(value) else 0)
     if base == "vector":
         return _vector(str(cell))
-    # Zeros at the end of DECIMAL and BINARY are not on every wire.
-    if isinstance(cell, Decimal):
-        cell = decimal_text(with_scale(column_type.scale or 0, cell))
-    data = cell if isinstance(cell, bytes) else str(cell).encode()
+    data = _text(cell)
     if base == "binary":
+        # Zeros at the end are not on every wire.
         data = data.ljust(column_type.length or 0, b"\0")
     return _LENGTH.pack(len(data)) + data
 
@@ -71,9 +69,18 @@ def _single(number: float) -> float:
     return found
 
 
+def _text(cell: Value) -> bytes:
+    if isinstance(cell, bytes):
+        return cell
+    return (decimal_text(cell) if isinstance(cell, Decimal) else str(cell)).encode()
+
+
 def _vector(text: str) -> bytes | None:
+    """A VECTOR's numbers; None for the empty one, of which TiDB's bytes are not known, and for other text."""
     try:
-        numbers = [float(part) for part in text.strip("[] ").split(",") if part.strip()]
+        numbers = [float(part) for part in text[1:-1].split(",")] if is_vector(text) else []
     except ValueError:
+        return None
+    if not numbers:
         return None
     return _LENGTH.pack(len(numbers)) + b"".join([_FLOAT.pack(_single(number)) for number in numbers])

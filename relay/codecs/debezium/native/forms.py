@@ -53,7 +53,7 @@ _TIME, _NANO_TIME, _NANO_TIMESTAMP = (
     "io.debezium.time.NanoTime",
     "io.debezium.time.NanoTimestamp",
 )
-_VECTORS: Final = frozenset({"io.debezium.data.FloatVector", "io.debezium.data.DoubleVector"})
+_FLOAT_VECTOR, _DOUBLE_VECTOR = "io.debezium.data.FloatVector", "io.debezium.data.DoubleVector"
 _GEOMETRY, _POINT = "io.debezium.data.geometry.Geometry", "io.debezium.data.geometry.Point"
 #: What `column.propagate.source.type` adds to a column's parameters.
 _SOURCE_TYPE: Final = "__debezium.source.column.type"
@@ -262,14 +262,19 @@ def _bits(case: _Case) -> Form | None:
 
 
 def _vector(case: _Case) -> Form | None:
-    return Form(list, _read_vector) if case.type.base == "vector" else None
+    """MySQL's VECTOR, which Avro has as the 32-bit numbers that it is made of."""
+    read = functools.partial(_read_vector, read_float32)
+    return Form(list, read) if case.type.base == "vector" else None
 
 
-def _read_vector(numbers: list[Any]) -> str:
+def _double_vector(case: _Case) -> Form | None:
+    return Form(list, functools.partial(_read_vector, float)) if case.type.base == "vector" else None
+
+
+def _read_vector(shortest: Callable[[float], float], numbers: list[Any]) -> str:
     if not all(type(number) in {int, float, Decimal} for number in numbers):
         raise ValueError("not a vector of numbers")
-    # Avro has the 32 bits that they have in MySQL.
-    return "[" + ",".join([go_text(read_float32(float(number))) for number in numbers]) + "]"
+    return "[" + ",".join([go_text(shortest(float(number))) for number in numbers]) + "]"
 
 
 # ---------------------------------------------------------------- text and bytes
@@ -541,7 +546,8 @@ _BY_NAME: Final[dict[str, _Make]] = {
     names.ENUM: _label,
     names.SET: _label,
     names.JSON: _json,
-    **dict.fromkeys(_VECTORS, _vector),
+    _FLOAT_VECTOR: _vector,
+    _DOUBLE_VECTOR: _double_vector,
     _GEOMETRY: _geometry,
     _POINT: _geometry,
     names.YEAR: _integer,
@@ -642,7 +648,7 @@ _TYPES_BY_NAME: Final = {
     _CONNECT_DATE: "date", _ISO_DATE: "date", names.DATE: "date", names.TIME: "time", _TIME: "time",
     _CONNECT_TIME: "time", _NANO_TIME: "time", _ISO_TIME: "time", _CONNECT_TIMESTAMP: "datetime",
     _NANO_TIMESTAMP: "datetime", _ISO_TIMESTAMP: "datetime", _GEOMETRY: "geometry", _POINT: "point",
-    VARIABLE_DECIMAL: "decimal", **dict.fromkeys(_VECTORS, "vector"),
+    VARIABLE_DECIMAL: "decimal", _FLOAT_VECTOR: "vector", _DOUBLE_VECTOR: "vector",
 }  # fmt: skip
 
 
