@@ -28,7 +28,7 @@ _MASK: Final = (1 << 64) - 1
 
 def row_checksum(schema: TableSchema, row: Row) -> int | None:
     """Return the checksum of a row; None if it lacks columns, has a label of ENUM or SET whose number is not
-    known, or a VECTOR without numbers.
+    known, or a text that is no VECTOR.
     """
     found = 0
     for column, cell in zip(schema.columns, row, strict=True):
@@ -76,11 +76,12 @@ def _text(cell: Value) -> bytes:
 
 
 def _vector(text: str) -> bytes | None:
-    """A VECTOR's numbers; None for the empty one, of which TiDB's bytes are not known, and for other text."""
+    """A VECTOR's numbers; None for other text."""
+    parts = text[1:-1].split(",") if text != "[]" else []
     try:
-        numbers = [float(part) for part in text[1:-1].split(",")] if is_vector(text) else []
+        numbers = [float(part) for part in parts] if is_vector(text) else None
     except ValueError:
         return None
-    if not numbers:
+    if numbers is None:
         return None
     return _LENGTH.pack(len(numbers)) + b"".join([_FLOAT.pack(_single(number)) for number in numbers])
