@@ -381,9 +381,9 @@ class Codec(msgspec.Struct, frozen=True):
     `row_signature`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
     messages of neighbouring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, which neither messages of other protocols
-    inherit nor its own from those. `keyed_encoder`: makes an encoder that writes keys of chosen columns as its own are; None
-    for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its messages name
-    schemas of a registry, whose ids `named_schemas` gives as far as a message's bytes tell.
+    inherit nor its own from those. `keyed_encoder`: makes an encoder that writes keys of chosen columns as
+    its own are; None for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its
+    messages name schemas of a registry, whose ids `named_schemas` gives as far as a message's bytes tell.
     `signs`: by what its messages are known among those of other protocols (`relay.detection`).
     `profiles`: named sets of the target's options, as texts, for known readers; `profile_reasons`: why a
     profile sets an option, where its own description does not tell.
