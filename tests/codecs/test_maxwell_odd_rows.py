@@ -136,3 +136,11 @@ def test_a_number_beyond_its_column_is_the_same_after_many_rows(column_type: str
     big = row(f'{{"c":{1 << 64}}}')
     *_, change = read(statement(f"CREATE TABLE t (c {column_type})"), *[row('{"c":7}')] * 40, big)
     assert only_cell(change) == (ColumnType("decimal"), Decimal(1 << 64))
+
+
+@pytest.mark.parametrize("text", ["NaN", "sNaN", "Infinity", "-Infinity"])
+def test_a_push_ts_that_is_no_number_is_not_believed(text: str) -> None:
+    value = {"database": "d", "table": "t", "type": "insert", "ts": 7, "push_ts": text, "data": {"id": 1}}
+    (change,) = Translator(MAXWELL, MAXWELL).inspect(record(value, timestamp_ms=9_000))
+    assert isinstance(change, RowChange)
+    assert change.emitted_at_ns == 9_000_000_000

@@ -237,7 +237,7 @@ def _position(text: str | None) -> tuple[str | None, int | None]:
 def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) -> int:
     """Return when Maxwell made the message: `push_ts`, in seconds, else the record's timestamp."""
     pushed = message.push_ts
-    if pushed is not None and 0 <= pushed < TIME_END_MS // 1_000:
+    if pushed is not None and pushed.is_finite() and 0 <= pushed < TIME_END_MS // 1_000:
         return int(pushed * _SECOND_NS)
     return record.time_ms(event_time_ns // 1_000_000) * 1_000_000
 
