@@ -77,11 +77,10 @@ def _text(cell: Value) -> bytes:
 
 def _vector(text: str) -> bytes | None:
     """A VECTOR's numbers; None for other text."""
-    parts = text[1:-1].split(",") if text != "[]" else []
-    try:
-        numbers = [float(part) for part in parts] if is_vector(text) else None
-    except ValueError:
+    if not is_vector(text):
         return None
-    if numbers is None:
+    try:
+        numbers = [float(part) for part in text[1:-1].split(",") if part]
+    except ValueError:
         return None
     return _LENGTH.pack(len(numbers)) + b"".join([_FLOAT.pack(_single(number)) for number in numbers])
