@@ -72,8 +72,9 @@ def as_binary(base: str) -> str:
     return _AS_BINARY.get(base, base)
 
 
-#: Words, as in `geometry`, `double precision` and `mariadb_schema.date`; parameters are none.
-is_type_name: Final = re.compile(r"[\w.]+(?: [\w.]+)*").fullmatch
+#: Words, as in `geometry`, `double precision` and `mariadb_schema.date`; parameters are none. MySQL names its
+#: types in ASCII: `İ` in lower case is two characters, of which the second belongs to no word.
+is_type_name: Final = re.compile(r"[\w.]+(?: [\w.]+)*", re.ASCII).fullmatch
 _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 
 

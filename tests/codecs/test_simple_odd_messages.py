@@ -112,7 +112,7 @@ def test_a_definition_that_contradicts_itself_is_refused(
         read(bootstrap(schema))
 
 
-@pytest.mark.parametrize("name", ["", "bigint('a unsigned", "int(11)", "int,", "int "])
+@pytest.mark.parametrize("name", ["", "bigint('a unsigned", "int(11)", "int,", "int ", "İ"])
 def test_a_column_without_the_name_of_a_type_is_refused(name: str) -> None:
     with pytest.raises(Malformed, match="a column without the name of a type"):
         read(bootstrap(table(column("a", name))))
