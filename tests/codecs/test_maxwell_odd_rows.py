@@ -144,3 +144,16 @@ def test_a_push_ts_that_is_no_number_is_not_believed(text: str) -> None:
     (change,) = Translator(MAXWELL, MAXWELL).inspect(record(value, timestamp_ms=9_000))
     assert isinstance(change, RowChange)
     assert change.emitted_at_ns == 9_000_000_000
+
+
+@pytest.mark.parametrize("base", ["enum", "set"])
+def test_members_that_are_not_known_are_no_members_and_can_be_read_again(base: str) -> None:
+    told = {"database": "d", "table": "t", "columns": [{"name": "c", "type": base}], "primary-key": []}
+    source = statement("CREATE TABLE t (c INT)", **{"def": told})
+    (out,) = Translator(MAXWELL, MAXWELL, None, {"output_ddl": "true"}).translate(record(source))
+    assert out.value is not None
+    assert json.loads(out.value)["def"]["columns"][0]["enum-values"] == []
+    (change,) = read(out.value)
+    assert isinstance(change, SchemaChange)
+    assert change.after is not None
+    assert change.after.columns[0].type == ColumnType(base)

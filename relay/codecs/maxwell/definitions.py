@@ -116,7 +116,8 @@ def _type(told: _Column) -> ColumnType:
     base = parse_type(told.type).base
     if base in CHARS and told.charset == "binary":
         return ColumnType(as_binary(base))
-    members = None if told.labels is None else tuple([unquoted(f"'{label}'") for label in told.labels])
+    # No ENUM is without members: an empty list is what relay writes where they are not known.
+    members = tuple([unquoted(f"'{label}'") for label in told.labels]) if told.labels else None
     return checked_type(
         ColumnType(
             base,
@@ -134,7 +135,7 @@ def _agrees(column_type: ColumnType, told: _Column, known: ColumnType) -> bool:
         return False
     if known.base in FRACTIONAL and column_type.length is not None:
         return column_type.length == (known.length or 0)
-    if told.labels is None or known.members is None:
+    if not told.labels or known.members is None:
         return column_type.members is None or known.members is not None
     return column_type.members == known.members or [*map(spelled, known.members)] == told.labels
 
