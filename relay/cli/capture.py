@@ -14,7 +14,7 @@ from relay.cli.exits import ProgressReport, say
 from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.topic_request import TopicRequest
-from relay.cli.topics import Located, locate, part_of, read
+from relay.cli.topics import Located, locate, none_found, part_of, read
 from relay.errors import ConfigError, DeliveryFailed, Problem, TopicUnusable
 from relay.kafka.admin import NewTopic, TopicAdmin, TopicInfo
 from relay.kafka.ports import Undelivered, start_sink
@@ -49,6 +49,8 @@ def capture(request: TopicRequest, output: str, *, quiet: bool) -> None:
                 count = writer.records
                 said = f"{ended}{count} record{'s'[: count != 1]} of {located.topic} captured"
                 say(said if output == STANDARD else f"{said} in {output}")
+    if not writer.records and not quiet:
+        say(none_found(located, part))
 
 
 def produce(

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from relay.cli.arguments import Input
+from relay.cli.event_text import wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inputs import kept_lines
 from relay.cli.record_files import RecordWriter
@@ -163,5 +164,22 @@ def open_topic(request: TopicRequest, *, quiet: bool) -> Iterator[Input]:
 
     with kept_lines(write, f"topic {located.topic}") as opened:
         if not count and not quiet:
-            say(f"topic {located.topic} has no such record")
+            say(none_found(located, part))
         yield opened
+
+
+def none_found(located: Located, part: Part) -> str:
+    """Return words for a part of a topic that has no record: they name the newest one that there is.
+
+    Raises TopicUnusable, BrokerUnavailable.
+    """
+    if part.follow:
+        return f"no record of topic {located.topic} has come"
+    found: list[ConsumerRecord] = []
+    read(located, Part(last=1, partitions=part.partitions), found.append, quiet=True)
+    if not found:
+        return f"topic {located.topic} is empty"
+    record = found[0]
+    place, time_ms = f"{record.topic}/{record.partition}/{record.offset}", record.timestamp_ms
+    said = f"topic {located.topic} has no such record; its newest is {place}"
+    return said if time_ms == -1 else f"{said}, of {wall_time(1_000_000 * time_ms)}"

@@ -92,6 +92,10 @@ async def test_parts_of_a_topic(kafka: Any, relay: Relay) -> None:
     assert sorted(await offsets("--offsets", "19..")) == [57, 58, 59]
     assert await offsets("--since", "2036-01-01") == []
     where = ("--brokers", kafka.bootstrap_servers, "--topic", topic)
+    newest = f"topic {topic} has no such record; its newest is {topic}/2/19, of 2026-11-18 11:07:39.000 UTC"
+    for command in (("capture",), ("inspect", "--from", "auto")):
+        result = await call(relay, *command, *where[:2], "--from-topic", topic, "--since", "2036-01-01")
+        assert newest in result.stderr
     result = await call(relay, "capture", *where, "--partition", "3")
     assert (result.exit_code, "has no partition 3; it has the partitions 0 to 2" in result.stderr) == (
         2,
