@@ -47,7 +47,7 @@ class CountsByTable:
         return made
 
     def _counts_of(self, table: TableId) -> dict[Op | type[Event], int]:
-        if table not in self._tables and len(self._tables.keys() - {OTHER_TABLES}) >= self._most:
+        if table not in self._tables and len(self._tables) - (OTHER_TABLES in self._tables) >= self._most:
             table = OTHER_TABLES
         return self._tables.setdefault(table, {})
 

@@ -12,7 +12,7 @@ becomes one; `RouteTemplates.find_rows` for those of any number of rows that bec
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -24,6 +24,7 @@ from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows, TransactionMark
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
+from relay.routing import Places, SeenTopics
 from relay.selection import Selection
 from relay.templates.engine import Engine, Message, Run
 from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Frames, Marker, TargetMessage, Template
@@ -56,6 +57,14 @@ Allows = Callable[[int, int], bool]
 Count = Callable[[list[Event], list[Lossy], int], None]
 
 
+class Placed(NamedTuple):
+    """Where rows go: those of this source partition, as long as the router remembers just this."""
+
+    partition: int
+    seen: SeenTopics
+    places: Places
+
+
 class Known:
     """What is the same for all rows that fit a template and lose the same: the events without their values,
     what is lost of them, and the headers of the payload. `allows`: whether a row in this partition with this
@@ -63,7 +72,8 @@ class Known:
     fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
     payloads that a row becomes besides. `size`: the template's bytes, about. `is_used`: whether a row has
-    fitted since somebody looked.
+    fitted since somebody looked. `placed`: where the last row went, if that is the same for all of its
+    partition until the router remembers more.
     """
 
     __slots__ = (
@@ -75,6 +85,7 @@ class Known:
         "losses",
         "lost",
         "more",
+        "placed",
         "size",
         "uses",
     )
@@ -93,6 +104,7 @@ class Known:
         self.more: list[tuple[Header, ...]] = []
         self.uses = self.size = 0
         self.is_used = True
+        self.placed: Placed | None = None
 
     def losing(self, added: int) -> Known:
         """Return the same for records of which values have added this to the template's number."""
@@ -105,14 +117,20 @@ class Known:
 class _AllKnown(dict[int, Known]):
     """What is known, by what an engine gives as a template's number."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._losing: defaultdict[int, list[int]] = defaultdict(list)
+
     def __missing__(self, number: int) -> Known:
         added, template = divmod(number, LOSS)
         known = self[number] = self[template].losing(added * LOSS)
+        self._losing[template].append(number)
         return known
 
     def pop_all(self, template: int) -> list[Known]:
         """Remove and return what is known of a template."""
-        return [self.pop(number) for number in list(self) if number % LOSS == template]
+        numbers = (template, *self._losing.pop(template, ()))
+        return [self.pop(number) for number in numbers if number in self]
 
 
 #: What is known of a template that a record fits, and the key and value that the record becomes.

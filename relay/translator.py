@@ -76,7 +76,7 @@ from relay.routing import (
 )
 from relay.selection import Selection, kind_of
 from relay.templates.engine import Engine, Message
-from relay.templating import Form, FoundRows, Known, Line, RouteTemplates
+from relay.templating import Form, FoundRows, Known, Line, Placed, RouteTemplates
 
 Answer = TypeVar("Answer")
 
@@ -314,7 +314,7 @@ class Translator:
         if given or known.headers:
             headers = known.headers + self._inherited(given) + headers
         if self._moves_rows:
-            places = self._router.place_of_row(known.events[0], record, self._seen)
+            places = self._place_of_rows(known, record)
             if places is None:
                 templates.misses += 1
                 return self._straight(record)
@@ -324,6 +324,16 @@ class Translator:
             known.uses += 1
             return [out]
         return self._with_tombstone(record, out, known, mark)
+
+    def _place_of_rows(self, known: Known, record: ConsumerRecord) -> Places | None:
+        """Say where a row that fits a template goes; None if the straight line must say it."""
+        placed, seen = known.placed, self._seen
+        if placed is not None and placed.seen is seen and placed.partition == record.partition:
+            return placed.places
+        places = self._router.place_of_row(known.events[0], record, seen)
+        if places is not None:
+            known.placed = Placed(record.partition, seen, places)
+        return places
 
     def _with_tombstone(
         self, record: ConsumerRecord, out: ProducerRecord, known: Known, mark: bytes
@@ -370,7 +380,7 @@ class Translator:
         known, key, value, mark = found
         places: Places | None = path.places
         if self._moves_rows:
-            places = self._router.place_of_row(known.events[0], record, self._seen)
+            places = self._place_of_rows(known, record)
         if places is None:
             return None
         if self._seal is not None:
@@ -567,7 +577,7 @@ class Translator:
         path = self._partition_route or self._partition_route_of(record)
         places: Places | None = path.places
         if self._moves_rows:
-            places = self._router.place_of_row(known.events[0], record, self._seen)
+            places = self._place_of_rows(known, record)
         if places is None:
             return False
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
@@ -804,6 +814,11 @@ class Translator:
         In the order in which they came; none is ever taken out.
         """
         return MappingProxyType(self._settled().guessed)
+
+    def guessed_after(self, number: int) -> list[TableId]:
+        """Return the tables of `guessed_tables` that came after the first `number`."""
+        guessed = self._counts.guessed
+        return list(guessed)[number:] if len(guessed) > number else []
 
     @property
     def tables(self) -> Counter[tuple[TableId, str]] | None:

@@ -279,6 +279,9 @@ class PlainTranslator:
     def count_tables(self, most: int, /) -> None:
         """It counts nothing."""
 
+    def guessed_after(self, number: int, /) -> list[TableId]:
+        return list(self.guessed_tables)[number:]
+
     @property
     def state(self) -> State:
         return State(Catalog(), None)

@@ -56,6 +56,10 @@ class Translates(HasCounts, Protocol):
         """Count rows and statements by table from now on."""
         ...
 
+    def guessed_after(self, number: int, /) -> list[TableId]:
+        """Return the tables without known DDL of which rows were translated, but the first `number`."""
+        ...
+
     @property
     def catalog(self) -> Catalog:
         """The table definitions: another object after a record that changed them."""

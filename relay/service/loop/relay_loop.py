@@ -294,11 +294,12 @@ class Relay:
         """Poll and, while much waits, poll again. Raises PollFailed."""
         source, most = self._connections.source, self._timing.gather_bytes
         polled = await source.poll(without)
-        size = _bytes_of(polled) if most else 0
+        size = its_size = _bytes_of(polled) if most else 0
         gathered, until = {**polled}, time.monotonic() + GATHER_SECONDS
-        while most and _bytes_of(polled) >= MUCH_BYTES and size < most and time.monotonic() < until:
+        while most and its_size >= MUCH_BYTES and size < most and time.monotonic() < until:
             polled = await source.poll(without)
-            size += _bytes_of(polled)
+            its_size = _bytes_of(polled)
+            size += its_size
             for partition, records in polled.items():
                 gathered[partition] = [*gathered.get(partition, ()), *records]
         return gathered if most else polled
@@ -385,13 +386,11 @@ class Relay:
 
     def _tell_guesses(self) -> None:
         """Log each table once of which rows came before its DDL was known."""
-        guessed = self._intake.translator.guessed_tables
-        if len(guessed) == self._guesses_told:
-            return
-        for table in list(guessed)[self._guesses_told :]:
+        guessed = self._intake.translator.guessed_after(self._guesses_told)
+        for table in guessed:
             message = _GUESSED + _GUESSED_KEYS if self._status.about.has_row_keys else _GUESSED
             self._log.warning("table.guessed", table=str(table)[:LONGEST_TEXT], message=message)
-        self._guesses_told = len(guessed)
+        self._guesses_told += len(guessed)
 
     def _is_over(self, current: Round) -> bool:
         return self._stop.is_set() or self._is_revoking or current.generation != self._ledger.generation
