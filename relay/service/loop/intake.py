@@ -152,9 +152,7 @@ class RoundBuilder:
     async def _take_by_table(
         self, records: Sequence[ConsumerRecord], owned: Owned, targets: TableTopics
     ) -> int:
-        """Take records stretch by stretch: translate one, make sure of the topics that it needs, all at once,
-        and put what its records became into batches.
-        """
+        """Take records stretch by stretch, each with all the topics that it needs made sure of at once."""
         done, taken = 0, 1
         while taken and done < len(records) and self._round.refused is None:
             taken = await self._take_stretch(records[done : done + TOGETHER], targets)
@@ -165,15 +163,19 @@ class RoundBuilder:
         return done
 
     async def _take_stretch(self, stretch: Sequence[ConsumerRecord], targets: TableTopics) -> int:
-        """Take the records of a stretch; return how many are done.
+        """Take the records of a stretch; return how many are done. They are fewer if one is refused, or if
+        others must have their turn.
 
-        They are fewer if one is refused, or if others must have their turn. After a stop or a rebalance it is
-        none of them, and the translator is as it was.
+        What records become goes into batches that there are. From the first one on that needs another batch,
+        and maybe a topic, it is kept until the topics are certain; a stop or a rebalance drops what is kept,
+        and the translator goes back to where that began.
         """
-        translator, before = self._translator, self._translator.state
-        ahead, made, waits = self._intake.ahead, list[_Made](), False
+        translator, is_plain = self._translator, not self._intake.resolver.writes
+        ahead, made, waits, done = self._intake.ahead, list[_Made](), False, 0
         usable, needed = targets.usable, dict[str, str]()
         for record in stretch:
+            if not made:
+                before = translator.state
             catalog = translator.catalog
             try:
                 produced: list[ProducerRecord] | None = translator.translate(record)
@@ -181,37 +183,44 @@ class RoundBuilder:
                 waits, produced = True, await self._resolve(error, record)
             if produced is None:
                 break
-            for out in produced:
-                if out.topic not in usable:
-                    needed[out.topic] = record.topic
             is_news = translator.catalog is not catalog
             if ahead and not is_news:
                 is_news = (record.topic, record.partition, record.offset) in ahead
-            made.append((record, produced, is_news))
-            is_time = (waits or not len(made) % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
+            if made or is_news or not is_plain or not self._is_added(produced):
+                for out in produced:
+                    if out.topic not in usable:
+                        needed[out.topic] = record.topic
+                made.append((record, produced, is_news))
+            done += 1
+            is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
             if is_time and await self._overtaken():
                 break
         if produced is None and self._round.refused is None:
             translator.restore(before)
-            return 0
+            return done - len(made)
         if needed:
             # What is wrong with one of them is told of the record that needs it.
             with contextlib.suppress(TopicUnusable):
                 await targets.ensure(needed)
-        return await self._add_stretch(made)
+        return done - len(made) + await self._add_stretch(made)
 
     async def _add_stretch(self, made: Sequence[_Made]) -> int:
         """Put what records became into batches; return of how many, which are fewer if one is refused."""
-        batches, is_plain = self._round.batches, not self._intake.resolver.writes
+        is_plain = not self._intake.resolver.writes
         for done, (record, produced, is_news) in enumerate(made):
-            if is_plain and not is_news and len(produced) == 1:
-                out = produced[0]
-                batch = batches.get((out.topic, out.partition))
-                if batch is not None and batch.append(out):
-                    continue
+            if is_plain and not is_news and self._is_added(produced):
+                continue
             if not await self._add_checked(produced, record, is_news=is_news):
                 return done
         return len(made)
+
+    def _is_added(self, produced: Sequence[ProducerRecord]) -> bool:
+        """Put the one record that another became behind others of its partition; False if that cannot be."""
+        if len(produced) != 1:
+            return False
+        out = produced[0]
+        batch = self._round.batches.get((out.topic, out.partition))
+        return batch is not None and batch.append(out)
 
     async def _take_windows(self, records: Sequence[ConsumerRecord], owned: Owned, joins: Joins) -> int:
         """Take records window by window, and join what those of a window become."""
