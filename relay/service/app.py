@@ -320,7 +320,7 @@ async def _check_again(config: Config, clusters: Clusters, targets: TableTopics 
 
 
 #: How much a round takes where tables have topics of their own: one poll would make batches of one record.
-GATHER_BYTES = 16 * 1024 * 1024
+GATHER_BYTES = 24 * 1024 * 1024
 
 
 def _timing(config: Config) -> Timing:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
+from relay.catalog import Catalog
 from relay.errors import RelayError, TopicUnusable
 from relay.joining import Joiner
 from relay.kafka.ports import Partition, Sink
@@ -28,6 +29,7 @@ from relay.service.loop.ledger import Owned, RecordRefused, Round
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
 from relay.topics.table_topics import TableTopics
+from relay.translator import State
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010
@@ -81,6 +83,8 @@ class Intake:
 
 #: A record, what it became, and whether that is news: it taught the catalogue what the history must keep.
 _Made = tuple[ConsumerRecord, list[ProducerRecord], bool]
+#: A record that waits until its topics are certain, and what the translator remembered before it.
+_Waiting = tuple[_Made, State]
 
 
 class RoundBuilder:
@@ -89,6 +93,7 @@ class RoundBuilder:
     def __init__(self, intake: Intake, current: Round, sink: Sink, is_over: Callable[[], bool]) -> None:
         self._intake, self._round, self._sink, self._is_over = intake, current, sink, is_over
         self._translator, self._status = intake.translator, intake.status
+        self._waiting: _Waiting | None = None
 
     async def take(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
         """Translate records of one partition into the round, until their end, a refused record, `is_over`, or
@@ -99,19 +104,32 @@ class RoundBuilder:
         self._intake.dialects.look(records)
         if self._intake.joins is not None:
             return await self._take_windows(records, owned, self._intake.joins)
-        if self._intake.targets is not None:
-            return await self._take_by_table(records, owned, self._intake.targets)
-        return await self._take_each(records, owned)
+        done = await self._take_each(records)
+        while self._waiting is not None and self._intake.targets is not None:
+            waiting, self._waiting = self._waiting, None
+            taken = await self._take_stretch(
+                waiting, records[done + 1 : done + TOGETHER], self._intake.targets
+            )
+            done += taken
+            if not taken or self._round.refused is not None or await self._overtaken():
+                break
+            done += await self._take_each(records[done:])
+        self._move_on(records[:done], owned)
+        return done
 
-    async def _take_each(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
+    async def _take_each(self, records: Sequence[ConsumerRecord]) -> int:
+        """Take records one by one; return how many are done. It ends also at one that waits for topics."""
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
-        ahead = self._intake.ahead if records[0].partition == 0 else ()
-        waits = self._intake.resolver.writes
+        ahead = self._intake.ahead if records and records[0].partition == 0 else ()
+        has_targets, waits = self._intake.targets is not None, self._intake.resolver.writes
         is_plain, done = not (ahead or waits), 0
+        before = translator.state
         # Where the last record went, and the batch that takes more for there; None: look it up.
         topic, partition, batch = None, None, None
         for record in records:
+            if has_targets:
+                before = translator.state
             try:
                 produced = translate(record)
             except Exception as error:
@@ -130,9 +148,7 @@ class RoundBuilder:
                     batch = batches.get((topic, partition))
                 is_added = batch is not None and batch.append(out)
             if not is_added:
-                place = record.topic, record.partition, record.offset
-                is_news = translator.catalog is not catalog or place in ahead
-                if not await self._add_checked(produced, record, is_news=is_news):
+                if not await self._add_or_wait(self._made(record, produced, catalog), before):
                     break
                 catalog = translator.catalog
                 # It may have sent the batch, and begun another.
@@ -141,7 +157,6 @@ class RoundBuilder:
             is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
             if is_time and await self._overtaken():
                 break
-        self._move_on(records[:done], owned)
         return done
 
     def _move_on(self, taken: Sequence[ConsumerRecord], owned: Owned) -> None:
@@ -149,78 +164,65 @@ class RoundBuilder:
             owned.next = taken[-1].offset + 1
             self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
 
-    async def _take_by_table(
-        self, records: Sequence[ConsumerRecord], owned: Owned, targets: TableTopics
-    ) -> int:
-        """Take records stretch by stretch, each with all the topics that it needs made sure of at once."""
-        done, taken = 0, 1
-        while taken and done < len(records) and self._round.refused is None:
-            taken = await self._take_stretch(records[done : done + TOGETHER], targets)
-            done += taken
-            if await self._overtaken():
-                break
-        self._move_on(records[:done], owned)
-        return done
+    def _made(self, record: ConsumerRecord, produced: list[ProducerRecord], before: Catalog) -> _Made:
+        """Say whether a record that became these is news, by the catalogue before it."""
+        place = record.topic, record.partition, record.offset
+        is_news = self._translator.catalog is not before or place in self._intake.ahead
+        return record, produced, is_news
 
-    async def _take_stretch(self, stretch: Sequence[ConsumerRecord], targets: TableTopics) -> int:
-        """Take the records of a stretch; return how many are done. They are fewer if one is refused, or if
-        others must have their turn.
-
-        What records become goes into batches that there are. From the first one on that needs another batch,
-        and maybe a topic, it is kept until the topics are certain; a stop or a rebalance drops what is kept,
-        and the translator goes back to where that began.
+    async def _add_or_wait(self, made: _Made, before: State) -> bool:
+        """Put what a record became into batches. False ends the round before it, for now if one of its topics
+        is not certain: then it waits, and the translator may go back to `before`.
         """
-        translator, is_plain = self._translator, not self._intake.resolver.writes
-        ahead, made, waits, done = self._intake.ahead, list[_Made](), False, 0
-        usable, needed = targets.usable, dict[str, str]()
-        for record in stretch:
-            if not made:
-                before = translator.state
-            catalog = translator.catalog
-            try:
-                produced: list[ProducerRecord] | None = translator.translate(record)
-            except Exception as error:
-                waits, produced = True, await self._resolve(error, record)
-            if produced is None:
-                break
-            is_news = translator.catalog is not catalog
-            if ahead and not is_news:
-                is_news = (record.topic, record.partition, record.offset) in ahead
-            if made or is_news or not is_plain or not self._is_added(produced):
-                for out in produced:
-                    if out.topic not in usable:
-                        needed[out.topic] = record.topic
-                made.append((record, produced, is_news))
-            done += 1
-            is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
-            if is_time and await self._overtaken():
-                break
-        if produced is None and self._round.refused is None:
-            translator.restore(before)
-            return done - len(made)
-        if needed:
-            # What is wrong with one of them is told of the record that needs it.
-            with contextlib.suppress(TopicUnusable):
-                await targets.ensure(needed)
-        return done - len(made) + await self._add_stretch(made)
+        record, produced, is_news = made
+        targets = self._intake.targets
+        if targets is not None and any(out.topic not in targets.usable for out in produced):
+            self._waiting = made, before
+            return False
+        return await self._add_checked(produced, record, is_news=is_news)
 
-    async def _add_stretch(self, made: Sequence[_Made]) -> int:
-        """Put what records became into batches; return of how many, which are fewer if one is refused."""
-        is_plain = not self._intake.resolver.writes
-        for done, (record, produced, is_news) in enumerate(made):
-            if is_plain and not is_news and self._is_added(produced):
-                continue
+    async def _take_stretch(
+        self, waiting: _Waiting, records: Sequence[ConsumerRecord], targets: TableTopics
+    ) -> int:
+        """Take a record that waits for topics and those behind it; all their topics are asked for together.
+
+        Return how many are done. They are fewer if one is refused, or if others must have their turn. After a
+        stop or a rebalance it is none of them, and the translator is as it was.
+        """
+        first, before = waiting
+        translator, stretch, is_over = self._translator, [first], False
+        for record in records:
+            catalog = translator.catalog
+            produced = await self._translated(record)
+            if produced is None:
+                is_over = self._round.refused is None
+                break
+            stretch.append(self._made(record, produced, catalog))
+            if time.monotonic() >= self._round.pause_at and await self._overtaken():
+                break
+        if is_over:
+            translator.restore(before)
+            return 0
+        needed = {
+            out.topic: record.topic
+            for record, produced, _ in stretch
+            for out in produced
+            if out.topic not in targets.usable
+        }
+        # What is wrong with one of them is told of the record that needs it.
+        with contextlib.suppress(TopicUnusable):
+            await targets.ensure(needed)
+        for done, (record, produced, is_news) in enumerate(stretch):
             if not await self._add_checked(produced, record, is_news=is_news):
                 return done
-        return len(made)
+        return len(stretch)
 
-    def _is_added(self, produced: Sequence[ProducerRecord]) -> bool:
-        """Put the one record that another became behind others of its partition; False if that cannot be."""
-        if len(produced) != 1:
-            return False
-        out = produced[0]
-        batch = self._round.batches.get((out.topic, out.partition))
-        return batch is not None and batch.append(out)
+    async def _translated(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
+        """Return what a record becomes, or is instead; None ends the round before it."""
+        try:
+            return self._translator.translate(record)
+        except Exception as error:
+            return await self._resolve(error, record)
 
     async def _take_windows(self, records: Sequence[ConsumerRecord], owned: Owned, joins: Joins) -> int:
         """Take records window by window, and join what those of a window become."""
@@ -247,7 +249,7 @@ class RoundBuilder:
         complete: list[ProducerRecord] = []
         done = 0
         for record in window:
-            made = await self._made(record)
+            made = await self._complete(record)
             if made is None:
                 break
             for out in made:
@@ -263,17 +265,13 @@ class RoundBuilder:
         await self._add(complete)
         return done
 
-    async def _made(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
+    async def _complete(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """What is written for a record, once it is certain that it can be; None ends the round before it."""
         catalog = self._translator.catalog
-        try:
-            produced: list[ProducerRecord] | None = self._translator.translate(record)
-        except Exception as error:
-            produced = await self._resolve(error, record)
+        produced = await self._translated(record)
         if produced is None:
             return None
-        place = record.topic, record.partition, record.offset
-        is_news = self._translator.catalog is not catalog or place in self._intake.ahead
+        _, _, is_news = self._made(record, produced, catalog)
         return await self._checked(produced, record, is_news=is_news)
 
     async def send_rest(self) -> None:
