@@ -370,14 +370,22 @@ class Bench:
 
     def _has_another_checksum(self, given: Sequence[Event], lossy: AbstractSet[Lossy]) -> bool:
         """Whether a reader may find another checksum: the source had other values, or fewer digits of DECIMAL
-        than its column has; or no statement tells that a column has moved.
+        than its column has; or no statement tells that a column has moved, or one tells another order than
+        the definition beside it.
         """
         rows = [event for event in given if isinstance(event, RowChange)]
         return (
             not VALUES_LOST.isdisjoint(lossy)
             or self.setting.target_options.get("ddl") == "drop"
             or any(map(lacks_digits, rows))
+            or any(map(self._knows_other_order, rows))
         )
+
+    def _knows_other_order(self, change: RowChange) -> bool:
+        """Whether the reader may have a definition of a row's table with its columns in another order."""
+        names = [column.name for column in change.schema.columns]
+        known = ([column.name for column in each.columns] for each in self._possible(change))
+        return any(each != names and sorted(each) == sorted(names) for each in known)
 
     def _is_untold(self, given: Sequence[Event]) -> bool:
         """Whether the reader has not been told the definitions of the rows, for a good reason: nobody knew one
