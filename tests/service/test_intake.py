@@ -18,13 +18,16 @@ from service.memory import MemoryBatch, MemorySink, PlainTranslator, Target, pla
 from support import CANAL, TICDC, record, row_message
 
 from relay import Limits, Translator
+from relay.catalog import Catalog
 from relay.kafka.ports import Partition
 from relay.kafka.sink import KafkaBatch
+from relay.needs import ClaimCheck
 from relay.policies import ErrorPolicies, Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.intake import TOGETHER, Intake
 from relay.service.loop.ledger import Owned, Round
+from relay.translator import State
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 
@@ -41,9 +44,14 @@ class Scripted(PlainTranslator):
 
 
 @pytest.mark.parametrize("may_refer_to_objects", [False, True])
+@pytest.mark.parametrize("are_topics_of_tables", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 async def test_every_record_is_sent_once_in_its_place_and_order(
-    seed: int, may_refer_to_objects: bool, list_log: Any, monkeypatch: pytest.MonkeyPatch
+    seed: int,
+    may_refer_to_objects: bool,
+    are_topics_of_tables: bool,
+    list_log: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(MemoryBatch, "most", 2 + seed % 5)
@@ -52,11 +60,12 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
     translator, target = Scripted(script), Target()
     sink, current = target.sink(), Round(0, translator.state)
     current.pause_at = current.ends_at = math.inf
-    intake = Intake(
-        translator, AsyncResolver(list_log, writes=may_refer_to_objects), list_log, plain_status()
-    )
+    targets: Any = AskedTopics("other") if are_topics_of_tables else None
+    resolver = AsyncResolver(list_log, writes=may_refer_to_objects)
+    intake = Intake(translator, resolver, list_log, plain_status(), targets=targets)
     builder = intake.builder(current, sink, lambda: False)
-    assert await builder.take(records, Owned(0, 0, None)) == len(records)
+    owned = Owned(0, 0, None)
+    assert await builder.take(records, owned) == owned.next == len(records)
     await builder.send_rest()
     await sink.delivered(current.pending)
     for topic, partition in PLACES:
@@ -101,6 +110,56 @@ async def test_topics_of_a_stretch_are_asked_for_together_however_slow_its_rows_
     builder = intake.builder(current, target.sink(), lambda: False)
     assert await builder.take(records, Owned(0, 0, None)) == len(records)
     assert targets.asked == [TOGETHER, TOGETHER]
+
+
+class Stopped(AsyncResolver):
+    """Is asked when a stop has come."""
+
+    async def resolve(self, *_: Any) -> None:
+        return None
+
+
+class Needing(Scripted):
+    """Needs something for the record at this offset."""
+
+    def __init__(self, script: list[list[tuple[str, int]]], needs_at: int) -> None:
+        super().__init__(script)
+        self._needs_at, self.places = needs_at, 0
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        if record.offset == self._needs_at:
+            raise ClaimCheck("", "name")
+        self.places += 1
+        return super().translate(record)
+
+    @property
+    def state(self) -> State:
+        places: Any = self.places
+        return State(Catalog(), None, places)
+
+    def restore(self, state: State, /) -> None:
+        places: Any = state.seen
+        self.places = places
+
+
+@pytest.mark.parametrize(("needs_at", "done"), [(3, 3), (5, 5), (6, 5), (8, 5)])
+async def test_a_stop_drops_the_records_that_wait_for_topics_and_no_others(
+    needs_at: int, done: int, list_log: Any
+) -> None:
+    """That at offset 5 is the first whose topic is not known."""
+    script = [[("known", 0)]] * 5 + [[("new", 0)]] + [[("known", 0)]] * 5
+    translator, target, targets = Needing(script, needs_at), Target(), AskedTopics("known")
+    records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(len(script))]
+    sink, current, owned = target.sink(), Round(0, translator.state), Owned(0, 0, None)
+    current.pause_at = current.ends_at = math.inf
+    topics: Any = targets
+    intake = Intake(translator, Stopped(list_log), list_log, plain_status(), targets=topics)
+    builder = intake.builder(current, sink, lambda: True)
+    assert await builder.take(records, owned) == owned.next == translator.places == done
+    assert not targets.asked
+    await builder.send_rest()
+    await sink.delivered(current.pending)
+    assert [record.value for record in target.records] == [b"%d" % at for at in range(done)]
 
 
 class Tables(PlainTranslator):

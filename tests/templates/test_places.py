@@ -1,0 +1,42 @@
+"""Rows that fit a template go where the straight line puts them, wherever those before them went."""
+
+from __future__ import annotations
+
+import msgspec
+from support import TICDC, record
+from templates_support import Both
+from test_table_topics import row as row_of
+
+from relay import ConsumerRecord
+from relay.routing import TopicRule
+
+
+def row(id: int, partition: int = 0, table: str = "x", database: str = "a") -> ConsumerRecord:
+    return record(msgspec.json.encode(row_of(table, id, database=database)), offset=id, partition=partition)
+
+
+def place(both: Both, one: ConsumerRecord) -> tuple[str, int]:
+    """Where a record that fits a template goes."""
+    assert both.fits(one)
+    (out,) = both.templated.translate(one)
+    both.plain.translate(one)
+    return out.topic, out.partition
+
+
+def test_in_the_partition_of_the_source() -> None:
+    both = Both(TICDC, topic="{database}.{table}").learn(row(1), row(2))
+    assert [place(both, row(at, at % 3)) for at in range(3, 9)] == [("a.x", at % 3) for at in range(3, 9)]
+
+
+def test_in_no_topic_that_another_table_has() -> None:
+    """Which table came first is remembered, and forgotten when the translator goes back."""
+    both = Both(TICDC, topic="{table}", rules=[TopicRule("a.*", "of_{table}")])
+    before = both.plain.state, both.templated.state
+    both.learn(row(1), row(2))
+    assert place(both, row(3)) == ("of_x", 0)
+    assert not both.fits(row(4, table="of_x", database="b")), "refused"
+    assert place(both, row(5)) == ("of_x", 0)
+    both.plain.restore(before[0])
+    both.templated.restore(before[1])
+    both.learn(row(6, table="of_x", database="b"))
+    assert not both.fits(row(7)), "refused: now the topic is that of the other table"
