@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from readers.parts import locked
 
 USER, PASSWORD = "relay", "se cret"
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "relay" / "mariadb"
@@ -31,20 +32,24 @@ class Server:
 
 def _unpacked() -> Path | None:
     """The folder of Debian's packages; None where there is no Debian that gives them."""
-    if (_CACHE / "ready").exists():
-        return _CACHE
     if not (shutil.which("apt-get") and shutil.which("dpkg")):
         return None
+    with locked(_CACHE):
+        return _CACHE if (_CACHE / "ready").exists() or _unpack() else None
+
+
+def _unpack() -> bool:
+    """Fetch and unpack the packages; False where they cannot be had."""
     shutil.rmtree(_CACHE, ignore_errors=True)
     _CACHE.mkdir(parents=True)
     aio = [each for each in _AIO if not _fetch(each)]
     if any(map(_fetch, _PACKAGES)) or len(aio) == 0:
-        return None
+        return False
     for package in _CACHE.glob("*.deb"):
         subprocess.run(["dpkg", "-x", package, _CACHE], check=True)
         package.unlink()
     (_CACHE / "ready").touch()
-    return _CACHE
+    return True
 
 
 def _fetch(package: str) -> int:
