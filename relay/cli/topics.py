@@ -178,7 +178,8 @@ def none_found(located: Located, part: Part) -> str:
     found: list[ConsumerRecord] = []
     read(located, Part(last=1, partitions=part.partitions), found.append, quiet=True)
     if not found:
-        return f"topic {located.topic} is empty"
+        chosen = f" in its partitions {', '.join(map(str, part.partitions))}" if part.partitions else ""
+        return f"topic {located.topic} has no record{chosen}"
     record = found[0]
     place, time_ms = f"{record.topic}/{record.partition}/{record.offset}", record.timestamp_ms
     said = f"topic {located.topic} has no such record; its newest is {place}"

@@ -162,6 +162,35 @@ async def test_a_stop_drops_the_records_that_wait_for_topics_and_no_others(
     assert [record.value for record in target.records] == [b"%d" % at for at in range(done)]
 
 
+class Cut(Stopped):
+    """Is stopped while it stores what a record has become."""
+
+    def __init__(self, log: Any, value: bytes) -> None:
+        super().__init__(log, writes=True)
+        self._value = value
+
+    async def store(self, records: Any, *_: Any) -> bool:
+        return bool(records[0].value != self._value)
+
+
+@pytest.mark.parametrize("stopped_at", [3, 5, 7])
+async def test_the_translator_has_learnt_from_no_record_that_is_not_stored(
+    stopped_at: int, list_log: Any
+) -> None:
+    """Otherwise, when it is read again, what it teaches is no news, and missing in the history."""
+    script = [[("known", 0)]] * 5 + [[("new", 0)]] + [[("known", 0)]] * 5
+    translator, topics = Needing(script, -1), AskedTopics("known")
+    records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(len(script))]
+    current, owned = Round(0, translator.state), Owned(0, 0, None)
+    current.pause_at = current.ends_at = math.inf
+    given: Any = topics
+    resolver = Cut(list_log, b"%d" % stopped_at)
+    builder = Intake(translator, resolver, list_log, plain_status(), targets=given).builder(
+        current, Target().sink(), lambda: True
+    )
+    assert await builder.take(records, owned) == owned.next == translator.places == stopped_at
+
+
 class Tables(PlainTranslator):
     """Writes every record to one of 10,000 topics, in turn."""
 

@@ -65,6 +65,7 @@ async def test_a_round_may_take_several_polls(
     """Where tables have topics of their own, so that batches are not of one record."""
     monkeypatch.setattr("relay.service.loop.relay_loop.MUCH_BYTES", 1)
     monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.relay_loop.FIRST_GROWTH", 1.0)
     bench = Bench(list_log, A, B, gather_bytes=20)
     bench.source.failures = (
         [None, PollFailed("corrupt"), *[None] * 4, PollFailed("corrupt")] if failing else []
@@ -74,6 +75,20 @@ async def test_a_round_may_take_several_polls(
     assert len(bench.target.records) == 40
     # A poll gives three records of each partition; six polls would be seven rounds.
     assert failing or bench.status.batches.count <= 4
+
+
+async def test_a_round_takes_less_where_messages_grow(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they become is in memory until the round is sent: ten times as much for a tenth of it."""
+    monkeypatch.setattr("relay.service.loop.relay_loop.MUCH_BYTES", 1)
+    monkeypatch.setattr("relay.service.loop.relay_loop.FIRST_GROWTH", 1.0)
+    rounds = []
+    for growth in (1, 10):
+        bench = Bench(list_log, A, gather_bytes=60, length=60)
+        bench.copy.become = dict.fromkeys(range(60), b"v" * 2 * growth)
+        await bench.run_to_the_end()
+        assert len(bench.target.records) == 60
+        rounds.append(bench.status.batches.count)
+    assert rounds[0] < rounds[1]
 
 
 async def test_polls_that_fail_for_ever_end_the_relay(bench: Bench) -> None:

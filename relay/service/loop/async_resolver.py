@@ -57,7 +57,7 @@ class Translates(HasCounts, Protocol):
         ...
 
     def guessed_after(self, number: int, /) -> list[TableId]:
-        """Return the tables without known DDL of which rows were translated, but the first `number`."""
+        """Return the tables without known DDL of which rows were translated, except the first `number`."""
         ...
 
     @property

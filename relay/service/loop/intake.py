@@ -122,13 +122,14 @@ class RoundBuilder:
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
         ahead = self._intake.ahead if records and records[0].partition == 0 else ()
-        has_targets, waits = self._intake.targets is not None, self._intake.resolver.writes
+        waits = self._intake.resolver.writes
+        keeps_before = waits or self._intake.targets is not None
         is_plain, done = not (ahead or waits), 0
-        before = translator.state
+        before: State | None = None
         # Where the last record went, and the batch that takes more for there; None: look it up.
         topic, partition, batch = None, None, None
         for record in records:
-            if has_targets:
+            if keeps_before:
                 before = translator.state
             try:
                 produced = translate(record)
@@ -170,50 +171,58 @@ class RoundBuilder:
         is_news = self._translator.catalog is not before or place in self._intake.ahead
         return record, produced, is_news
 
-    async def _add_or_wait(self, made: _Made, before: State) -> bool:
-        """Put what a record became into batches. False ends the round before it, for now if one of its topics
-        is not certain: then it waits, and the translator may go back to `before`.
+    async def _add_or_wait(self, made: _Made, before: State | None) -> bool:
+        """Put what a record became into batches. False ends the round before it, and the translator goes back
+        to `before`, if that is given; or one of its topics is not certain, and the record waits for it.
         """
         record, produced, is_news = made
         targets = self._intake.targets
-        if targets is not None and any(out.topic not in targets.usable for out in produced):
+        if (
+            targets is not None
+            and before is not None
+            and any(out.topic not in targets.usable for out in produced)
+        ):
             self._waiting = made, before
             return False
-        return await self._add_checked(produced, record, is_news=is_news)
+        is_added = await self._add_checked(produced, record, is_news=is_news)
+        if not is_added and before is not None:
+            self._translator.restore(before)
+        return is_added
 
     async def _take_stretch(
         self, waiting: _Waiting, records: Sequence[ConsumerRecord], targets: TableTopics
     ) -> int:
         """Take a record that waits for topics and those behind it; all their topics are asked for together.
 
-        Return how many are done. They are fewer if one is refused, or if others must have their turn. After a
-        stop or a rebalance it is none of them, and the translator is as it was.
+        Return how many are done. They are fewer if one is refused, or if others must have their turn; none if
+        a stop or a rebalance comes while something is fetched for one. The translator has learnt from those
+        that are done, and from no others.
         """
-        first, before = waiting
-        translator, stretch, is_over = self._translator, [first], False
+        translator, stretch, is_cut_off = self._translator, [waiting], False
         for record in records:
-            catalog = translator.catalog
+            before = translator.state
             produced = await self._translated(record)
             if produced is None:
-                is_over = self._round.refused is None
+                is_cut_off = self._round.refused is None
                 break
-            stretch.append(self._made(record, produced, catalog))
+            stretch.append((self._made(record, produced, before.catalog), before))
             if time.monotonic() >= self._round.pause_at and await self._overtaken():
                 break
-        if is_over:
-            translator.restore(before)
+        if is_cut_off:
+            translator.restore(waiting[1])
             return 0
         needed = {
             out.topic: record.topic
-            for record, produced, _ in stretch
+            for (record, produced, _), _ in stretch
             for out in produced
             if out.topic not in targets.usable
         }
         # What is wrong with one of them is told of the record that needs it.
         with contextlib.suppress(TopicUnusable):
             await targets.ensure(needed)
-        for done, (record, produced, is_news) in enumerate(stretch):
+        for done, ((record, produced, is_news), before) in enumerate(stretch):
             if not await self._add_checked(produced, record, is_news=is_news):
+                translator.restore(before)
                 return done
         return len(stretch)
 

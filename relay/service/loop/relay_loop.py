@@ -51,7 +51,8 @@ ROUND_SECONDS = 10.0
 @dataclass(frozen=True)
 class Timing:
     """How often and how long, in seconds. `rounds`: how many may be under way at once. `gather_bytes`: how
-    much of what waits is taken in one round; 0 for what one poll gives.
+    much of what waits is taken in one round, as it is read or, where it grows, as it is written; 0 for what
+    one poll gives.
     """
 
     commit_interval: float = 1.0
@@ -65,6 +66,8 @@ class Timing:
 #: Where a round may take more than one poll: how long it polls, and from how much on it polls again.
 GATHER_SECONDS: Final = 1.0
 MUCH_BYTES: Final = 65_536
+#: By how much messages may grow before the first round has shown it: a small row with a Debezium schema.
+FIRST_GROWTH: Final = 8.0
 #: How often the status is told where partitions are, at the least; an end that is old is none that is known.
 REPORT_SECONDS: Final = 1.0
 #: From how many bytes of records on that wait for DDL no more are polled that might have to.
@@ -122,6 +125,8 @@ class Relay:
         self._next_commit = self._next_report = 0.0
         self._drain_until: float | None = None
         self._guesses_told = 0
+        # How many times as many bytes the last round became as were gathered for it.
+        self._growth, self._gathered_bytes = FIRST_GROWTH, 0
 
     def request_stop(self) -> None:
         """Finish what is under way, commit and end."""
@@ -292,7 +297,9 @@ class Relay:
 
     async def _gather(self, without: Collection[Partition]) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll and, while much waits, poll again. Raises PollFailed."""
-        source, most = self._connections.source, self._timing.gather_bytes
+        source = self._connections.source
+        # What it becomes is in memory, too, until the round is sent.
+        most = int(self._timing.gather_bytes / self._growth)
         polled = await source.poll(without)
         size = its_size = _bytes_of(polled) if most else 0
         gathered, until = {**polled}, time.monotonic() + GATHER_SECONDS
@@ -302,6 +309,7 @@ class Relay:
             size += its_size
             for partition, records in polled.items():
                 gathered[partition] = [*gathered.get(partition, ()), *records]
+        self._gathered_bytes = size
         return gathered if most else polled
 
     async def _ready(
@@ -373,6 +381,8 @@ class Relay:
             taken += done
         ledger.skip(gaps, current)
         await builder.send_rest()
+        if self._gathered_bytes:
+            self._growth = max(1.0, current.sizes.total() / self._gathered_bytes)
         self._tell_guesses()
         current.sent_at = time.monotonic()
         self._status.observe("translate", current.sent_at - began)
