@@ -159,17 +159,22 @@ def _same_change(
     route: str, change: RowChange, here: Sequence[RowChange], lossy: AbstractSet[Lossy], *, knows_before: bool
 ) -> int:
     """How many changes that were read stand for one of the source: two if it was split."""
-    ops = [each.op for each in here]
+    # Where a target tells whole seconds, a row of the first second of 1970 looks like one of a snapshot.
+    ops = [_without_snapshot(each.op) for each in here]
     if change.table != here[0].table and Lossy.NAMES not in lossy:
         raise BrokenError("events", "another table", route, f"{change.table} / {here[0].table}")
     if change.op is Op.UPDATE and ops == [Op.DELETE, Op.INSERT]:
         return 2
-    expected = Op.INSERT if change.op is Op.READ else change.op
-    got = Op.INSERT if ops[0] is Op.READ else ops[0]
+    expected = _without_snapshot(change.op)
     may_be_insert = expected is Op.UPDATE and (not knows_before or bool(_BEFORE_LOST & lossy))
-    if got is not expected and not (may_be_insert and got is Op.INSERT):
-        raise BrokenError("events", f"{change.op.value} became {ops[0].value}", route)
+    if ops[0] is not expected and not (may_be_insert and ops[0] is Op.INSERT):
+        raise BrokenError("events", f"{change.op.value} became {here[0].op.value}", route)
     return 1
+
+
+def _without_snapshot(op: Op) -> Op:
+    """The operation; INSERT for a row that a snapshot has read, which not all targets tell apart."""
+    return Op.INSERT if op is Op.READ else op
 
 
 def are_sound(events: Sequence[Event]) -> bool:
