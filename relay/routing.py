@@ -214,9 +214,10 @@ class Router:
             found = self._keys[table] = self._way(table).key
         return found
 
-    def place_of_row(self, event: Event, record: ConsumerRecord, seen: SeenTopics) -> Places | None:
-        """Say where the only event of a record goes, if it is a row of a table that had one before, and there
-        is nothing to check or to remember; None if `spread` must say it. For routes without a watermark gate.
+    def topic_of_row(self, event: Event, record: ConsumerRecord, seen: SeenTopics) -> str | None:
+        """Return the topic of the only event of a record, if it is a row of a table that had one before, and
+        there is nothing to check or to remember; None if `spread` must say it. For routes that keep the
+        source's partition.
         """
         if type(event) is not RowChange:
             return None
@@ -227,9 +228,7 @@ class Router:
             owner = seen.owners.get(path.topic)
             if owner is None or owner[0] != path.owner:
                 return None
-        if path.places is not None:
-            return path.places
-        return ((path.topic, record.partition),) if path.way.partitions is None else None
+        return path.topic
 
     def spread(
         self,

@@ -24,7 +24,6 @@ from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, RowChange, Rows, TransactionMark
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
-from relay.routing import Places, SeenTopics
 from relay.selection import Selection
 from relay.templates.engine import Engine, Message, Run
 from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Frames, Marker, TargetMessage, Template
@@ -57,12 +56,13 @@ Allows = Callable[[int, int], bool]
 Count = Callable[[list[Event], list[Lossy], int], None]
 
 
-class Placed(NamedTuple):
-    """Where rows go: those of this source partition, as long as the router remembers just this."""
+class TopicOfRows(NamedTuple):
+    """The target topic of a template's rows. `seen_version`: of what rows have told of topics
+    (`SeenTopics`); once that is another, the topic is to be asked for again.
+    """
 
-    partition: int
-    seen: SeenTopics
-    places: Places
+    name: str
+    seen_version: int
 
 
 class Known:
@@ -72,8 +72,7 @@ class Known:
     fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
     payloads that a row becomes besides. `size`: the template's bytes, about. `is_used`: whether a row has
-    fitted since somebody looked. `placed`: where the last row went, if that is the same for all of its
-    partition until the router remembers more.
+    fitted since somebody looked. `topic`: of the rows, if that depends on their table; None: not asked yet.
     """
 
     __slots__ = (
@@ -85,8 +84,8 @@ class Known:
         "losses",
         "lost",
         "more",
-        "placed",
         "size",
+        "topic",
         "uses",
     )
 
@@ -104,7 +103,7 @@ class Known:
         self.more: list[tuple[Header, ...]] = []
         self.uses = self.size = 0
         self.is_used = True
-        self.placed: Placed | None = None
+        self.topic: TopicOfRows | None = None
 
     def losing(self, added: int) -> Known:
         """Return the same for records of which values have added this to the template's number."""

@@ -76,7 +76,7 @@ from relay.routing import (
 )
 from relay.selection import Selection, kind_of
 from relay.templates.engine import Engine, Message
-from relay.templating import Form, FoundRows, Known, Line, Placed, RouteTemplates
+from relay.templating import Form, FoundRows, Known, Line, RouteTemplates, TopicOfRows
 
 Answer = TypeVar("Answer")
 
@@ -242,6 +242,8 @@ class Translator:
         self._moves, self._moves_rows = self._router.moves, self._router.moves_rows
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
+        #: How many times that has changed: what templates keep of it is of one version.
+        self._seen_version = 0
         self._counts = EventCounts()
         self._count = self._counts.add
         self._open: Callable[[ConsumerRecord], ConsumerRecord] | None = None
@@ -314,26 +316,26 @@ class Translator:
         if given or known.headers:
             headers = known.headers + self._inherited(given) + headers
         if self._moves_rows:
-            places = self._place_of_rows(known, record)
-            if places is None:
+            its_topic = self._topic_of_rows(known, record)
+            if its_topic is None:
                 templates.misses += 1
                 return self._straight(record)
-            ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+            topic = its_topic
         out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
         if not known.has_tombstone:
             known.uses += 1
             return [out]
         return self._with_tombstone(record, out, known, mark)
 
-    def _place_of_rows(self, known: Known, record: ConsumerRecord) -> Places | None:
-        """Say where a row that fits a template goes; None if the straight line must say it."""
-        placed, seen = known.placed, self._seen
-        if placed is not None and placed.seen is seen and placed.partition == record.partition:
-            return placed.places
-        places = self._router.place_of_row(known.events[0], record, seen)
-        if places is not None:
-            known.placed = Placed(record.partition, seen, places)
-        return places
+    def _topic_of_rows(self, known: Known, record: ConsumerRecord) -> str | None:
+        """Return the topic of a row that fits a template; None if the straight line must say it."""
+        found = known.topic
+        if found is not None and found.seen_version == self._seen_version:
+            return found.name
+        name = self._router.topic_of_row(known.events[0], record, self._seen)
+        if name is not None:
+            known.topic = TopicOfRows(name, self._seen_version)
+        return name
 
     def _with_tombstone(
         self, record: ConsumerRecord, out: ProducerRecord, known: Known, mark: bytes
@@ -378,14 +380,14 @@ class Translator:
         if found is None:
             return None
         known, key, value, mark = found
-        places: Places | None = path.places
+        ((topic, partition),) = path.places
         if self._moves_rows:
-            places = self._place_of_rows(known, record)
-        if places is None:
-            return None
+            its_topic = self._topic_of_rows(known, record)
+            if its_topic is None:
+                return None
+            topic = its_topic
         if self._seal is not None:
-            key, value = self._seal(_topic_of(places, record), key, value)
-        ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+            key, value = self._seal(topic, key, value)
         headers = (*known.headers, *self._inherited(record.headers), (SOURCE_HEADER, mark))
         out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
         if known.has_tombstone:
@@ -416,7 +418,8 @@ class Translator:
         self._count(events, [*lossy, *left_out] if left_out else lossy)
         self.catalog = catalog
         if spread is not None:
-            self._gate, self._seen = spread.gate, spread.seen
+            self._gate = spread.gate
+            self._remember(spread.seen)
         if decoded and type(decoded[-1]) is Watermark:
             self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
         if templates is not None and out and not left_out and self._stays_together(decoded):
@@ -546,8 +549,8 @@ class Translator:
         return out
 
     def _placed(self, record: ConsumerRecord, found: Sequence[FoundRows]) -> list[ProducerRecord] | None:
-        """Return the records of rows that fit templates; None if where they go is to be asked, or if they may
-        be too much.
+        """Return the records of rows that fit templates; None if the straight line must say where they go, or
+        if they may be too much.
         """
         numbers = None if self._is_one_topic else Counter[str]()
         out: list[ProducerRecord] = []
@@ -571,20 +574,20 @@ class Translator:
         messages: Sequence[Message],
         numbers: Counter[str] | None,
     ) -> bool:
-        """Add the records of messages, which are counted by topic in `numbers`, if there; False if where they
-        go is to be asked.
+        """Add the records of messages, which are counted by topic in `numbers`, if there; False if the
+        straight line must say where they go.
         """
         path = self._partition_route or self._partition_route_of(record)
-        places: Places | None = path.places
+        ((topic, partition),) = path.places
         if self._moves_rows:
-            places = self._place_of_rows(known, record)
-        if places is None:
-            return False
+            its_topic = self._topic_of_rows(known, record)
+            if its_topic is None:
+                return False
+            topic = its_topic
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         inherited = self._inherited(record.headers) if record.headers else ()
         own_headers = cycle((known.headers, *known.more))
         for (key, value), own in zip(messages, own_headers, strict=False):
-            ((topic, partition),) = places.of(key) if type(places) is ByKey else places
             number = len(out)
             if numbers is not None:
                 number = numbers[topic]
@@ -638,9 +641,9 @@ class Translator:
         it is to remember something.
         """
         if self._gate is None and len(events) == 1:
-            place = self._router.place_of_row(events[0], record, self._seen)
-            if place is not None:
-                return ((place, events),), events, None
+            topic = self._router.topic_of_row(events[0], record, self._seen)
+            if topic is not None:
+                return ((((topic, record.partition),), events),), events, None
         spread = self._spread(events, record, catalog, lossy)
         return spread.groups, spread.written, spread
 
@@ -762,7 +765,13 @@ class Translator:
 
     def restore(self, state: State) -> None:
         """Go back to where `state` was taken, to translate the records after it again."""
-        self.catalog, self._gate, self._seen = state
+        self.catalog, self._gate, seen = state
+        self._remember(seen)
+
+    def _remember(self, seen: SeenTopics) -> None:
+        if seen is not self._seen:
+            self._seen = seen
+            self._seen_version += 1
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
         """Give the answer that a call asked for by raising `need`; it is kept within a bound (`Answers`).

@@ -21,7 +21,7 @@ from relay.cli.topic_request import TopicRequest
 from relay.config import Config, load_config
 from relay.config.addresses import parse_server, split_servers
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
-from relay.errors import ConfigError, Problem
+from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 from relay.kafka.clients import Brokers
 from relay.kafka.parts import Part, read_part
 from relay.kafka.reading import quiet_client
@@ -169,18 +169,18 @@ def open_topic(request: TopicRequest, *, quiet: bool) -> Iterator[Input]:
 
 
 def none_found(located: Located, part: Part) -> str:
-    """Return words for a part of a topic that has no record: they name the newest one that there is.
-
-    Raises TopicUnusable, BrokerUnavailable.
-    """
+    """Return words for a part of a topic that has no record, with the newest one that can be read."""
     if part.follow:
         return f"no record of topic {located.topic} has come"
     found: list[ConsumerRecord] = []
-    read(located, Part(last=1, partitions=part.partitions), found.append, quiet=True)
+    if not part.last:
+        try:
+            read(located, Part(last=1, partitions=part.partitions), found.append, quiet=True)
+        except (TopicUnusable, BrokerUnavailable):
+            return f"topic {located.topic} has no such record"
     if not found:
         chosen = f" in its partitions {', '.join(map(str, part.partitions))}" if part.partitions else ""
         return f"topic {located.topic} has no record{chosen}"
-    record = found[0]
-    place, time_ms = f"{record.topic}/{record.partition}/{record.offset}", record.timestamp_ms
-    said = f"topic {located.topic} has no such record; its newest is {place}"
-    return said if time_ms == -1 else f"{said}, of {wall_time(1_000_000 * time_ms)}"
+    newest = found[0]
+    said = f"topic {located.topic} has no such record; its newest is {newest.place}"
+    return said if newest.timestamp_ms == -1 else f"{said}, of {wall_time(1_000_000 * newest.timestamp_ms)}"

@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from relay.catalog import Catalog
 from relay.errors import RelayError, TopicUnusable
@@ -81,10 +82,15 @@ class Intake:
         return records if self.joins is None else self.joins.windows.ready(partition, records, end)
 
 
-#: A record, what it became, and whether that is news: it taught the catalogue what the history must keep.
-_Made = tuple[ConsumerRecord, list[ProducerRecord], bool]
-#: A record that waits until its topics are certain, and what the translator remembered before it.
-_Waiting = tuple[_Made, State]
+class _Translated(NamedTuple):
+    """A record and what it became. `is_news`: it taught the catalogue what the history must keep. `before`:
+    what the translator remembered before it; None if nobody will ask.
+    """
+
+    record: ConsumerRecord
+    produced: list[ProducerRecord]
+    is_news: bool
+    before: State | None
 
 
 class RoundBuilder:
@@ -93,7 +99,6 @@ class RoundBuilder:
     def __init__(self, intake: Intake, current: Round, sink: Sink, is_over: Callable[[], bool]) -> None:
         self._intake, self._round, self._sink, self._is_over = intake, current, sink, is_over
         self._translator, self._status = intake.translator, intake.status
-        self._waiting: _Waiting | None = None
 
     async def take(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
         """Translate records of one partition into the round, until their end, a refused record, `is_over`, or
@@ -104,33 +109,31 @@ class RoundBuilder:
         self._intake.dialects.look(records)
         if self._intake.joins is not None:
             return await self._take_windows(records, owned, self._intake.joins)
-        done = await self._take_each(records)
-        while self._waiting is not None and self._intake.targets is not None:
-            waiting, self._waiting = self._waiting, None
-            taken = await self._take_stretch(
-                waiting, records[done + 1 : done + TOGETHER], self._intake.targets
-            )
+        done, waiting = await self._take_each(records)
+        while waiting is not None:
+            taken = await self._take_stretch(waiting, records[done + 1 : done + TOGETHER])
             done += taken
             if not taken or self._round.refused is not None or await self._overtaken():
                 break
-            done += await self._take_each(records[done:])
+            taken, waiting = await self._take_each(records[done:])
+            done += taken
         self._move_on(records[:done], owned)
         return done
 
-    async def _take_each(self, records: Sequence[ConsumerRecord]) -> int:
-        """Take records one by one; return how many are done. It ends also at one that waits for topics."""
+    async def _take_each(self, records: Sequence[ConsumerRecord]) -> tuple[int, _Translated | None]:
+        """Take records one by one. Return how many are done, and the one behind them if it must wait until
+        its topics are certain.
+        """
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
         ahead = self._intake.ahead if records and records[0].partition == 0 else ()
         waits = self._intake.resolver.writes
         keeps_before = waits or self._intake.targets is not None
         is_plain, done = not (ahead or waits), 0
-        before: State | None = None
         # Where the last record went, and the batch that takes more for there; None: look it up.
         topic, partition, batch = None, None, None
         for record in records:
-            if keeps_before:
-                before = translator.state
+            before = translator.state if keeps_before else None
             try:
                 produced = translate(record)
             except Exception as error:
@@ -149,7 +152,10 @@ class RoundBuilder:
                     batch = batches.get((topic, partition))
                 is_added = batch is not None and batch.append(out)
             if not is_added:
-                if not await self._add_or_wait(self._made(record, produced, catalog), before):
+                translated = _Translated(record, produced, self._is_news(record, catalog), before)
+                if self._topics_to_ask(produced, record):
+                    return done, translated
+                if not await self._add_or_go_back(translated):
                     break
                 catalog = translator.catalog
                 # It may have sent the batch, and begun another.
@@ -158,75 +164,76 @@ class RoundBuilder:
             is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
             if is_time and await self._overtaken():
                 break
-        return done
+        return done, None
 
     def _move_on(self, taken: Sequence[ConsumerRecord], owned: Owned) -> None:
         if taken:
             owned.next = taken[-1].offset + 1
             self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
 
-    def _made(self, record: ConsumerRecord, produced: list[ProducerRecord], before: Catalog) -> _Made:
-        """Say whether a record that became these is news, by the catalogue before it."""
-        place = record.topic, record.partition, record.offset
-        is_news = self._translator.catalog is not before or place in self._intake.ahead
-        return record, produced, is_news
+    def _is_news(self, record: ConsumerRecord, before: Catalog) -> bool:
+        """Whether a record that was translated just now taught the catalogue something, by that before it."""
+        return self._translator.catalog is not before or record.place in self._intake.ahead
 
-    async def _add_or_wait(self, made: _Made, before: State | None) -> bool:
-        """Put what a record became into batches. False ends the round before it, and the translator goes back
-        to `before`, if that is given; or one of its topics is not certain, and the record waits for it.
-        """
-        record, produced, is_news = made
+    def _topics_to_ask(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> dict[str, str]:
+        """The topics of what a record became that are not certain, each with the record's own."""
         targets = self._intake.targets
-        if (
-            targets is not None
-            and before is not None
-            and any(out.topic not in targets.usable for out in produced)
-        ):
-            self._waiting = made, before
-            return False
-        is_added = await self._add_checked(produced, record, is_news=is_news)
-        if not is_added and before is not None:
-            self._translator.restore(before)
-        return is_added
+        if targets is None:
+            return {}
+        return {out.topic: record.topic for out in produced if out.topic not in targets.usable}
 
-    async def _take_stretch(
-        self, waiting: _Waiting, records: Sequence[ConsumerRecord], targets: TableTopics
-    ) -> int:
+    async def _add_or_go_back(self, translated: _Translated) -> bool:
+        """Put what a record became into batches. False ends the round before it; then the translator has not
+        learnt from it.
+        """
+        record, produced, is_news, before = translated
+        checked = await self._checked(produced, record, is_news=is_news)
+        if checked is None:
+            self._go_back(before)
+            return False
+        await self._add(checked)
+        return True
+
+    def _go_back(self, before: State | None) -> None:
+        if before is not None:
+            self._translator.restore(before)
+
+    async def _take_stretch(self, waiting: _Translated, records: Sequence[ConsumerRecord]) -> int:
         """Take a record that waits for topics and those behind it; all their topics are asked for together.
 
         Return how many are done. They are fewer if one is refused, or if others must have their turn; none if
         a stop or a rebalance comes while something is fetched for one. The translator has learnt from those
         that are done, and from no others.
         """
-        translator, stretch, is_cut_off = self._translator, [waiting], False
+        translator, stretch = self._translator, [waiting]
         for record in records:
             before = translator.state
-            produced = await self._translated(record)
+            produced = await self._produced(record)
+            if produced is None and self._round.refused is None:
+                self._go_back(waiting.before)
+                return 0
             if produced is None:
-                is_cut_off = self._round.refused is None
                 break
-            stretch.append((self._made(record, produced, before.catalog), before))
+            is_news = self._is_news(record, before.catalog)
+            stretch.append(_Translated(record, produced, is_news, before))
             if time.monotonic() >= self._round.pause_at and await self._overtaken():
                 break
-        if is_cut_off:
-            translator.restore(waiting[1])
-            return 0
-        needed = {
-            out.topic: record.topic
-            for (record, produced, _), _ in stretch
-            for out in produced
-            if out.topic not in targets.usable
-        }
-        # What is wrong with one of them is told of the record that needs it.
-        with contextlib.suppress(TopicUnusable):
-            await targets.ensure(needed)
-        for done, ((record, produced, is_news), before) in enumerate(stretch):
-            if not await self._add_checked(produced, record, is_news=is_news):
-                translator.restore(before)
+        await self._ask_for_topics(stretch)
+        for done, translated in enumerate(stretch):
+            if not await self._add_or_go_back(translated):
                 return done
         return len(stretch)
 
-    async def _translated(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
+    async def _ask_for_topics(self, stretch: Sequence[_Translated]) -> None:
+        needed: dict[str, str] = {}
+        for record, produced, _, _ in stretch:
+            needed |= self._topics_to_ask(produced, record)
+        if self._intake.targets is not None:
+            # What is wrong with one of them is told of the record that needs it.
+            with contextlib.suppress(TopicUnusable):
+                await self._intake.targets.ensure(needed)
+
+    async def _produced(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """Return what a record becomes, or is instead; None ends the round before it."""
         try:
             return self._translator.translate(record)
@@ -277,11 +284,10 @@ class RoundBuilder:
     async def _complete(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """What is written for a record, once it is certain that it can be; None ends the round before it."""
         catalog = self._translator.catalog
-        produced = await self._translated(record)
+        produced = await self._produced(record)
         if produced is None:
             return None
-        _, _, is_news = self._made(record, produced, catalog)
-        return await self._checked(produced, record, is_news=is_news)
+        return await self._checked(produced, record, is_news=self._is_news(record, catalog))
 
     async def send_rest(self) -> None:
         """Hand over the batches that are not full."""
@@ -298,16 +304,6 @@ class RoundBuilder:
             except Exception as another:
                 error = another
         return self._apply_error_policy(error, record)
-
-    async def _add_checked(
-        self, produced: list[ProducerRecord], record: ConsumerRecord, *, is_news: bool
-    ) -> bool:
-        """Put what a record became into batches; False ends the round before the record (`_checked`)."""
-        checked = await self._checked(produced, record, is_news=is_news)
-        if checked is None:
-            return False
-        await self._add(checked)
-        return True
 
     async def _checked(
         self, produced: list[ProducerRecord], record: ConsumerRecord, *, is_news: bool
@@ -342,11 +338,8 @@ class RoundBuilder:
 
     async def _has_topics(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> bool:
         """Make sure of the topics that a record needs; False, and the record is refused, if it cannot be."""
-        targets = self._intake.targets
-        if targets is None:
-            return True
-        needed = {out.topic: record.topic for out in produced if out.topic not in targets.usable}
-        if needed:
+        needed, targets = self._topics_to_ask(produced, record), self._intake.targets
+        if needed and targets is not None:
             try:
                 await targets.ensure(needed)
             except TopicUnusable as error:

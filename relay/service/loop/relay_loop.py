@@ -125,8 +125,9 @@ class Relay:
         self._next_commit = self._next_report = 0.0
         self._drain_until: float | None = None
         self._guesses_told = 0
-        # How many times as many bytes the last round became as were gathered for it.
-        self._growth, self._gathered_bytes = FIRST_GROWTH, 0
+        # How many times as many bytes the last round became that took all that was gathered for it.
+        self._growth = FIRST_GROWTH
+        self._gathered_records = self._gathered_bytes = 0
 
     def request_stop(self) -> None:
         """Finish what is under way, commit and end."""
@@ -301,16 +302,19 @@ class Relay:
         # What it becomes is in memory, too, until the round is sent.
         most = int(self._timing.gather_bytes / self._growth)
         polled = await source.poll(without)
-        size = its_size = _bytes_of(polled) if most else 0
-        gathered, until = {**polled}, time.monotonic() + GATHER_SECONDS
-        while most and its_size >= MUCH_BYTES and size < most and time.monotonic() < until:
+        if not most:
+            return polled
+        size = its_size = _bytes_of(polled)
+        gathered = {partition: [*records] for partition, records in polled.items()}
+        until = time.monotonic() + GATHER_SECONDS
+        while its_size >= MUCH_BYTES and size < most and time.monotonic() < until:
             polled = await source.poll(without)
             its_size = _bytes_of(polled)
             size += its_size
             for partition, records in polled.items():
-                gathered[partition] = [*gathered.get(partition, ()), *records]
-        self._gathered_bytes = size
-        return gathered if most else polled
+                gathered.setdefault(partition, []).extend(records)
+        self._gathered_records, self._gathered_bytes = sum(map(len, gathered.values())), size
+        return gathered
 
     async def _ready(
         self,
@@ -381,7 +385,7 @@ class Relay:
             taken += done
         ledger.skip(gaps, current)
         await builder.send_rest()
-        if self._gathered_bytes:
+        if self._gathered_bytes and taken == self._gathered_records:
             self._growth = max(1.0, current.sizes.total() / self._gathered_bytes)
         self._tell_guesses()
         current.sent_at = time.monotonic()
