@@ -14,6 +14,7 @@ from relay import ConsumerRecord, Translator
 from relay.cli.commands import app
 from relay.counts import MAX_GUESSED_TABLES
 from relay.model import TableId
+from relay.templates.interpreter import Interpreter
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY)"
 
@@ -49,6 +50,20 @@ def test_rows_before_their_ddl(source: str, rows: list[ConsumerRecord]) -> None:
         translator, [*rows, create(offset=5), row("t", 6) if source != "ckafka-json" else ckafka_row(6)]
     )
     assert translator.guessed_tables == {TableId("d", "t"): len(rows)}
+
+
+def test_those_that_came_since_a_number_of_them() -> None:
+    """Also of rows that fit templates, which are counted later."""
+    translator, names = Translator(TICDC, CANAL, engine=Interpreter), ["b", "a", "c"]
+    assert translator.guessed_after(0) == []
+    for told, name in enumerate(names):
+        compact = msgspec.json.encode(json.loads(row(name).value or b""))
+        translated_records(translator, [record(compact, offset) for offset in range(4)])
+        assert translator.guessed_after(told) == [TableId("d", name)]
+        assert translator.guessed_after(told + 1) == []
+    assert translator.guessed_after(0) == [TableId("d", name) for name in names]
+    assert translator.guessed_tables == dict.fromkeys(translator.guessed_after(0), 4)
+    assert translator.ways["template"]
 
 
 def test_rows_behind_their_ddl_are_not_named() -> None:

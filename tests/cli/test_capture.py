@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,6 +15,8 @@ from cli.kafka_support import DML, Route
 from support import captured
 from typer.testing import Result
 
+from relay.cli.topics import Located, none_found
+from relay.errors import BrokerUnavailable
 from relay.kafka.clients import Brokers
 from relay.kafka.parts import Part, read_part
 from relay.kafka.settings import ClusterSettings, Security
@@ -103,6 +105,39 @@ async def test_parts_of_a_topic(kafka: Any, relay: Relay) -> None:
     )
     result = await call(relay, "capture", *where[:2], "--topic", "is-not-there")
     assert (result.exit_code, "topic is-not-there does not exist" in result.stderr) == (3, True)
+
+
+async def test_a_topic_without_such_a_record_says_what_it_has(
+    kafka: Any, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await kafka.topic(2)
+
+    async def said(*arguments: str) -> str:
+        where = ("--brokers", kafka.bootstrap_servers, "--topic", topic)
+        result = await call(relay, "capture", *where, *arguments)
+        assert result.exit_code == 0, result.stderr
+        return result.stderr
+
+    for arguments in ((), ("--since", "2h"), ("--offsets", "3..")):
+        assert f"topic {topic} has no record\n" in await said(*arguments)
+    await kafka.produce(topic, [ConsumerRecord("t", 1, 0, TIME, None, b"x")])
+    assert f"topic {topic} has no record in its partitions 0\n" in await said("--partition", "0")
+    assert f"its newest is {topic}/1/0, of " in await said("--offsets", "3..")
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise BrokerUnavailable("gone by now")
+
+    located = Located(topic, *[cast("Any", None)] * 2)
+    monkeypatch.setattr("relay.cli.topics.read", fails)
+    assert none_found(located, Part(since_ms=1)) == f"topic {topic} has no such record"
+    assert none_found(located, Part(last=9)) == f"topic {topic} has no record"
+    assert none_found(located, Part(last=0, follow=True)) == f"no record of topic {topic} has come"
+
+    def without_time(_: Located, __: Part, each: Callable[[ConsumerRecord], None], *, quiet: bool) -> None:
+        each(ConsumerRecord(topic, 1, 7, -1, None, b"x"))
+
+    monkeypatch.setattr("relay.cli.topics.read", without_time)
+    assert none_found(located, Part(since_ms=1)).endswith(f"its newest is {topic}/1/7")
 
 
 async def test_a_time_that_goes_back_keeps_the_order_of_its_partition(kafka: Any, relay: Relay) -> None:

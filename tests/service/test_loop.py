@@ -91,6 +91,32 @@ async def test_a_round_takes_less_where_messages_grow(list_log: Any, monkeypatch
     assert rounds[0] < rounds[1]
 
 
+async def test_a_round_that_is_late_does_not_tell_how_messages_grow(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of it would be taken for messages that became nothing, and the next round take too much."""
+    monkeypatch.setattr("relay.service.loop.relay_loop.MUCH_BYTES", 1)
+    monkeypatch.setattr("relay.service.loop.relay_loop.FIRST_GROWTH", 10.0)
+    monkeypatch.setattr("relay.service.loop.relay_loop.ROUND_SECONDS", 0.0)
+    bench = Bench(list_log, A, B, gather_bytes=60, length=60)
+    bench.copy.become = {at: b"%20d" % at for at in range(60)}
+    polls = [0]
+    poll = bench.source.poll
+
+    async def counted(without: Collection[Partition] = ()) -> Any:
+        polls[-1] += 1
+        return await poll(without)
+
+    def begin(records: int) -> None:
+        polls.append(0)
+
+    bench.source.poll = counted
+    bench.status.batch = begin
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert max(polls[:-1]) == 1
+
+
 async def test_polls_that_fail_for_ever_end_the_relay(bench: Bench) -> None:
     bench.source.failures = [None, None, *[PollFailed("corrupt")] * GIVE_UP_POLLS]
     with pytest.raises(BrokerUnavailable, match="20 times in a row: corrupt"):

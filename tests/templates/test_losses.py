@@ -6,14 +6,16 @@ import itertools
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from engine_support import ENGINES
 from open_support import cell, ddl, framed, row
 from support import OPEN, record, row_message
 from templates_support import Both
 
-from relay import ConsumerRecord, Translator
+from relay import ConsumerRecord, Translator, templating
 from relay.codecs.losses import Lossy
+from relay.limits import DEFAULT_LIMITS
 from relay.templates.engine import Engine
 from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Template
@@ -107,6 +109,32 @@ def test_each_loss_is_counted(make: type[Engine]) -> None:
     assert translator.ways["template"] == 3
     counted = (Lossy.DECIMAL_DIGITS, Lossy.ZERO_DATE, Lossy.NULL_REPLACED_BY_DEFAULT)
     assert [translator.lossy[word] for word in counted] == [2, 4, 4]
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_losses_are_counted_once_when_their_template_makes_room(
+    make: type[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a template goes what is known of each set of losses that values added to it: another template may
+    take its number.
+    """
+    monkeypatch.setattr(templating, "_LOOK_EVERY", 10)
+    limits = msgspec.structs.replace(DEFAULT_LIMITS, cache_bytes=1)
+    translator, plain = (
+        Translator(OPEN, "ticdc-debezium", limits=limits, engine=each) for each in (make, None)
+    )
+
+    def fitting(*messages: ConsumerRecord) -> int:
+        before = translator.ways["template"]
+        for message in messages:
+            assert translator.translate(message) == plain.translate(message)
+        assert (translator.lossy, translator.events) == (plain.lossy, plain.events)
+        return translator.ways["template"] - before
+
+    assert fitting(framed(TABLE), insert(), insert(), insert(**LOSING), insert(day="0000-00-00")) == 2
+    assert fitting(*[update(PLAIN, PLAIN)] * 60) > 20
+    assert fitting(insert()) == 0, "its template has made room"
+    assert fitting(update(PLAIN, LOSING), update(PLAIN, PLAIN | {"day": "0000-00-00"})) == 2
 
 
 def test_losses_are_refused_with_strict() -> None:
