@@ -21,7 +21,9 @@ from open_support import row as open_row
 from support import CANAL, OPEN, record, row_message, translate
 
 from relay import ConsumerRecord, DecodeError, RelayError, Translator
+from relay.selection import Selection, chosen_tables
 
+NOTHING = Selection(tables=chosen_tables(["none.none"], []))
 #: So many rows are read in the general way before a layout is compiled, and more.
 WARM = 18
 
@@ -35,16 +37,18 @@ def outcome(translator: Translator, given: ConsumerRecord) -> tuple[Any, dict[An
     return found, dict(Counter(translator.lossy) - Counter(before))
 
 
-def outcomes(source: str, usual: list[ConsumerRecord], odd: ConsumerRecord) -> list[Any]:
+def outcomes(
+    source: str, usual: list[ConsumerRecord], odd: ConsumerRecord, selection: Selection | None = None
+) -> list[Any]:
     """What a translator makes of an odd record after a statement and many usual ones, and a new one with the
     same state.
     """
-    warm = Translator(source, CANAL)
+    warm = Translator(source, CANAL, selection=selection)
     warm.translate(usual[0])
     for _ in range(WARM):
         for each in usual[1:]:
             warm.translate(each)
-    cold = Translator(source, CANAL)
+    cold = Translator(source, CANAL, selection=selection)
     cold.restore(warm.state)
     found = [outcome(warm, odd), outcome(cold, odd)]
     assert [outcome(warm, usual[-1])[1]] == [outcome(cold, usual[-1])[1]]
@@ -128,6 +132,10 @@ def test_a_number_beyond_64_bits_has_one_path(
         warm, cold = outcomes(OPEN, [statement, rows(1)], rows(number))
         assert warm == cold
         assert f"{part}.id.v: a number beyond 64 bits" in str(cold[0])
+        # Of a row that is left out nobody reads it.
+        warm, cold = outcomes(OPEN, [statement, rows(1)], rows(number), NOTHING)
+        assert warm == cold
+        assert cold[0] == []
 
 
 @pytest.mark.parametrize("columns", ["id e", "id f e n"])

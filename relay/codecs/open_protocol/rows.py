@@ -454,12 +454,14 @@ def _signed(match: re.Match[bytes]) -> bytes:
 
 
 def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value, if it has the JSON type of its column."""
+    """The value, if it has the JSON type of its column. How large a number of a wide column is, is looked at
+    when somebody reads it, as in rows that were parsed with their layout.
+    """
     kind = wire_type(column_type)
     if kind is int and type(value) is float and value == 0 and math.copysign(1.0, value) < 0:
         return 0  # of `-0`
     if value is None or type(value) is kind:
-        if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+        if type(value) is int and not is_wide(column_type) and not -(1 << 63) <= value < 1 << 64:
             raise Malformed(NAME, path, "a number beyond 64 bits")
         return value
     if kind is float and type(value) is int:

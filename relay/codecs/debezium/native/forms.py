@@ -26,7 +26,13 @@ from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64
-from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
+from relay.codecs.wire.debezium_temporal import (
+    date_text,
+    datetime_text,
+    time_micros,
+    time_text,
+    timestamp_text,
+)
 from relay.codecs.wire.rows import Read
 from relay.model import ABSENT, ColumnType
 from relay.mysql import temporal
@@ -489,10 +495,13 @@ _CLOCK: Final = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9
 
 
 def clock_text(iso: str, digits: int | None) -> str:
-    """Return the TIME of a time of day. Raises ValueError."""
+    """Return the TIME of a time of day; all others stand as MySQL's own text (`temporal=text`, `time=text`).
+
+    Raises ValueError.
+    """
     match = _CLOCK(iso)
     if match is None:
-        raise ValueError("not a time")
+        return time_text(time_micros(iso), digits)
     hours, minutes, seconds, fraction = match.groups(default="")
     whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
     return time_text(whole * 1_000_000 + int(fraction[:6].ljust(6, "0")), digits)
@@ -509,10 +518,18 @@ _MIDNIGHT_1970: Final = "1970-01-01T00:00:00"
 
 
 def wall_text(iso: str, digits: int | None) -> str:
-    """Return the DATETIME of an ISO text. Raises ValueError."""
+    """Return the DATETIME of an ISO text, or of MySQL's own (`temporal=text`). Raises ValueError."""
     if _is_midnight_1970(iso):
         return datetime_text(0, digits)
-    return timestamp_text(iso, digits)
+    return _moment_text(iso, digits)
+
+
+def _moment_text(iso: str, digits: int | None) -> str:
+    """Return what ISO text stands for; what is not in the calendar is MySQL's own text. Raises ValueError."""
+    try:
+        return timestamp_text(iso, digits)
+    except ValueError:
+        return temporal.read_datetime(iso)
 
 
 def _is_midnight_1970(iso: str) -> bool:
@@ -531,7 +548,7 @@ def timestamp_reader(digits: int | None) -> Read:
 
 
 def _zoned_text(iso: str, digits: int | None) -> str:
-    return timestamp_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
+    return _moment_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
 
 
 _Make = Callable[[_Case], Form | None]
