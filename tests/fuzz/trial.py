@@ -35,6 +35,7 @@ from relay import (
 )
 from relay.codecs import PROTOCOLS
 from relay.codecs.losses import INFORMATIONAL
+from relay.codecs.simple.definitions import shown_table
 from relay.errors import DefinitionMissing, ServiceError
 from relay.model import ColumnType, TableSchema
 from relay.needs import ClaimCheck
@@ -488,10 +489,9 @@ def _no_number(word: str) -> None:
 
 
 def _content(schema: TableSchema) -> object:
-    """What a definition says that the wires have on which rows refer to one."""
-    columns = [(each.name, each.type, each.nullable, each.default) for each in schema.columns]
-    keys = sorted([(key.name, key.columns, is_unique) for key, is_unique in schema.ordered_keys()])
-    return columns, schema.primary_key, keys
+    """What a definition says on the wires on which rows refer to one."""
+    shown = shown_table(schema)
+    return shown.columns, shown.indexes
 
 
 def _spelling(column_type: ColumnType) -> tuple[object, ...]:
