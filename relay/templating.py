@@ -57,8 +57,8 @@ Count = Callable[[list[Event], list[Lossy], int], None]
 
 
 class TopicOfRows(NamedTuple):
-    """The target topic of a template's rows. `seen_version`: of what rows have told of topics
-    (`SeenTopics`); once that is another, the topic is to be asked for again.
+    """The target topic of a template's rows, as it was found with this version of what the router remembers;
+    with another it is to be asked for again.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Known:
     fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
     payloads that a row becomes besides. `size`: the template's bytes, about. `is_used`: whether a row has
-    fitted since somebody looked. `topic`: of the rows, if that depends on their table; None: not asked yet.
+    fitted since somebody looked. `topic`: of the rows, if it depends on their table, and is known.
     """
 
     __slots__ = (

@@ -466,7 +466,11 @@ def test_names_that_avro_has_no_characters_for_are_those_of_the_definition() -> 
         ("DATE", column("c", "int32", f"{TIME}.Date"), 10**9, "beyond the calendar"),
         ("TIME", column("c", "string", f"{TIME}.IsoTime"), "25:61:00Z", "not a time"),
         ("TIME", column("c", "string", f"{TIME}.IsoTime"), "839:00:00", "beyond the range of TIME"),
-        ("DATETIME", column("c", "string", f"{TIME}.IsoTimestamp"), "2009-11-31T01:02:03Z", "not a date"),
+        *(
+            ("DATETIME", column("c", "string", f"{TIME}.IsoTimestamp"), text, "not a date")
+            for text in ("2009-11-31T01:02:03Z", "2026-01-15 25:61:61", "2009-11-31 24:00:00")
+        ),
+        ("TIMESTAMP", column("c", "string", f"{TIME}.ZonedTimestamp"), "2026-01-15 99:00:00", "not a date"),
         ("POINT", column("c", "struct", f"{DATA}.geometry.Point"), {"wkb": "AA==", "srid": -1}, "geometry"),
         ("BIT(8)", column("c", "bytes", f"{DATA}.Bits"), "!", "not base64"),
     ],
@@ -478,6 +482,51 @@ def test_a_value_that_is_none_of_its_type_is_refused_with_its_column(
         read(definition, value, schema=schema)
     assert refused.value.path == "payload.after.c"
     assert value == "" or json.dumps(value) not in str(refused.value)
+
+
+@pytest.mark.parametrize("mode", ["adaptive_time_microseconds", "connect", "isostring", "nanoseconds"])
+@pytest.mark.parametrize("options", [{"temporal": "text"}, {"zero-dates": "text", "time": "text"}], ids=str)
+@pytest.mark.parametrize(
+    ("definition", "value"),
+    [
+        ("DATE", "0000-00-00"),
+        ("DATE", "2020-02-00"),
+        ("DATETIME(3)", "0000-00-00 00:00:00.000"),
+        ("DATETIME", "2009-11-31 01:02:03"),
+        ("DATETIME(6)", "9999-12-31 23:59:59.999999"),
+        ("TIMESTAMP(6)", "0000-00-00 00:00:00.000000"),
+        ("TIMESTAMP", "2038-01-19 03:14:07"),
+        ("TIME", "-838:59:59"),
+        ("TIME(6)", "838:59:59.000000"),
+        ("TIME(3)", "00:00:00.500"),
+    ],
+)
+def test_text_that_relay_has_written_without_schemas_is_read_back(
+    mode: str, options: dict[str, str], definition: str, value: str
+) -> None:
+    wire = {"schemas.enable": "false", "time.precision.mode": mode}
+    written = Translator("maxwell-json", "debezium-json", None, {**wire, **options})
+    back = Translator("debezium-json", "maxwell-json", wire, {"output_ddl": "true"})
+    at: dict[str, Any] = {"database": "d", "table": "t", "ts": 1}
+    kind = definition.partition("(")[0].lower()
+    column_: dict[str, Any] = {"type": kind, "name": "c"}
+    digits = definition.partition("(")[2].rstrip(")")
+    if digits:
+        column_["column-length"] = int(digits)
+    columns = [{"type": "int", "name": "id", "signed": True}, column_]
+    created = {"database": "d", "charset": "utf8mb4", "table": "t", "columns": columns, "primary-key": ["id"]}
+    statement = f"CREATE TABLE t (id INT PRIMARY KEY, c {definition})"
+    messages = [
+        at | {"type": "table-create", "def": created, "sql": statement},
+        at | {"type": "insert", "data": {"id": 1, "c": value}},
+    ]
+    found = [
+        again
+        for offset, message in enumerate(messages)
+        for out in written.translate(ConsumerRecord("t", 0, offset, 0, None, json.dumps(message).encode()))
+        for again in back.translate(ConsumerRecord("t", 0, offset, 0, out.key, out.value))
+    ]
+    assert json.loads(found[-1].value or b"")["data"]["c"] == value
 
 
 def test_an_object_of_an_unknown_column_is_refused() -> None:

@@ -40,3 +40,16 @@ def test_in_no_topic_that_another_table_has() -> None:
     both.templated.restore(before[1])
     both.learn(row(6, table="of_x", database="b"))
     assert not both.fits(row(7)), "refused: now the topic is that of the other table"
+
+
+def test_a_topic_is_asked_for_again_when_the_translator_has_gone_back() -> None:
+    """What a template keeps of its topic would leave the router without the table that came first."""
+    both = Both(TICDC, topic="{table}", rules=[TopicRule("a.*", "of_{table}")])
+    before = both.plain.state, both.templated.state
+    both.learn(row(1), row(2))
+    assert place(both, row(3)) == ("of_x", 0)
+    both.plain.restore(before[0])
+    both.templated.restore(before[1])
+    assert not both.fits(row(4)), "the straight line says where it goes, and remembers it"
+    assert not both.fits(row(5, table="of_x", database="b")), "refused"
+    assert both.templated.state.seen == both.plain.state.seen

@@ -454,8 +454,8 @@ def _signed(match: re.Match[bytes]) -> bytes:
 
 
 def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value, if it has the JSON type of its column. How large a number of a wide column is, is looked at
-    when somebody reads it, as in rows that were parsed with their layout.
+    """The value, if it has the JSON type of its column. A number of a wide column may be too large: that is
+    found when somebody reads it, as in rows that were parsed with their layout.
     """
     kind = wire_type(column_type)
     if kind is int and type(value) is float and value == 0 and math.copysign(1.0, value) < 0:

@@ -82,9 +82,9 @@ class Intake:
         return records if self.joins is None else self.joins.windows.ready(partition, records, end)
 
 
-class _Translated(NamedTuple):
+class _Taken(NamedTuple):
     """A record and what it became. `is_news`: it taught the catalogue what the history must keep. `before`:
-    what the translator remembered before it; None if nobody will ask.
+    what the translator remembered before it; None where the translator need not go back.
     """
 
     record: ConsumerRecord
@@ -120,7 +120,7 @@ class RoundBuilder:
         self._move_on(records[:done], owned)
         return done
 
-    async def _take_each(self, records: Sequence[ConsumerRecord]) -> tuple[int, _Translated | None]:
+    async def _take_each(self, records: Sequence[ConsumerRecord]) -> tuple[int, _Taken | None]:
         """Take records one by one. Return how many are done, and the one behind them if it must wait until
         its topics are certain.
         """
@@ -152,7 +152,7 @@ class RoundBuilder:
                     batch = batches.get((topic, partition))
                 is_added = batch is not None and batch.append(out)
             if not is_added:
-                translated = _Translated(record, produced, self._is_news(record, catalog), before)
+                translated = _Taken(record, produced, self._is_news(record, catalog), before)
                 if self._topics_to_ask(produced, record):
                     return done, translated
                 if not await self._add_or_go_back(translated):
@@ -182,9 +182,9 @@ class RoundBuilder:
             return {}
         return {out.topic: record.topic for out in produced if out.topic not in targets.usable}
 
-    async def _add_or_go_back(self, translated: _Translated) -> bool:
-        """Put what a record became into batches. False ends the round before it; then the translator has not
-        learnt from it.
+    async def _add_or_go_back(self, translated: _Taken) -> bool:
+        """Put what a record became into batches. False ends the round before it; then the translator goes
+        back to where it was, if that is kept.
         """
         record, produced, is_news, before = translated
         checked = await self._checked(produced, record, is_news=is_news)
@@ -198,7 +198,7 @@ class RoundBuilder:
         if before is not None:
             self._translator.restore(before)
 
-    async def _take_stretch(self, waiting: _Translated, records: Sequence[ConsumerRecord]) -> int:
+    async def _take_stretch(self, waiting: _Taken, records: Sequence[ConsumerRecord]) -> int:
         """Take a record that waits for topics and those behind it; all their topics are asked for together.
 
         Return how many are done. They are fewer if one is refused, or if others must have their turn; none if
@@ -215,16 +215,19 @@ class RoundBuilder:
             if produced is None:
                 break
             is_news = self._is_news(record, before.catalog)
-            stretch.append(_Translated(record, produced, is_news, before))
+            stretch.append(_Taken(record, produced, is_news, before))
             if time.monotonic() >= self._round.pause_at and await self._overtaken():
                 break
         await self._ask_for_topics(stretch)
+        # A record behind the stretch is refused only once all of the stretch is done.
+        refused, self._round.refused = self._round.refused, None
         for done, translated in enumerate(stretch):
             if not await self._add_or_go_back(translated):
                 return done
+        self._round.refused = refused
         return len(stretch)
 
-    async def _ask_for_topics(self, stretch: Sequence[_Translated]) -> None:
+    async def _ask_for_topics(self, stretch: Sequence[_Taken]) -> None:
         needed: dict[str, str] = {}
         for record, produced, _, _ in stretch:
             needed |= self._topics_to_ask(produced, record)

@@ -5,11 +5,11 @@ Only offsets are committed below which the target has acknowledged everything (`
 So a crash, a rebalance or a failed batch repeats records but never skips one; with a transactional sink the
 first ones belong to a transaction that was aborted.
 
-* A round is what one poll returned, without records that wait for others, and with those that have waited
-  (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed round is dropped together with all
-  that follow it, the sink is replaced, and everything goes back to what is safe: the source to `acknowledged`
-  (in transactions, to what the brokers say is committed), the translator to what it remembered then
-  (`relay.service.loop.recovery`).
+* A round is what one poll returned, or several in a row, without records that wait for others, and with those
+  that have waited (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed round is dropped
+  together with all that follow it, the sink is replaced, and everything goes back to what is safe: the source
+  to `acknowledged` (in transactions, to what the brokers say is committed), the translator to what it
+  remembered then (`relay.service.loop.recovery`).
 * The group's background task calls `revoked` and `assigned`. `revoked` waits for the round under way,
   commits, and raises the generation, so that whatever an older generation still holds is dropped.
 * A record whose error policy is `stop` ends the loop after everything before it is delivered and committed.
@@ -125,9 +125,8 @@ class Relay:
         self._next_commit = self._next_report = 0.0
         self._drain_until: float | None = None
         self._guesses_told = 0
-        # How many times as many bytes the last round became that took all that was gathered for it.
+        # How many bytes the last round wrote for each byte that it took.
         self._growth = FIRST_GROWTH
-        self._gathered_records = self._gathered_bytes = 0
 
     def request_stop(self) -> None:
         """Finish what is under way, commit and end."""
@@ -313,7 +312,6 @@ class Relay:
             size += its_size
             for partition, records in polled.items():
                 gathered.setdefault(partition, []).extend(records)
-        self._gathered_records, self._gathered_bytes = sum(map(len, gathered.values())), size
         return gathered
 
     async def _ready(
@@ -360,7 +358,7 @@ class Relay:
     ) -> None:
         """Make a round of what was polled or passed over. It may stay under way during the next poll."""
         ledger, ddl_order, source = self._ledger, self._schemas.ddl_order, self._connections.source
-        began, taken = time.monotonic(), 0
+        began, taken, taken_bytes = time.monotonic(), 0, 0
         current = ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
         builder = self._intake.builder(current, self._connections.sink, lambda: self._is_over(current))
@@ -383,10 +381,12 @@ class Relay:
             ddl_order.taken(source, partition, records, done)
             ledger.note_taken(partition, records, done)
             taken += done
+            if self._timing.gather_bytes:
+                taken_bytes += size_of(records[:done])
         ledger.skip(gaps, current)
         await builder.send_rest()
-        if self._gathered_bytes and taken == self._gathered_records:
-            self._growth = max(1.0, current.sizes.total() / self._gathered_bytes)
+        if taken_bytes:
+            self._growth = max(1.0, current.sizes.total() / taken_bytes)
         self._tell_guesses()
         current.sent_at = time.monotonic()
         self._status.observe("translate", current.sent_at - began)

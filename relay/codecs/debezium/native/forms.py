@@ -28,6 +28,7 @@ from relay.codecs.debezium.values import double_reader, read_bits, scaled, scale
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import (
     date_text,
+    datetime_micros,
     datetime_text,
     time_micros,
     time_text,
@@ -495,9 +496,8 @@ _CLOCK: Final = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9
 
 
 def clock_text(iso: str, digits: int | None) -> str:
-    """Return the TIME of a time of day; all others stand as MySQL's own text (`temporal=text`, `time=text`).
-
-    Raises ValueError.
+    """Return the TIME that ISO text of a time of day stands for; a TIME that is none stands as MySQL's own
+    text (`temporal=text`, `time=text`). Raises ValueError.
     """
     match = _CLOCK(iso)
     if match is None:
@@ -525,11 +525,23 @@ def wall_text(iso: str, digits: int | None) -> str:
 
 
 def _moment_text(iso: str, digits: int | None) -> str:
-    """Return what ISO text stands for; what is not in the calendar is MySQL's own text. Raises ValueError."""
+    """Return what ISO text stands for; a date that is not in the calendar stands as MySQL's own text. Raises
+    ValueError.
+    """
     try:
         return timestamp_text(iso, digits)
     except ValueError:
-        return temporal.read_datetime(iso)
+        if not _is_off_calendar(iso):
+            raise
+        return iso
+
+
+def _is_off_calendar(text: str) -> bool:
+    """Whether this is MySQL's own text of a DATETIME with a date that is not in the calendar."""
+    try:
+        return datetime_micros(text) is None
+    except ValueError:
+        return False
 
 
 def _is_midnight_1970(iso: str) -> bool:
