@@ -76,12 +76,15 @@ def mariadb(folder: Path) -> Iterator[Server]:
     environment = (
         {**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)} if root == _CACHE else dict(os.environ)
     )
-    share, data = root / "usr/share/mysql", folder / "data"
+    share, data, temporary = root / "usr/share/mysql", folder / "data", folder / "temporary"
     data.mkdir()
+    temporary.mkdir()
     command = [
         installed or str(root / "usr/sbin/mariadbd"),
         *("--no-defaults", f"--datadir={data}", f"--lc-messages-dir={share}", "--skip-log-bin"),
         *(f"--character-sets-dir={share}/charsets", "--innodb-buffer-pool-size=16M"),
+        # A server that starts removes temporary tables from there, those of others, too.
+        f"--tmpdir={temporary}",
         *(("--user=root",) if os.getuid() == 0 else ()),
     ]
     scripts = "create database mysql;\nuse mysql;\n" + "".join(
