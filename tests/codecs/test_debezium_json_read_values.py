@@ -470,7 +470,10 @@ def test_names_that_avro_has_no_characters_for_are_those_of_the_definition() -> 
             ("DATETIME", column("c", "string", f"{TIME}.IsoTimestamp"), text, "not a date")
             for text in ("2009-11-31T01:02:03Z", "2026-01-15 25:61:61", "2009-11-31 24:00:00")
         ),
-        ("TIMESTAMP", column("c", "string", f"{TIME}.ZonedTimestamp"), "2026-01-15 99:00:00", "not a date"),
+        *(
+            ("TIMESTAMP", column("c", "string", f"{TIME}.ZonedTimestamp"), text, "not a date")
+            for text in ("2026-01-15 99:00:00", "2026-02-30 01:02:03", "0000-00-00 12:13:14")
+        ),
         ("POINT", column("c", "struct", f"{DATA}.geometry.Point"), {"wkb": "AA==", "srid": -1}, "geometry"),
         ("BIT(8)", column("c", "bytes", f"{DATA}.Bits"), "!", "not base64"),
     ],

@@ -274,3 +274,22 @@ def test_an_index_of_an_expression_spoils_no_later_statement() -> None:
         assert isinstance(altered, SchemaChange)
         assert altered.after is not None
         assert [each.name for each in altered.after.columns] == ["id", "b", "c"]
+
+
+@pytest.mark.parametrize("default", [10**20, -(10**20), 1 << 65])
+def test_a_default_beyond_64_bits_is_refused(default: int) -> None:
+    with pytest.raises(Malformed, match="a default beyond 64 bits"):
+        read(bootstrap(table(column("a", "bit", default=default))))
+
+
+@BOTH
+@pytest.mark.parametrize("digits", [20, 64, 65, 14_400])
+def test_the_default_of_a_bit_may_have_any_number_of_digits(target: str, digits: int) -> None:
+    """Text of a statement is what its table says; no server takes more than 64 digits."""
+    sql = f"CREATE TABLE d.t (id INT PRIMARY KEY, b BIT(64) DEFAULT b'{'1' * digits}')"
+    outs = Translator(CANAL, target).translate(record(statement(sql)))
+    again = [out for each in outs for out in Translator(target, SIMPLE).translate(record(each.value or b""))]
+    plain = Translator(CANAL, SIMPLE).translate(record(statement(sql)))
+    assert [each["tableSchema"]["columns"] for each in written(again)] == [
+        each["tableSchema"]["columns"] for each in written(plain)
+    ]

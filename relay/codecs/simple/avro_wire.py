@@ -177,11 +177,15 @@ def _read_column(reader: AvroReader) -> ColumnEntry:
     return ColumnEntry(name, data_type, nullable, _read_default(default, data_type.mysqlType))
 
 
+_MOST_BIT_BYTES: Final = 8
+
+
 def _read_default(default: bytes | None, base: str) -> str | int | None:
-    """A default: that of a BIT is its bytes."""
+    """A default: that of a BIT is its bytes, unless they are more than it has: then they are text."""
     if default is None:
         return None
-    return int.from_bytes(default, "big") if base == "bit" else default.decode(errors="replace")
+    is_number = base == "bit" and len(default) <= _MOST_BIT_BYTES
+    return int.from_bytes(default, "big") if is_number else default.decode(errors="replace")
 
 
 def _read_type(reader: AvroReader) -> DataType:

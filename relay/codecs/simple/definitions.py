@@ -87,6 +87,10 @@ class TableEntry(msgspec.Struct, gc=False):
 _BITS: Final = 53
 
 
+#: Of a number that a column holds.
+_MOST_BITS: Final = 64
+
+
 def table_id_of(schema: TableSchema) -> int:
     """Return the table's id: the source's, else one made of its name."""
     return named_id(schema.id) if schema.table_id is None else schema.table_id
@@ -219,9 +223,10 @@ def _shown_default(column: Column, database: str) -> str | int | None:
         return sequence_default(column, database)
     if column.type.base == "bit":
         try:
-            return int(text, 0)
+            number = int(text, 0)
         except ValueError:
             return text
+        return text if number.bit_length() > _MOST_BITS else number
     return text
 
 
@@ -271,6 +276,8 @@ def definition(
         raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
     if not all(is_type_name(column.dataType.mysqlType) for column in entry.columns):
         raise Malformed(protocol, "tableSchema.columns", "a column without the name of a type")
+    if any(type(each.default) is int and each.default.bit_length() > _MOST_BITS for each in entry.columns):
+        raise Malformed(protocol, "tableSchema.columns", "a default beyond 64 bits")
     for index in entry.indexes or ():
         # Others may have hidden columns, of expressions.
         if index.primary and not _is_key(index.columns, names):

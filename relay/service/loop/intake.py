@@ -172,7 +172,7 @@ class RoundBuilder:
             self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
 
     def _is_news(self, record: ConsumerRecord, before: Catalog) -> bool:
-        """Whether a record that was translated just now taught the catalogue something, by that before it."""
+        """Whether the record translated just now has taught the catalogue something; `before`: as it was."""
         return self._translator.catalog is not before or record.place in self._intake.ahead
 
     def _topics_to_ask(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> dict[str, str]:

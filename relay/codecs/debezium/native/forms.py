@@ -27,6 +27,7 @@ from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import (
+    ZERO_TIMESTAMP,
     date_text,
     datetime_micros,
     datetime_text,
@@ -496,8 +497,8 @@ _CLOCK: Final = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9
 
 
 def clock_text(iso: str, digits: int | None) -> str:
-    """Return the TIME that ISO text of a time of day stands for; a TIME that is none stands as MySQL's own
-    text (`temporal=text`, `time=text`). Raises ValueError.
+    """Return the TIME of an ISO text. One that is not a time of day is read from MySQL's own text, which
+    relay writes with `temporal=text` and `time=text`. Raises ValueError.
     """
     match = _CLOCK(iso)
     if match is None:
@@ -518,16 +519,11 @@ _MIDNIGHT_1970: Final = "1970-01-01T00:00:00"
 
 
 def wall_text(iso: str, digits: int | None) -> str:
-    """Return the DATETIME of an ISO text, or of MySQL's own (`temporal=text`). Raises ValueError."""
+    """Return the DATETIME of an ISO text. One that is not in the calendar is MySQL's own text, which relay
+    writes with `temporal=text`, and is given back as it is. Raises ValueError.
+    """
     if _is_midnight_1970(iso):
         return datetime_text(0, digits)
-    return _moment_text(iso, digits)
-
-
-def _moment_text(iso: str, digits: int | None) -> str:
-    """Return what ISO text stands for; a date that is not in the calendar stands as MySQL's own text. Raises
-    ValueError.
-    """
     try:
         return timestamp_text(iso, digits)
     except ValueError:
@@ -560,7 +556,13 @@ def timestamp_reader(digits: int | None) -> Read:
 
 
 def _zoned_text(iso: str, digits: int | None) -> str:
-    return _moment_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
+    if _ZERO(iso) is not None:
+        return timestamp_text(ZERO_TIMESTAMP, digits)
+    return timestamp_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
+
+
+#: The zero TIMESTAMP as MySQL's own text (`temporal=text`); no other is off the calendar.
+_ZERO: Final = re.compile(r"0000-00-00 00:00:00(?:\.0{1,6})?").fullmatch
 
 
 _Make = Callable[[_Case], Form | None]
