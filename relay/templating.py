@@ -57,8 +57,8 @@ Count = Callable[[list[Event], list[Lossy], int], None]
 
 
 class TopicOfRows(NamedTuple):
-    """The target topic of a template's rows, as it was found with this version of what the router remembers;
-    with another it is to be asked for again.
+    """The target topic of a template's rows. It holds until the translator goes back to an earlier state:
+    then `seen_version` is another.
     """
 
     name: str

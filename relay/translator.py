@@ -242,7 +242,7 @@ class Translator:
         self._moves, self._moves_rows = self._router.moves, self._router.moves_rows
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
-        #: How many times that has changed: what templates keep of it is of one version.
+        #: How many times it went back: what templates keep of it holds until then, since it only grows.
         self._seen_version = 0
         self._counts = EventCounts()
         self._count = self._counts.add
@@ -418,8 +418,7 @@ class Translator:
         self._count(events, [*lossy, *left_out] if left_out else lossy)
         self.catalog = catalog
         if spread is not None:
-            self._gate = spread.gate
-            self._remember(spread.seen)
+            self._gate, self._seen = spread.gate, spread.seen
         if decoded and type(decoded[-1]) is Watermark:
             self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
         if templates is not None and out and not left_out and self._stays_together(decoded):
@@ -765,13 +764,9 @@ class Translator:
 
     def restore(self, state: State) -> None:
         """Go back to where `state` was taken, to translate the records after it again."""
-        self.catalog, self._gate, seen = state
-        self._remember(seen)
-
-    def _remember(self, seen: SeenTopics) -> None:
-        if seen is not self._seen:
-            self._seen = seen
+        if state.seen is not self._seen:
             self._seen_version += 1
+        self.catalog, self._gate, self._seen = state
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
         """Give the answer that a call asked for by raising `need`; it is kept within a bound (`Answers`).

@@ -259,7 +259,8 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
 #: The parameters that types may have at most (MySQL Reference Manual 8.4 §13.1 to §13.3; MariaDB has DECIMAL
 #: with up to 38 digits behind the point). VARCHAR and VARBINARY count what a row can hold; above that a
 #: server without strict mode makes TEXT and BLOB of them.
-_MAX_BITS, _MAX_FRACTION, _MAX_DIGITS, _MAX_SCALE = 64, 6, 65, 38
+MAX_BITS: Final = 64
+_MAX_FRACTION, _MAX_DIGITS, _MAX_SCALE = 6, 65, 38
 MAX_MEMBERS: Final = {"enum": 65_535, "set": 64}
 _MAX_LENGTH: Final = {
     **dict.fromkeys(INTEGERS, 255), **dict.fromkeys(FLOATS, 255),
@@ -279,8 +280,8 @@ def checked_type(column_type: ColumnType) -> ColumnType:
         raise ValueError("a length or a number of digits below 0")
     if base in FRACTIONAL and length is not None and length > _MAX_FRACTION:
         raise ValueError(f"more than {_MAX_FRACTION} digits of a second")
-    if base == "bit" and length is not None and not 1 <= length <= _MAX_BITS:
-        raise ValueError(f"BIT has 1 to {_MAX_BITS} bits")
+    if base == "bit" and length is not None and not 1 <= length <= MAX_BITS:
+        raise ValueError(f"BIT has 1 to {MAX_BITS} bits")
     if base == "decimal" and length is not None and not (scale or 0) <= length <= _MAX_DIGITS:
         raise ValueError(f"DECIMAL has at most {_MAX_DIGITS} digits, and no fewer than behind its point")
     if scale is not None and scale > _MAX_SCALE:

@@ -28,7 +28,7 @@ from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Ima
 from relay.codecs.wire.rows import Read, Write
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ColumnType
-from relay.mysql.types import FLOATS, INTEGERS
+from relay.mysql.types import FLOATS, INTEGERS, MAX_BITS
 
 _MESSAGE: Final = avro_long(11)
 _KINDS: Final = (WATERMARK, BOOTSTRAP, "DDL", "DML")
@@ -177,14 +177,11 @@ def _read_column(reader: AvroReader) -> ColumnEntry:
     return ColumnEntry(name, data_type, nullable, _read_default(default, data_type.mysqlType))
 
 
-_MOST_BIT_BYTES: Final = 8
-
-
 def _read_default(default: bytes | None, base: str) -> str | int | None:
     """A default: that of a BIT is its bytes, unless they are more than it has: then they are text."""
     if default is None:
         return None
-    is_number = base == "bit" and len(default) <= _MOST_BIT_BYTES
+    is_number = base == "bit" and 8 * len(default) <= MAX_BITS
     return int.from_bytes(default, "big") if is_number else default.decode(errors="replace")
 
 

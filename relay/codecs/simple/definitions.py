@@ -32,7 +32,15 @@ from relay.model import (
     UniqueKey,
 )
 from relay.mysql.ddl.apply import key_order
-from relay.mysql.types import CHARS, DISPLAY_WIDTHS, FLOATS, INTEGERS, checked_type, is_type_name
+from relay.mysql.types import (
+    CHARS,
+    DISPLAY_WIDTHS,
+    FLOATS,
+    INTEGERS,
+    MAX_BITS,
+    checked_type,
+    is_type_name,
+)
 
 # ---------------------------------------------------------------- wire
 
@@ -85,10 +93,6 @@ class TableEntry(msgspec.Struct, gc=False):
 #: Bits of numbers that relay makes: JSON numbers of every reader hold them, and as the TSO that a version is
 #: they lie before every commit of TiDB.
 _BITS: Final = 53
-
-
-#: Of a number that a column holds.
-_MOST_BITS: Final = 64
 
 
 def table_id_of(schema: TableSchema) -> int:
@@ -226,7 +230,7 @@ def _shown_default(column: Column, database: str) -> str | int | None:
             number = int(text, 0)
         except ValueError:
             return text
-        return text if number.bit_length() > _MOST_BITS else number
+        return text if number.bit_length() > MAX_BITS else number
     return text
 
 
@@ -276,7 +280,7 @@ def definition(
         raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
     if not all(is_type_name(column.dataType.mysqlType) for column in entry.columns):
         raise Malformed(protocol, "tableSchema.columns", "a column without the name of a type")
-    if any(type(each.default) is int and each.default.bit_length() > _MOST_BITS for each in entry.columns):
+    if any(type(each.default) is int and each.default.bit_length() > MAX_BITS for each in entry.columns):
         raise Malformed(protocol, "tableSchema.columns", "a default beyond 64 bits")
     for index in entry.indexes or ():
         # Others may have hidden columns, of expressions.

@@ -27,7 +27,7 @@ from relay.errors import NotRepresentable
 from relay.model import ABSENT, Absent, Column, ColumnType, Default
 from relay.mysql import numbers, temporal
 from relay.mysql.members import label_reader, label_writer
-from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, checked_type
+from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, MAX_BITS, checked_type
 
 Json = dict[str, Any]
 NAME: Final = "ticdc-avro"
@@ -72,7 +72,8 @@ _TYPES: Final = {
     ("YEAR", "int"): ColumnType("year"),
     ("TiDBVECTORFloat32", "string"): ColumnType("vector"),
 }
-_MOST_BIT_BYTES: Final = 8
+#: How long the text of a length may be.
+_MOST_DIGITS: Final = 8
 
 
 class Modes(msgspec.Struct, frozen=True):
@@ -182,7 +183,7 @@ def _precision(type_: AvroType) -> tuple[int, int]:
 
 
 def _number(text: object) -> int:
-    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > _MOST_BIT_BYTES:
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
         raise ValueError("a BIT without its length")
     return int(text)
 
@@ -301,7 +302,7 @@ def _read_digits(text: str) -> int:
 
 
 def _read_bits(data: bytes) -> int:
-    if len(data) > _MOST_BIT_BYTES:
+    if 8 * len(data) > MAX_BITS:
         raise ValueError("more bytes than a BIT has")
     return int.from_bytes(data, "big")
 

@@ -230,8 +230,10 @@ class Ledger:
         turn = {partition: at for at, partition in enumerate(self._passed_over)}
         return sorted(polled.items(), key=lambda item: turn.get(item[0], len(turn)))
 
-    def note_taken(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
-        """Note how many of a partition's polled records are in the round; the others are polled again."""
+    def note_taken(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> int:
+        """Note how many of a partition's polled records are in the round; the others are polled again. Return
+        the bytes of those that are in it.
+        """
         source = self._connections.source
         if partition in self.owned:
             self.owned[partition].held = ()
@@ -239,11 +241,11 @@ class Ledger:
                 source.seek({partition: self.owned[partition].next})
         if not done:
             self._passed_over.setdefault(partition)
-            return
+            return 0
         self._passed_over.pop(partition, None)
-        last = records[done - 1]
+        last, size = records[done - 1], size_of(records[:done])
         self._database_times.note(partition, records, done)
-        self._status.consumed(partition.topic, done, size_of(records[:done]))
+        self._status.consumed(partition.topic, done, size)
         self._status.progress(
             partition,
             position=last.offset + 1,
@@ -251,6 +253,7 @@ class Ledger:
             timestamp_ms=last.timestamp_ms,
             end_age=source.end_age(partition),
         )
+        return size
 
     def hold(self, partition: Partition, records: Sequence[ConsumerRecord]) -> None:
         """Keep a partition's polled records for the next round."""

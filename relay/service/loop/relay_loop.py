@@ -379,10 +379,8 @@ class Relay:
             if ready and not is_too_late:
                 done = await builder.take(ready, owned)
             ddl_order.taken(source, partition, records, done)
-            ledger.note_taken(partition, records, done)
+            taken_bytes += ledger.note_taken(partition, records, done)
             taken += done
-            if self._timing.gather_bytes:
-                taken_bytes += size_of(records[:done])
         ledger.skip(gaps, current)
         await builder.send_rest()
         if taken_bytes:
