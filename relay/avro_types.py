@@ -8,6 +8,7 @@ know (`connect.name`) are kept where they stand. Source: Apache Avro 1.11 specif
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -176,10 +177,7 @@ class _Reading:
         if name in self._types or name in self._open:
             raise ValueError("defines a name twice")
         if kind == "enum":
-            symbols = node.get("symbols")
-            if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-                raise ValueError("has an enum without symbols")
-            found = AvroType(kind, name, attributes, symbols=tuple(symbols))
+            found = AvroType(kind, name, attributes, symbols=_symbols(node))
         elif kind == "fixed":
             size = node.get("size")
             if type(size) is not int or not 0 <= size <= _MOST_FIXED:
@@ -210,6 +208,16 @@ class _Reading:
 
 
 _MOST_FIXED: Final = 1 << 20
+_SYMBOL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII).fullmatch
+
+
+def _symbols(node: Mapping[str, Any]) -> tuple[str, ...]:
+    found = node.get("symbols")
+    if not isinstance(found, list) or not all(isinstance(symbol, str) for symbol in found):
+        raise ValueError("has an enum without symbols")
+    if not all(map(_SYMBOL, found)) or len(set(found)) < len(found):
+        raise ValueError("has an enum with a symbol that is no name, or twice the same")
+    return tuple(found)
 
 
 def _bounded(values: int) -> int:

@@ -133,6 +133,48 @@ def test_a_name_in_the_namespace_and_a_full_one_are_the_same_type() -> None:
     assert schema.type.fields[1].type.present is schema.type.fields[0].type
 
 
+@pytest.mark.parametrize("number", [*range(-140, 0), -(1 << 31), -(1 << 62), 2, 3, 64, 1 << 31])
+def test_a_number_that_no_branch_and_no_symbol_has_is_refused(number: int) -> None:
+    """By fastavro, which takes a negative one as one from the end."""
+    inner = {"type": "enum", "name": "a.E", "symbols": ["X", "Y"]}
+    row = {"type": "record", "name": "a.b.R", "fields": [{"name": "e", "type": "a.E"}]}
+    bad = avro_bytes('"long"', number)
+    for schema, bodies in (
+        (["null", "long"], [bad + b"\x02"]),
+        (inner, [bad]),
+        ({"type": "array", "items": ["null", inner]}, [b"\x02" + bad + b"\0", b"\x02\x02" + bad + b"\0"]),
+        (
+            {"type": "map", "values": ["null", {**row, "fields": [{"name": "e", "type": inner}]}]},
+            [b"\x02\x02k" + bad + b"\0", b"\x02\x02k\x02" + bad + b"\0"],
+        ),
+        (
+            {
+                "type": "record",
+                "name": "a.T",
+                "fields": [{"name": "f", "type": inner}, {"name": "r", "type": row}],
+            },
+            [b"\x02" + bad],
+        ),
+    ):
+        compiled = AvroSchema(json.dumps(schema))
+        for body in bodies:
+            with pytest.raises(Malformed, match="not a value"):
+                compiled.read("p", "value", body)
+
+
+def test_a_type_without_a_namespace_is_found_within_one() -> None:
+    inner = {"type": "enum", "name": "E", "symbols": ["X", "Y"]}
+    row = {"type": "record", "name": "a.R", "fields": [{"name": "e", "type": "E"}]}
+    fields = [{"name": "f", "type": inner}, {"name": "r", "type": row}]
+    schema = AvroSchema(json.dumps({"type": "record", "name": "T", "fields": fields}))
+    assert schema.read("p", "value", b"\0\x02") == {"f": "X", "r": {"e": "Y"}}
+
+
+def test_a_union_by_itself_is_a_schema() -> None:
+    schema = AvroSchema('["null", "long"]')
+    assert [schema.read("p", "key", body) for body in (b"\0", b"\x02\x0e")] == [None, 7]
+
+
 def test_schemas_of_elsewhere_are_part_of_one() -> None:
     other = json.dumps(
         {"type": "record", "name": "O", "namespace": "b", "fields": [{"name": "i", "type": "int"}]}
@@ -278,6 +320,8 @@ def doubling(depth: int) -> Any:
         ({"type": "record", "name": "R"}, "without fields"),
         ({"type": "record", "fields": []}, "without a name"),
         ({"type": "enum", "name": "E"}, "without symbols"),
+        ({"type": "enum", "name": "E", "symbols": ["a-b"]}, "a symbol that is no name"),
+        ({"type": "enum", "name": "E", "symbols": ["a", "a"]}, "twice"),
         ({"type": "fixed", "name": "F", "size": 1 << 40}, "without a size"),
         ([], "union of nothing"),
         (["null", ["int"]], "union of nothing, or of unions"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ from relay import (
 )
 from relay.codecs.wire.avro import AvroSchema, frame_of, framed
 from relay.errors import Malformed, UnsupportedMessage
-from relay.needs import SchemaById
+from relay.needs import RegisteredSchema, SchemaById
 
 AVRO, JSON = "debezium-avro", "debezium-json"
 FILES = captured_files("mysql/debezium.avro")
@@ -305,6 +306,52 @@ def test_names_that_avro_does_not_take_are_refused_or_adjusted(mode: str) -> Non
             assert "adjustment.mode" in error.reason
             refused += 1
     assert (refused > 0) if mode == "none" else refused < 6
+
+
+def with_decimals(record: ConsumerRecord, change: Callable[[dict[str, Any]], None]) -> list[Any]:
+    """The events of a captured record, of which the schemas of Connect's Decimals are changed."""
+
+    def changed(node: Any) -> Any:
+        if isinstance(node, dict) and node.get("connect.name") == "org.apache.kafka.connect.data.Decimal":
+            change(node)
+        for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            changed(each)
+        return node
+
+    frame = frame_of(AVRO, record, "value")
+    assert frame is not None
+    document = changed(json.loads(schema_by_id(SchemaById("source", frame.id)).text))
+    registry = MemoryRegistry()
+    id = registry.id_of("s", RegisteredSchema(json.dumps(document)))
+    # Of the value alone: the key would need its own schema of this registry.
+    alone = msgspec.structs.replace(record, key=None, value=framed(id, frame.body))
+    return Resolver(registries={"source": registry}).inspect(Translator(AVRO, AVRO, READING), alone)
+
+
+def test_a_decimal_has_the_scale_of_avro_where_that_of_connect_is_not_told() -> None:
+    def without_parameters(node: dict[str, Any]) -> None:
+        del node["connect.parameters"]
+
+    (expected,), (found,) = read(row()), with_decimals(row(), without_parameters)
+    decimals = [
+        (column.name, value)
+        for column, value in zip(expected.schema.columns, expected.after, strict=True)
+        if column.type.base == "decimal" and isinstance(value, Decimal)
+    ]
+    assert decimals
+    values = {column.name: value for column, value in zip(found.schema.columns, found.after, strict=True)}
+    assert [(name, str(values[name])) for name, _ in decimals] == [
+        (name, str(value)) for name, value in decimals
+    ]
+
+
+@pytest.mark.parametrize("scale", ["x", "-5", "999999999", ""])
+def test_a_decimal_with_a_scale_that_is_none_is_refused(scale: str) -> None:
+    def with_scale(node: dict[str, Any]) -> None:
+        node["connect.parameters"]["scale"] = scale
+
+    with pytest.raises(Malformed):
+        with_decimals(row(), with_scale)
 
 
 def test_errors_of_the_json_inside_are_errors_of_avro() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+from fake_registry import MemoryRegistry
 from support import CANAL, record, row_message
+from test_table_topics import ddl
 
 from relay import Lossy, NotRepresentable, Resolver, Translator
 
@@ -34,3 +39,46 @@ def test_a_vector_is_written_as_tidb_prints_it_or_not_at_all() -> None:
     assert b"[1,-2.5e3]" in (out.value or b"")
     with pytest.raises(NotRepresentable, match="ticdc-avro: v: "):
         Resolver().translate(translator, record(row_message({"v": "vector"}, {"v": "[1,x]"})))
+
+
+def default_in_the_schema(definition: str, value: str = "1") -> Any:
+    """The default that the registered schema has for a column that is defined so; None if it has none."""
+    registry = MemoryRegistry()
+    resolver = Resolver(registries={"target": registry})
+    translator = Translator(CANAL, "ticdc-avro")
+    resolver.translate(translator, record(ddl(f"CREATE TABLE t (c {definition})"), 0))
+    resolver.translate(
+        translator, record(row_message({"c": definition.partition(" default")[0]}, {"c": value}), 1)
+    )
+    (text,) = [text for text in registry.fake.texts.values() if '"c"' in text]
+    (field,) = [field for field in json.loads(text)["fields"] if field["name"] == "c"]
+    return field.get("default")
+
+
+@pytest.mark.parametrize(
+    ("definition", "default"),
+    [
+        ("int default 1e3", 1000),
+        ("int default '7.0'", 7),
+        ("bigint unsigned default 18446744073709551615", -1),
+        ("int default (next value for `s`)", None),
+        ("double default (nextval(`d`.`s`))", None),
+        ("varchar(40) default (next value for `s`)", "nextval(`d`.`s`)"),
+    ],
+)
+def test_a_default_is_that_of_the_schema(definition: str, default: Any) -> None:
+    assert default_in_the_schema(definition) == default
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [f"{base} default 1e{digits}" for base in ("int", "bigint") for digits in (20, 5000, 9999999)],
+)
+def test_a_default_beyond_its_column_is_refused_at_once(definition: str) -> None:
+    with pytest.raises(NotRepresentable, match="the default of 'c'"):
+        default_in_the_schema(definition)
+
+
+def test_a_default_that_is_no_double_is_refused() -> None:
+    with pytest.raises(NotRepresentable, match="the default of 'c'"):
+        default_in_the_schema("double default 1e999")

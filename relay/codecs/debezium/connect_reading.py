@@ -169,10 +169,11 @@ def _describe(node: Json, type_: AvroType) -> None:
     if name is None and kind == "record" and not type_.name.startswith(_NAMELESS):
         name = type_.name
     parameters = told.get("connect.parameters")
-    if name is None and isinstance(logical, str) and (kind, logical) in _LOGICAL:
-        name = _LOGICAL[kind, logical]
+    if isinstance(logical, str) and (kind, logical) in _LOGICAL:
+        name = _LOGICAL[kind, logical] if name is None else name
         if logical == "decimal":
-            parameters = {"scale": str(told.get("scale", 0))}
+            scale = {"scale": told.get("scale", 0)}
+            parameters = scale | parameters if isinstance(parameters, dict) else scale
     if isinstance(name, str):
         node["name"] = name
     if isinstance(told.get("connect.version"), int):

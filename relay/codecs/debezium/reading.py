@@ -20,7 +20,7 @@ from relay.codecs.debezium.dialect import Dialect, Object
 from relay.codecs.debezium.envelope import Key
 from relay.codecs.debezium.kinds import fitting, is_no_number, parsed_image, wire_key_cell
 from relay.codecs.debezium.layouts import KeyUse, Layout, LayoutColumn, TableLayouts, TopicRows
-from relay.codecs.debezium.schema import DeclaredColumn, member_count, read_block, read_key_block
+from relay.codecs.debezium.schema import DeclaredColumn, has_scale, member_count, read_block, read_key_block
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
 from relay.codecs.wire.lenient_json import complaint
@@ -358,9 +358,13 @@ class RowDecoder:
         return found
 
     def _bounded(self, columns: dict[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
-        """The columns of a block. Raises LimitExceeded for more labels of ENUM and SET than values may be."""
+        """The columns of a block. Raises LimitExceeded for more labels of ENUM and SET than values may be,
+        Malformed for a Decimal whose scale is none.
+        """
         if member_count(columns.values()) > self._limits.values:
             raise exceeded(self._protocol, "schema", "labels", "values", self._limits.values)
+        if not all(map(has_scale, columns.values())):
+            raise Malformed(self._protocol, "schema", "a Decimal whose scale is no number from 0 to 999")
         return columns
 
 

@@ -423,6 +423,14 @@ def _of_plain(declared: DeclaredColumn) -> ColumnType:
     return _TYPED.get(declared.type, _TYPED["string"])
 
 
+def has_scale(declared: DeclaredColumn) -> bool:
+    """Whether a number can be made of a column's bytes with the scale that its block tells, if any."""
+    scale = (declared.parameters or {}).get("scale")
+    if declared.name != DECIMAL or declared.type != "bytes" or scale is None:
+        return True
+    return scale.isascii() and scale.isdigit() and len(scale) < 4
+
+
 def member_count(columns: Iterable[DeclaredColumn]) -> int:
     """Return how many members their `allowed` have together, about."""
     return sum((column.parameters or {}).get("allowed", "").count(",") for column in columns)

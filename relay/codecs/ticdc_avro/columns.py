@@ -200,16 +200,18 @@ _BETWEEN_MEMBERS: Final = re.compile(r"(?<!\\),").split
 # ---------------------------------------------------------------- defaults
 
 _NUMBERS: Final = frozenset({"INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "YEAR"})
+_NUMERIC: Final = _NUMBERS | {"FLOAT", "DOUBLE", "BIT"}
 
 
 def default_of(column: Column, modes: Modes, database: str) -> Any:  # noqa: ANN401 - a value of any type
-    """Return the default of a field, None if it has none.
+    """Return the default of a field, None if it has none: the next value of a sequence is no number.
 
     Raises NotRepresentable for one that is no value of its column.
     """
     name, kind = form_of(column.type, modes)
-    text = sequence_default(column, database) or stored_default(column)
-    if text is None or (name == "DECIMAL" and kind == "bytes"):
+    sequence = sequence_default(column, database)
+    text = sequence or stored_default(column)
+    if text is None or (name == "DECIMAL" and kind == "bytes") or (sequence and name in _NUMERIC):
         return None
     try:
         return _default(text, column.type, name, kind)
@@ -220,18 +222,34 @@ def default_of(column: Column, modes: Modes, database: str) -> Any:  # noqa: ANN
 
 def _default(text: str, column_type: ColumnType, name: str, kind: str) -> Any:  # noqa: ANN401 - a value of any type
     if name in _NUMBERS:
-        number = int(Decimal(text))
+        number = _whole_number(text)
         if kind == "string":
             return str(number)
         return number - (1 << 64) if kind == "long" and number >= 1 << 63 else number
     if name in {"FLOAT", "DOUBLE"}:
-        real = float(text)
+        real = _finite(float(text))
         return int(real) if real.is_integer() and abs(real) < _PLAIN_END else real
     if name == "BIT":
         return base64_text(_bit_bytes(column_type.length or 1, _bits_of(text)))
     if kind == "bytes":
         return base64_text(text.encode())
     return text
+
+
+#: Of 64 bits.
+_MOST_NUMBER_DIGITS: Final = 20
+
+
+def _whole_number(text: str) -> int:
+    """The number of a default, which DDL may have with a fraction or an exponent. Raises ValueError, and
+    ArithmeticError for no number.
+    """
+    number = Decimal(text)
+    # An exponent of a few digits makes millions of them.
+    is_short = number.adjusted() < _MOST_NUMBER_DIGITS
+    if not is_short or not -(1 << 63) <= number < 1 << 64:
+        raise ValueError("a number beyond 64 bits")
+    return int(number)
 
 
 #: Up to here Go prints whole numbers of floating point without an exponent, and exactly.

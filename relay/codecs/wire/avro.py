@@ -142,33 +142,69 @@ class AvroSchema:
     def read(self, protocol: str, part: str, body: bytes) -> Any:  # noqa: ANN401 - a value of any type
         """Return the value: records and maps as dict, unions as the value alone. Raises Malformed."""
         if self._reader is None:
-            self._reader = self._fastavro.parse_schema(_plain(self.type, set()))
+            self._reader = self._compiled()
         file = io.BytesIO(body)
         try:
-            value = self._read(file, self._reader, None)
+            value: Any = self._read(file, self._reader, None)
         except _NO_VALUE:
             raise Malformed(protocol, part, "not a value of its Avro schema") from None
         if file.tell() != len(body):
             raise Malformed(protocol, part, "more bytes than its Avro schema has")
-        return value
+        return value[_WHOLE]
+
+    def _compiled(self) -> Any:  # noqa: ANN401 - a schema of fastavro's
+        # A record of one field is written as the field. A union by itself would be compiled at each read.
+        field = {"name": _WHOLE, "type": _plain(self.type, {})}
+        whole = {"type": "record", "name": "Whole", "fields": [field]}
+        return _number_strictly(self._fastavro.parse_schema(whole))
 
 
-#: fastavro counts a negative branch of a union from its end. There it finds types without a value: as many as
-#: cost next to nothing, of which one changed bit of a message is one.
-_NO_BRANCH: Final = "relay.NoBranch"
-_NO_BRANCHES: Final = 4
-_NO_BRANCH_BYTES: Final = (1 << 31) - 1
+_WHOLE: Final = "value"
 
 
-def _plain(type_: AvroType, defined: set[str]) -> Any:  # noqa: ANN401 - a JSON document
-    """A type as a schema of its own: without attributes and defaults, with full names."""
-    kind, name = type_.kind, type_.name
-    if name:
-        if name in defined:
-            return name
-        defined.add(name)
+class _Numbered(list[Any]):
+    """Branches of a union or symbols of an enum, of which a message has the number.
+
+    fastavro takes a negative number as one from the end: it adds the length, which it asks for then alone, or
+    leaves that to the list. Here both end in an error.
+    """
+
+    def __len__(self) -> int:
+        raise IndexError
+
+    def __getitem__(self, number: Any) -> Any:  # noqa: ANN401 - as a list has it
+        if number < 0:
+            raise IndexError
+        return super().__getitem__(number)
+
+
+def _number_strictly(node: Any) -> Any:  # noqa: ANN401 - a schema of fastavro's
+    """Return a compiled schema, whose lists of branches and symbols are `_Numbered` from now on."""
+    if isinstance(node, list):
+        return _Numbered([_number_strictly(branch) for branch in node])
+    if not isinstance(node, dict):
+        return node
+    for field in node.get("fields", ()):
+        field["type"] = _number_strictly(field["type"])
+    for name in ("items", "values"):
+        if name in node:
+            node[name] = _number_strictly(node[name])
+    if "symbols" in node:
+        node["symbols"] = _Numbered(node["symbols"])
+    return node
+
+
+def _plain(type_: AvroType, names: dict[str, str]) -> Any:  # noqa: ANN401 - a JSON document
+    """A type as a schema of its own: without attributes and defaults. `names`: what types are
+    called here, by their own names, which fastavro looks up in other namespaces than Avro does.
+    """
+    kind, name = type_.kind, ""
+    if type_.name:
+        if type_.name in names:
+            return names[type_.name]
+        name = names[type_.name] = f"Type{len(names)}"
     if kind == "record":
-        fields = [{"name": field.name, "type": _plain(field.type, defined)} for field in type_.fields]
+        fields = [{"name": field.name, "type": _plain(field.type, names)} for field in type_.fields]
         return {"type": "record", "name": name, "fields": fields}
     if kind == "enum":
         return {"type": "enum", "name": name, "symbols": list(type_.symbols)}
@@ -176,14 +212,9 @@ def _plain(type_: AvroType, defined: set[str]) -> Any:  # noqa: ANN401 - a JSON 
         return {"type": "fixed", "name": name, "size": type_.size}
     if type_.items is not None:
         items = "items" if kind == "array" else "values"
-        return {"type": kind, items: _plain(type_.items, defined)}
+        return {"type": kind, items: _plain(type_.items, names)}
     if kind == "union":
-        branches = [_plain(branch, defined) for branch in type_.branches]
-        if _NO_BRANCH not in defined:
-            defined.add(_NO_BRANCH)
-            branches.append({"type": "fixed", "name": _NO_BRANCH, "size": _NO_BRANCH_BYTES})
-        branches += [_NO_BRANCH] * (_NO_BRANCHES + len(type_.branches) - len(branches))
-        return branches
+        return [_plain(branch, names) for branch in type_.branches]
     return kind
 
 
