@@ -28,7 +28,8 @@ from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Ima
 from relay.codecs.wire.rows import Read, Write
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ColumnType
-from relay.mysql.types import FLOATS, INTEGERS, MAX_BITS
+from relay.mysql.binary_defaults import default_bytes, default_text
+from relay.mysql.types import BINARIES, FLOATS, INTEGERS, MAX_BITS
 
 _MESSAGE: Final = avro_long(11)
 _KINDS: Final = (WATERMARK, BOOTSTRAP, "DDL", "DML")
@@ -181,8 +182,9 @@ def _read_default(default: bytes | None, base: str) -> str | int | None:
     """A default: that of a BIT is its bytes, unless they are more than it has: then they are text."""
     if default is None:
         return None
-    is_number = base == "bit" and 8 * len(default) <= MAX_BITS
-    return int.from_bytes(default, "big") if is_number else default.decode(errors="replace")
+    if base == "bit" and 8 * len(default) <= MAX_BITS:
+        return int.from_bytes(default, "big")
+    return default_text(default) if base in BINARIES else default.decode(errors="replace")
 
 
 def _read_type(reader: AvroReader) -> DataType:
@@ -293,7 +295,7 @@ def _table(entry: TableEntry) -> bytes:
 
 
 def _column(column: ColumnEntry) -> bytes:
-    default = _default(column.default)
+    default = _default(column.default, column.dataType.mysqlType)
     return b"".join(
         (
             avro_text(column.name),
@@ -304,10 +306,12 @@ def _column(column: ColumnEntry) -> bytes:
     )
 
 
-def _default(default: str | float | None) -> bytes | None:
+def _default(default: str | float | None, base: str) -> bytes | None:
     """A default: a number is that of a BIT, and stands as its bytes."""
-    if default is None or isinstance(default, str):
-        return None if default is None else default.encode()
+    if default is None:
+        return None
+    if isinstance(default, str):
+        return default_bytes(default) if base in BINARIES else default.encode()
     number = int(default)
     return number.to_bytes(max(1, (number.bit_length() + 7) // 8), "big")
 

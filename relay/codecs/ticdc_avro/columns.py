@@ -26,6 +26,7 @@ from relay.codecs.wire.tidb_defaults import NOW, sequence_default, stored_defaul
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Absent, Column, ColumnType, Default
 from relay.mysql import numbers, temporal
+from relay.mysql.binary_defaults import default_bytes, default_text
 from relay.mysql.members import label_reader, label_writer
 from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, MAX_BITS, checked_type
 
@@ -232,7 +233,7 @@ def _default(text: str, column_type: ColumnType, name: str, kind: str) -> Any:  
     if name == "BIT":
         return base64_text(_bit_bytes(column_type.length or 1, _bits_of(text)))
     if kind == "bytes":
-        return base64_text(text.encode())
+        return base64_text(default_bytes(text))
     return text
 
 
@@ -285,7 +286,7 @@ def told_default(field: AvroField, column_type: ColumnType) -> Default | Absent:
         data = try_base64(value)
         if data is None:
             return ABSENT
-        return Default(f"b'{int.from_bytes(data, 'big'):b}'" if base == "bit" else data.decode("latin-1"))
+        return Default(f"b'{int.from_bytes(data, 'big'):b}'" if base == "bit" else default_text(data))
     if value.startswith(NOW) and base in {"datetime", "timestamp"}:
         return Default(value, is_expression=True)
     return Default(value)

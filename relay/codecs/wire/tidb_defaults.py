@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from relay.model import ABSENT, Column, Default
+from relay.mysql.binary_defaults import default_bytes, default_text
 from relay.mysql.types import FRACTIONAL
 
 #: The default that stands for the time of the insertion.
@@ -39,7 +40,7 @@ def _stored(column: Column, default: Default) -> str | None:
     if default.is_expression:
         return NOW if text.upper().startswith(NOW) and base in FRACTIONAL else None
     if base == "binary":
-        return text.ljust(column.type.length or 0, "\0")
+        return default_text(default_bytes(text).ljust(column.type.length or 0, b"\0"))
     if base in FRACTIONAL and column.type.length and ":" in text:
         whole, _, digits = text.partition(".")
         return f"{whole}.{digits.ljust(column.type.length, '0')}"

@@ -13,6 +13,7 @@ from typing import Final
 
 from relay.errors import DdlNotUnderstood
 from relay.model import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
+from relay.mysql.binary_defaults import default_text
 from relay.mysql.ddl.statements import (
     AddForeignKey,
     AddIndex,
@@ -320,11 +321,7 @@ def read_bits(token: Token) -> Bits:
 
 def bits_text(bits: Bits) -> str:
     """The text that the bytes of a bit or hexadecimal literal spell; `0x…` where they are no UTF-8."""
-    data = bits.number.to_bytes(bits.size, "big")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return "0x" + data.hex()
+    return default_text(bits.number.to_bytes(bits.size, "big"))
 
 
 def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:

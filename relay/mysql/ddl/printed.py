@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from relay.model import Column, Default, Index, TableSchema
+from relay.mysql.binary_defaults import is_hex
 from relay.mysql.types import BINARIES, BLOBS, CHARS, format_type, quoted_name
 
 
@@ -100,14 +101,13 @@ def _default(default: Default, base: str) -> str:
         return text if _BARE(text) else f"({text})"
     if base == "bit" and text.isascii() and text.isdigit():
         return f"b'{int(text):b}'"
-    return text if base in BINARIES and _HEX(text) else _literal(text)
+    return text if base in BINARIES and is_hex(text) else _literal(text)
 
 
 #: Expressions that stand without parentheses.
 _BARE: Final = re.compile(
     r"CURRENT_TIMESTAMP(?:\(\d\))?|NEXT VALUE FOR .*", re.IGNORECASE | re.DOTALL
 ).fullmatch
-_HEX: Final = re.compile(r"0x(?:[0-9a-f]{2})+").fullmatch
 
 
 def _literal(text: str) -> str:

@@ -22,6 +22,7 @@ from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days
 from relay.codecs.wire.rows import Write
 from relay.codecs.wire.tidb_defaults import NOW
 from relay.model import Column, Default
+from relay.mysql.binary_defaults import default_bytes
 from relay.mysql.members import label_reader
 from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
 
@@ -114,11 +115,7 @@ def _float(text: str, _: Column) -> float:
 
 
 def _bytes(text: str, _: Column) -> bytes:
-    """Text, or the bytes of a hexadecimal literal that are no text."""
-    return bytes.fromhex(text[2:]) if _HEX(text) else text.encode()
-
-
-_HEX: Final = re.compile(r"0x(?:[0-9a-f]{2})+").fullmatch
+    return default_bytes(text)
 
 
 def _time(text: str, column: Column) -> str:
