@@ -8,9 +8,10 @@ Several programs must not write one file at the same time.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -105,10 +106,18 @@ class SchemaFile(SchemaList):
     def keep(self, line: SchemaLine) -> None:
         """Write it behind the others. Raises RegistryUnavailable."""
         try:
-            with self._path.open("ab") as file:
-                file.write(msgspec.json.encode(line) + b"\n")
+            with self._path.open("a+b") as file:
+                file.write(_missing_line_end(file) + msgspec.json.encode(line) + b"\n")
         except OSError as error:
             raise RegistryUnavailable(f"{self._path} cannot be written: {error.strerror}") from error
+
+
+def _missing_line_end(file: BinaryIO) -> bytes:
+    """The line end that the last line of a file lacks, as some editors leave it."""
+    if file.tell() == 0:
+        return b""
+    file.seek(-1, os.SEEK_END)
+    return b"" if file.read() == b"\n" else b"\n"
 
 
 def _meaning(schema: RegisteredSchema) -> tuple[str, bytes]:
