@@ -74,6 +74,10 @@ class ClaimCheck(Need[bytes]):
         return f"the claim-check object {self.name}"
 
 
+#: Registries count schemas from 1, and a message has four bytes with a sign for the number.
+LARGEST_SCHEMA_ID: Final = (1 << 31) - 1
+
+
 class RegisteredSchema(msgspec.Struct, frozen=True):
     """A schema as a registry has it: its text, `kind` in the registry's words (AVRO, JSON, PROTOBUF), and the
     texts of the schemas that it refers to, by name.

@@ -24,7 +24,7 @@ import msgspec
 from relay.answer_cache import AnswerCache
 from relay.errors import ConfigError, Problem, RegistryUnavailable, SchemaMissing, SchemaRefused
 from relay.files import read_small
-from relay.needs import RegisteredSchema, SchemaById, SchemaId
+from relay.needs import LARGEST_SCHEMA_ID, RegisteredSchema, SchemaById, SchemaId
 from relay.registry.incompatible import explanation
 from relay.registry.settings import RegistrySettings, url_fault
 from relay.registry.transport import NoAnswer, Request, Response, Transport, http_transport
@@ -226,7 +226,7 @@ class SchemaRegistry:
 
     def _id(self, response: Response, subject: str) -> int:
         id = self._parsed(response, _Registered, f"subject {quoted(subject)}").id
-        if not 0 < id < 1 << 31:
+        if not 0 < id <= LARGEST_SCHEMA_ID:
             raise SchemaRefused(f"{self._shown} gives a schema in subject {quoted(subject)} no usable id")
         return id
 

@@ -1,8 +1,8 @@
 """A schema registry in a file, or in memory: a JSON object a line, `{"id", "subject", "version", "schema"}`.
 
 Contract: as `SchemaRegistry`, without a network. A schema that is new is added at the end, under the next
-free number; one that is there in another subject keeps its id. `schemaType` is there if it is not AVRO.
-Several programs must not write one file at the same time.
+free number; one that is there in another subject keeps its id. `schemaType` is there if it is not AVRO. No
+line refers to others. Several programs must not write one file at the same time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from relay.errors import ConfigError, Problem, RegistryUnavailable, SchemaMissing
 from relay.files import open_regular
-from relay.needs import RegisteredSchema
+from relay.needs import LARGEST_SCHEMA_ID, RegisteredSchema
 
 
 class SchemaLine(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -28,6 +28,7 @@ class SchemaLine(msgspec.Struct, rename="camel", omit_defaults=True):
     subject: str = ""
     version: int = 0
     schema_type: str = "AVRO"
+    references: list[Any] | None = None
 
 
 class SchemaList:
@@ -53,10 +54,24 @@ class SchemaList:
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             hint = 'each line is {"id": …, "schema": "…"}, with "subject" and "version"'
             raise ConfigError([Problem(key_path, f"line {number} is no schema", hint)]) from None
+        fault, hint = self._fault(line)
+        if fault:
+            raise ConfigError([Problem(key_path, f"line {number} {fault}", hint)])
         self._add(line)
 
+    def _fault(self, line: SchemaLine) -> tuple[str, str]:
+        """What is wrong with a line, and what to do; two empty texts if nothing."""
+        if not 0 < line.id <= LARGEST_SCHEMA_ID:
+            return f"has the id {line.id}", f"ids are from 1 to {LARGEST_SCHEMA_ID}"
+        if line.references:
+            return "refers to other schemas", "define them within the schema, or name the URL of the registry"
+        known = self._schemas.get(line.id)
+        if known is not None and _meaning(known) != _meaning(_schema_of(line)):
+            return f"has the id {line.id} of another schema", "take schemas of one registry alone"
+        return "", ""
+
     def _add(self, line: SchemaLine) -> None:
-        schema = RegisteredSchema(line.schema, line.schema_type)
+        schema = _schema_of(line)
         self._schemas.setdefault(line.id, schema)
         self._ids.setdefault(_meaning(schema), line.id)
         self._versions.setdefault(line.subject, {})[line.id] = line.version
@@ -118,6 +133,10 @@ def _missing_line_end(file: BinaryIO) -> bytes:
         return b""
     file.seek(-1, os.SEEK_END)
     return b"" if file.read() == b"\n" else b"\n"
+
+
+def _schema_of(line: SchemaLine) -> RegisteredSchema:
+    return RegisteredSchema(line.schema, line.schema_type)
 
 
 def _meaning(schema: RegisteredSchema) -> tuple[str, bytes]:

@@ -27,7 +27,7 @@ from relay.codecs.wire.avro import (
 )
 from relay.codecs.wire.avro_writing import value_writer, written
 from relay.codecs.wire.caches import CachePool
-from relay.errors import Malformed, UnsupportedMessage
+from relay.errors import Malformed, SchemaRefused, UnsupportedMessage
 from relay.needs import Answers, RegisteredSchema, SchemaById, SchemaId
 from relay.records import ConsumerRecord, Header
 
@@ -404,6 +404,15 @@ def test_an_id_is_asked_for_by_subject_and_text() -> None:
     assert ids.framed("t-value", "{}", b"body") == b"\0\0\0\0\x09body"
     with pytest.raises(SchemaId):
         ids.framed("u-value", "{}", b"body")
+
+
+@pytest.mark.parametrize("id", [-1, 0, 1 << 31])
+def test_an_id_that_no_frame_can_hold_is_refused(id: int) -> None:
+    answers = Answers()
+    ids = SchemaIds(answers, CachePool(1 << 20))
+    answers.provide(SchemaId("target", "t-value", RegisteredSchema("{}")), id)
+    with pytest.raises(SchemaRefused, match=f"schema id {id}"):
+        ids.framed("t-value", "{}", b"body")
 
 
 def test_the_schemas_that_a_record_names() -> None:

@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from relay.errors import ConfigError
 from relay.needs import RegisteredSchema
-from relay.registry import SchemaFile
+from relay.registry import SchemaFile, SchemaList
 
 ONE, OTHER = '{"type":"record","name":"R","fields":[]}', '{"type":"record","name":"S","fields":[]}'
 
@@ -30,3 +33,31 @@ def test_a_new_file_begins_with_its_first_schema(tmp_path: Path) -> None:
     path = tmp_path / "schemas.jsonl"
     assert SchemaFile(path, "--to-registry", is_new=True).id_of("t-value", RegisteredSchema(ONE)) == 1
     assert path.read_bytes()[:8] == b'{"id":1,'
+
+
+@pytest.mark.parametrize(
+    ("second", "fault"),
+    [
+        (line(schema=OTHER), "line 2 has the id 1 of another schema"),
+        (line(schemaType="JSON"), "line 2 has the id 1 of another schema"),
+        (line(id=0), "line 2 has the id 0"),
+        (line(id=-1), "line 2 has the id -1"),
+        (line(id=1 << 31), "line 2 has the id 2147483648"),
+        (
+            line(id=2, references=[{"name": "S", "subject": "s", "version": 1}]),
+            "line 2 refers to other schemas",
+        ),
+    ],
+)
+def test_lines_that_cannot_be_meant_are_named(second: bytes, fault: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        SchemaList([line(), second], "--from-registry")
+    (problem,) = raised.value.problems
+    assert (problem.path, problem.message, bool(problem.hint)) == ("--from-registry", fault, True)
+
+
+def test_a_schema_may_stand_in_several_subjects_however_it_is_spelled() -> None:
+    spelled = json.dumps(json.loads(ONE), indent=1)
+    found = SchemaList([line(), line(subject="u-value", schema=spelled, references=[])])
+    assert found.id_of("u-value", RegisteredSchema(ONE)) == 1
+    assert SchemaList([line(id=(1 << 31) - 1)]).schema((1 << 31) - 1) == RegisteredSchema(ONE)

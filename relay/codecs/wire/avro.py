@@ -23,8 +23,8 @@ import msgspec
 
 from relay.avro_types import AvroType, parse_types
 from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.errors import Malformed, UnsupportedMessage
-from relay.needs import Answers, RegisteredSchema, SchemaById, SchemaId
+from relay.errors import Malformed, SchemaRefused, UnsupportedMessage
+from relay.needs import LARGEST_SCHEMA_ID, Answers, RegisteredSchema, SchemaById, SchemaId
 from relay.records import ConsumerRecord, Header
 
 Part = Literal["key", "value"]
@@ -118,7 +118,9 @@ def named_schemas(record: ConsumerRecord) -> list[int | str]:
 
 
 def framed(id: int, body: bytes) -> bytes:
-    """Return a value behind its schema id."""
+    """Return a value behind its schema id. Raises SchemaRefused for an id that no frame can hold."""
+    if not 0 < id <= LARGEST_SCHEMA_ID:
+        raise SchemaRefused(f"a registry gives the schema id {id}, and ids are from 1 to {LARGEST_SCHEMA_ID}")
     return b"\0" + id.to_bytes(4, "big", signed=True) + body
 
 
@@ -291,7 +293,7 @@ class SchemaIds:
         self._kept: ByteCache[tuple[str, str], bytes] = pool.cache()
 
     def framed(self, subject: str, text: str, body: bytes) -> bytes:
-        """Return a value behind the id of its schema in a subject. Raises SchemaId."""
+        """Return a value behind the id of its schema in a subject. Raises SchemaId, SchemaRefused."""
         found = self._kept.get((subject, text))
         if found is None:
             id = self._answers.find(SchemaId(self._registry, subject, RegisteredSchema(text)))
