@@ -187,7 +187,7 @@ class Answers:
             raise TypeError(f"{need.what()} is {need.answer_type.__name__}, not {type(answer).__name__}")
         self._forget(need)
         self._answers[need] = answer
-        self._bytes += _size(answer)
+        self._bytes += _size(need, answer)
         if self._is_full():
             for other in [each for each in self._answers if each not in self._pinned and each != need]:
                 self._forget(other)
@@ -199,13 +199,18 @@ class Answers:
 
     def _forget(self, need: Need[Any]) -> None:
         if need in self._answers:
-            self._bytes -= _size(self._answers.pop(need))
+            self._bytes -= _size(need, self._answers.pop(need))
 
     def __iter__(self) -> Iterator[tuple[Need[Any], Any]]:
         return iter(list(self._answers.items()))
 
 
-def _size(answer: object) -> int:
-    if isinstance(answer, RegisteredSchema):
-        return len(answer.text) + sum(len(text) for _, text in answer.references)
-    return len(answer) if isinstance(answer, bytes) else 0
+def _size(need: Need[Any], answer: object) -> int:
+    """Bytes of an answer, and of the schema that its need may hold, which is what costs with an id."""
+    return sum(map(_bytes, (*need.args, answer)))
+
+
+def _bytes(part: object) -> int:
+    if isinstance(part, RegisteredSchema):
+        return len(part.text) + sum(len(text) for _, text in part.references)
+    return len(part) if isinstance(part, bytes) else 0

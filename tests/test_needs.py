@@ -122,6 +122,17 @@ def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand(
     assert [need for need, _ in answers] == [check(9)]
 
 
+def test_ids_are_bounded_by_the_schemas_that_they_were_asked_for() -> None:
+    answers = Answers(Limits(cache_bytes=25))
+    asked = [SchemaId("target", subject, RegisteredSchema("1234567890")) for subject in "abc"]
+    for need in asked:
+        answers.want(need, record=need.subject)
+        answers.provide(need, 7)
+    assert [need for need, _ in answers] == asked[1:]
+    answers.provide(asked[2], 8)  # instead of the other answer, not beside it
+    assert [need for need, _ in answers] == asked[1:]
+
+
 def test_an_object_that_cannot_be_read_is_asked_for_again(tmp_path: Path) -> None:
     """It may have been fetched before it was complete."""
     name = "0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a.json"
