@@ -45,11 +45,13 @@ class FakeRegistry:
     def registrations(self) -> list[str]:
         return [path for method, path in self.asked if method == "POST" and path.endswith("/versions")]
 
-    def answer(self, method: str, path: str, body: Any) -> Answer:  # noqa: PLR0911 - a dispatch
+    def answer(self, method: str, path: str, body: Any) -> Answer:  # noqa: C901, PLR0911 - a dispatch
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match method, parts:
             case "GET", ["subjects"]:
                 return 200, list(self.subjects)
+            case "GET", ["schemas", "types"]:
+                return 200, ["AVRO"]
             case "GET", ["schemas", "ids", id]:
                 return self._schema(int(id))
             case "GET", ["schemas", "guids", guid]:
@@ -70,7 +72,7 @@ class FakeRegistry:
             case "GET", ["config", subject]:
                 level = self.compatibility.get(subject)
                 return (200, {"compatibilityLevel": level}) if level else _error(404, 40408)
-        return _error(404, 0)
+        return _error(404, 404)
 
     def _schema(self, id: int) -> Answer:
         if id not in self.texts:

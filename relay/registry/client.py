@@ -3,9 +3,9 @@ Karapace, Redpanda.
 
 Contract: `SchemaRegistry` is a `relay.resolver.Registry`. A schema is looked up before it is registered, so
 that nothing is registered twice, and nobody who only writes known schemas needs the right to register. What
-was answered once is kept in a folder, if one is given, and taken from there as long as no URL answers. It
-waits; the service calls it in threads. Sources: confluentinc schema-registry RestService, RetryExecutor
-(8.x).
+was answered once is kept in a folder, if one is given, and taken from there as long as no registry answers.
+It waits; the service calls it in threads. Sources: confluentinc schema-registry RestService, RetryExecutor,
+Errors (8.x); aiven karapace SchemaErrorCodes; redpanda; answers of Apicurio 3.3.3.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ Kind = TypeVar("Kind")
 #: How often a request is tried again, as Confluent's clients do, and the bounds of the wait before.
 RETRIES: Final = 3
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 20.0
-#: Answers after which asking again, or asking another URL, may help.
-_TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
+#: Statuses below 500 after which asking again, or asking another URL, may help.
+_TRANSIENT: Final = frozenset({408, 425, 429})
 _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _ACCEPT: Final = f"{_TYPE}, application/vnd.schemaregistry+json, application/json"
+_GUIDS: Final = "/schemas/guids/"
+_WRONG_URL: Final = "is the URL that of the registry's API? Apicurio's ends with /apis/ccompat/v7"
 #: Schemas that one may refer to, all together.
 _MOST_REFERENCES: Final = 64
 _LONGEST_SAID: Final = 600
@@ -116,9 +118,12 @@ class SchemaRegistry:
         if time.monotonic() < self._missing.get(id, 0.0):
             raise self._has_no(id)
         need = SchemaById(self._name, id)
-        path = f"/schemas/ids/{id}" if isinstance(id, int) else f"/schemas/guids/{quote(id, safe='')}"
+        path = f"/schemas/ids/{id}" if isinstance(id, int) else _GUIDS + quote(id, safe="")
         try:
             found = self._read(path, f"schema {id}", is_awaited=True)
+            if found is None and isinstance(id, str):
+                # A registry that knows no GUIDs answers as what is no registry at all, but not to this.
+                self._ask("GET", "/schemas/types")
         except RegistryUnavailable:
             kept = None if self._cache is None else self._cache.find(need)
             if kept is None:
@@ -293,9 +298,10 @@ class SchemaRegistry:
             except NoAnswer as error:
                 tried = _Try(None, str(error))
             else:
-                if response.status not in _TRANSIENT:
+                fault = _fault(path, response)
+                if not fault:
                     return _Try(response)
-                tried = _Try(None, f"status {response.status}", response.retry_after or 0.0)
+                tried = _Try(None, fault, response.retry_after or 0.0)
             self._at = (self._at + 1) % len(self._urls)
         return tried
 
@@ -318,7 +324,7 @@ class SchemaRegistry:
             return msgspec.json.decode(response.body, type=kind)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             raise SchemaRefused(
-                f"{self._shown} answers for {what} with something else: is the URL that of its API?"
+                f"{self._shown} answers for {what} with something else: {_WRONG_URL}"
             ) from None
 
 
@@ -330,13 +336,35 @@ def _waits(retries: int) -> Iterator[float]:
         longest = min(_LONGEST_WAIT, 2 * longest)
 
 
+def _fault(path: str, response: Response) -> str:
+    """Why an answer to a path is none of a registry, "" if it is one.
+
+    What they lack, Confluent, Karapace, Redpanda and Apicurio name with status 404 and an `error_code` of
+    40401 (subject), 40402 (version), 40403 (schema, also by its id) or more. For a path that they do not know
+    it is 404 (Confluent, Karapace) or absent (Redpanda, Apicurio), as in the answer of an ingress: then
+    nothing is known of the schema. The path of GUIDs is known to Confluent alone, and not judged by this.
+    """
+    status = response.status
+    if status == 404 and not path.startswith(_GUIDS) and _error(response).error_code // 100 != 404:
+        return f"status 404, without the error code of a registry: {_WRONG_URL}"
+    if status == 200 and response.body.lstrip()[:1] not in {b"{", b"["}:
+        return f"an answer that is not JSON: {_WRONG_URL}"
+    if 300 <= status < 400:
+        return f"status {status}, and redirects are not followed: name the URL to which it leads"
+    is_transient = status in _TRANSIENT or status >= 500
+    return f"status {status}" if is_transient or (status < 400 and status != 200) else ""
+
+
+def _error(response: Response) -> _Said:
+    try:
+        return msgspec.json.decode(response.body, type=_Said)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return _Said()
+
+
 def _said(response: Response) -> str:
     """A registry's own words for an error, "" if it has none."""
-    try:
-        said = msgspec.json.decode(response.body, type=_Said)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return ""
-    return printable(said.message, longest=_LONGEST_SAID)
+    return printable(_error(response).message, longest=_LONGEST_SAID)
 
 
 def _body_of(schema: RegisteredSchema) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ def test_secrets_come_from_files_and_are_in_no_repr(fake: FakeRegistry, key: str
 # ---------------------------------------------------------------- what is tried again
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [302, 408, 425, 429, 500, 501, 502, 503, 504, 505, 520])
 def test_passing_faults_are_tried_again(fake: FakeRegistry, status: int) -> None:
     fake.faults = [(status, {"error_code": 50001})] * 3
     waits = Waits()
@@ -183,6 +183,48 @@ def test_a_registry_that_knows_no_guids_is_named_as_a_reason(fake: FakeRegistry)
         client(fake.url, retries=0).schema("00000000-0000-0000-0000-000000000001")
 
 
+#: What something says that is no registry, or does not know the path: an ingress, Apicurio at another URL, and
+#: with GUIDs, Confluent and Karapace, Redpanda, a gateway.
+NO_REGISTRY = [
+    b"404 page not found\n",
+    b"",
+    {"detail": "NotFoundException: RESTEASY003210: Could not find resource", "status": 404},
+    {"error_code": 404, "message": "HTTP 404 Not Found"},
+    {"code": 404, "message": "Not found"},
+    [],
+    {"error_code": "404"},
+]
+
+
+@pytest.mark.parametrize("body", NO_REGISTRY)
+def test_what_is_not_said_by_a_registry_is_no_word_about_a_schema(fake: FakeRegistry, body: Any) -> None:
+    fake.add(SUBJECT, record("id").text)
+    calls: list[Callable[[SchemaRegistry], object]] = [
+        lambda registry: registry.schema(1),
+        lambda registry: registry.id_of(SUBJECT, record("id", "b")),
+    ]
+    for call in calls:
+        fake.faults = [(404, body)] * 2
+        with pytest.raises(RegistryUnavailable, match=r"status 404, .*is the URL that .* /apis/ccompat/v7"):
+            call(client(fake.url, retries=1))
+    assert (fake.registrations(), fake.faults) == ([], [])
+    fake.faults = [(404, body)]
+    assert client(fake.url, fake.url + "/", retries=0).schema(1) == record("id")
+
+
+@pytest.mark.parametrize("body", NO_REGISTRY)
+def test_a_registry_that_does_not_know_the_path_of_guids_lacks_the_schema(
+    fake: FakeRegistry, body: Any
+) -> None:
+    guid = "00000000-0000-0000-0000-000000000001"
+    fake.faults = [(404, body)]
+    with pytest.raises(SchemaMissing, match=r"has no schema 0{8}-.*Confluent Platform 8\.0"):
+        client(fake.url, retries=0).schema(guid)
+    fake.faults = [(404, body)] * 2
+    with pytest.raises(RegistryUnavailable, match="is the URL that"):
+        client(fake.url, retries=0).schema(guid)
+
+
 def test_references_that_end_nowhere_are_refused_and_those_in_a_circle_end(fake: FakeRegistry) -> None:
     one, two = fake.add("one", record("i", name="I").text), fake.add("two", record("m", name="M").text)
     fake.references[one] = [{"name": "M", "subject": "two", "version": 1}]
@@ -217,8 +259,8 @@ def test_redirects_are_not_followed(fake: FakeRegistry) -> None:
         request.end_headers()
 
     fake.faults = [elsewhere]
-    with pytest.raises(SchemaRefused, match="status 307"):
-        client(fake.url, bearer_token="t").subjects()
+    with pytest.raises(RegistryUnavailable, match="status 307, and redirects are not followed"):
+        client(fake.url, bearer_token="t", retries=0).subjects()
 
 
 # ---------------------------------------------------------------- what is refused
@@ -255,7 +297,7 @@ def test_without_register_nothing_is_registered(fake: FakeRegistry) -> None:
     assert fake.registrations() == []
 
 
-@pytest.mark.parametrize("answer", [b"<html>", {"id": 0}, {"id": -1}, {}, {"id": 1 << 31}, b"[" * 9999])
+@pytest.mark.parametrize("answer", [{"id": 0}, {"id": -1}, {}, {"id": 1 << 31}, b"[" * 9999])
 def test_an_answer_that_is_none_is_refused(fake: FakeRegistry, answer: Any) -> None:
     fake.faults = [(200, answer)]
     with pytest.raises(SchemaRefused):
@@ -279,6 +321,25 @@ def test_what_was_answered_once_is_there_while_the_registry_is_away(
         again.schema(id + 1)
     with pytest.raises(RegistryUnavailable):
         client(fake.url + "/other", **kept).schema(id)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [*((404, body) for body in NO_REGISTRY), (200, b"<html>"), (200, b""), (204, b"")]
+    + [(status, b"") for status in (302, 308, 425, 501, 505, 520)],
+)
+def test_what_is_no_answer_of_a_registry_is_no_reason_to_forget(
+    fake: FakeRegistry, tmp_path: Path, fault: Any
+) -> None:
+    kept: dict[str, Any] = {"cache": str(tmp_path), "retries": 0}
+    id = client(fake.url, **kept).id_of(SUBJECT, record("id"))
+    assert client(fake.url, **kept).schema(id) == record("id")
+    again = client(fake.url, **kept)
+    fake.faults = [fault] * 2
+    assert (again.schema(id), again.id_of(SUBJECT, record("id"))) == (record("id"), id)
+    fake.faults = [fault]
+    with pytest.raises(RegistryUnavailable):
+        again.schema(id + 1)
 
 
 def test_a_registry_that_answers_is_believed_more_than_what_is_kept(

@@ -72,7 +72,7 @@ async def test_a_registry_that_stays_away_ends_relay(list_log: Any) -> None:
 
 async def test_what_is_refused_is_not_tried_again(list_log: Any) -> None:
     with serving(FakeRegistry()) as fake:
-        fake.faults = [(404, {}), (409, {})]
+        fake.faults = [(404, {"error_code": 40401}), (409, {})]
         with pytest.raises(SchemaRefused):
             await resolved(fake.url, to_avro(), statement(), list_log)
         assert len(fake.registrations()) == 1
