@@ -27,6 +27,7 @@ class FakeRegistry:
         self.references: dict[int, list[dict[str, Any]]] = {}
         self.compatibility: dict[str, str] = {}
         self.asked: list[tuple[str, str]] = []
+        self.bodies: list[Any] = []
         self.headers: list[dict[str, str]] = []
         self.faults: list[Answer | Callable[[BaseHTTPRequestHandler], None]] = []
         self.url = ""
@@ -121,11 +122,12 @@ def serving(fake: FakeRegistry) -> Iterator[FakeRegistry]:
             fake.headers.append(dict(self.headers))
             path = urlsplit(self.path).path.removeprefix("/api")
             fake.asked.append((self.command, path))
+            fake.bodies.append(json.loads(body or b"null"))
             fault = fake.faults.pop(0) if fake.faults else None
             if callable(fault):
                 fault(self)
                 return
-            status, found = fault or fake.answer(self.command, path, json.loads(body or b"null"))
+            status, found = fault or fake.answer(self.command, path, fake.bodies[-1])
             data = found if isinstance(found, bytes) else json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))

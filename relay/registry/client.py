@@ -14,7 +14,7 @@ import base64
 import random
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 from urllib.parse import quote
@@ -201,7 +201,7 @@ class SchemaRegistry:
             return None
         return self._id(response, subject)
 
-    def _register(self, subject: str, schema: RegisteredSchema) -> int:
+    def _register(self, subject: str, schema: RegisteredSchema, references: Sequence[_Reference] = ()) -> int:
         if not self._settings.register_schemas:
             raise SchemaRefused(
                 f"{self._shown} lacks a schema in subject {quoted(subject)}, and "
@@ -209,7 +209,7 @@ class SchemaRegistry:
                 "yourself, or allow it"
             )
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        response = self._ask("POST", path, _body_of(schema))
+        response = self._ask("POST", path, _body_of(schema, references))
         if response.status == 409:
             self._refuse_incompatible(subject, schema, response)
         return self._id(response, subject)
@@ -259,10 +259,12 @@ class SchemaRegistry:
 
         Raises RegistryUnavailable, SchemaMissing, SchemaRefused if that is not allowed.
         """
-        newest = self._read(f"/subjects/{quote(subject, safe='')}/versions/latest", "", is_awaited=False)
-        if newest is None:
+        response = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if response.status == 404:
             raise SchemaMissing(f"{self._shown} has no subject {quoted(subject)}")
-        self._register(subject, newest)
+        newest = self._parsed(response, _Schema, f"subject {quoted(subject)}")
+        schema = RegisteredSchema(newest.schema, newest.schema_type or "AVRO")
+        self._register(subject, schema, newest.references or ())
 
     # ------------------------------------------------------------ requests
 
@@ -367,11 +369,15 @@ def _said(response: Response) -> str:
     return printable(_error(response).message, longest=_LONGEST_SAID)
 
 
-def _body_of(schema: RegisteredSchema) -> bytes:
-    """A schema in a request. What is Avro is not said, as older registries do not know the member."""
+def _body_of(schema: RegisteredSchema, references: Sequence[_Reference] = ()) -> bytes:
+    """A schema in a request. What is Avro and refers to none does not say so, as older registries do not know
+    the members.
+    """
     body: dict[str, Any] = {"schema": schema.text}
     if schema.kind != "AVRO":
         body["schemaType"] = schema.kind
+    if references:
+        body["references"] = references
     return msgspec.json.encode(body)
 
 

@@ -93,6 +93,21 @@ def test_schemas_that_one_refers_to_come_with_it_those_that_others_need_first(fa
     assert found.references == (("I", fake.texts[inner]), ("M", fake.texts[middle]))
 
 
+def test_a_schema_that_is_registered_again_is_sent_with_all_that_it_had(fake: FakeRegistry) -> None:
+    reference = {"name": "I", "subject": "inner", "version": 1}
+    fake.add("inner", record("i", name="I").text)
+    id = fake.add(SUBJECT, record("id").text)
+    fake.references[id], fake.types[id] = [reference], "JSON"
+    client(fake.url).register_again(SUBJECT)
+    assert fake.bodies[-1] == {
+        "schema": record("id").text,
+        "schemaType": "JSON",
+        "references": [reference],
+    }
+    client(fake.url).register_again("inner")
+    assert fake.bodies[-1] == {"schema": record("i", name="I").text}
+
+
 def test_what_is_no_avro_keeps_its_kind(fake: FakeRegistry) -> None:
     fake.types[fake.add(SUBJECT, "{}")] = "JSON"
     assert client(fake.url).schema(1).kind == "JSON"
