@@ -246,9 +246,16 @@ class StorageUnavailable(ServiceError):
 
 
 class RegistryUnavailable(StorageUnavailable):
-    """A schema registry does not answer, or cannot now."""
+    """A schema registry does not answer, or cannot now.
+
+    `retry_after_seconds`: when it wants to be asked again, 0 if it does not say.
+    """
 
     code = "service.registry-unavailable"
+
+    def __init__(self, message: str, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class DatabaseUnavailable(ServiceError):

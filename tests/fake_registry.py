@@ -105,6 +105,18 @@ class FakeRegistry:
         return all(field["name"] in old or "default" in field for field in json.loads(text)["fields"])
 
 
+def later(seconds: int) -> Callable[[BaseHTTPRequestHandler], None]:
+    """A fault: a registry that wants to be asked after some seconds."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(429)
+        request.send_header("Retry-After", str(seconds))
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    return answer
+
+
 def _error(status: int, code: int) -> Answer:
     return status, {"error_code": code, "message": f"error {code}"}
 

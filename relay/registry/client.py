@@ -44,8 +44,9 @@ _WRONG_URL: Final = "is the URL that of the registry's API? Apicurio's ends with
 #: Schemas that one may refer to, all together.
 _MOST_REFERENCES: Final = 64
 _LONGEST_SAID: Final = 600
-#: For how long, and for how many ids, it is remembered that the registry lacks them.
-_MISSING_SECONDS, _MOST_MISSING = 3.0, 10_000
+#: For how long, and for how many ids, it is remembered that the registry lacks them; where the caller tries
+#: again, for less than it waits between two tries.
+_MISSING_SECONDS, _MISSING_ONCE_SECONDS, _MOST_MISSING = 3.0, 0.05, 10_000
 
 
 class _Said(msgspec.Struct):
@@ -84,8 +85,8 @@ class _Try(NamedTuple):
 class SchemaRegistry:
     """A client of one registry. Raises ConfigError for settings that cannot be used.
 
-    `retries`: how often a request is tried again before RegistryUnavailable, or SchemaMissing. `sleep`, and
-    `transport`, are the clock and the network.
+    `retries`: how often a request is tried again before RegistryUnavailable, or SchemaMissing; 0 where the
+    caller tries again. `sleep`, and `transport`, are the clock and the network.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class SchemaRegistry:
         self._shown = f"the schema registry {settings.shown}"
         #: Until when ids are not asked for again that were not there.
         self._missing: dict[int | str, float] = {}
+        self._missing_seconds = _MISSING_SECONDS if retries else _MISSING_ONCE_SECONDS
 
     # ------------------------------------------------------------ schemas
 
@@ -132,7 +134,7 @@ class SchemaRegistry:
         if found is None:
             if len(self._missing) >= _MOST_MISSING:
                 self._missing.clear()
-            self._missing[id] = time.monotonic() + _MISSING_SECONDS
+            self._missing[id] = time.monotonic() + self._missing_seconds
             raise self._has_no(id)
         if self._cache is not None:
             self._cache.keep(need, found)
@@ -288,7 +290,7 @@ class SchemaRegistry:
                 return self._allowed(response)
             if wait is not None:
                 self._sleep(max(wait, min(tried.retry_after, _LONGEST_WAIT)))
-        raise RegistryUnavailable(f"{self._shown} cannot be asked: {tried.reason}")
+        raise RegistryUnavailable(f"{self._shown} cannot be asked: {tried.reason}", tried.retry_after)
 
     def _asked(self, method: str, path: str, body: bytes | None) -> _Try:
         """Ask each URL, beginning with that which answered last, until one answers."""

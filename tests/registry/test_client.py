@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_registry import FakeRegistry, serving
+from fake_registry import FakeRegistry, later, serving
 
 from relay.errors import ConfigError, RegistryUnavailable, SchemaMissing, SchemaRefused
 from relay.needs import RegisteredSchema
@@ -152,15 +152,13 @@ def test_passing_faults_are_tried_again(fake: FakeRegistry, status: int) -> None
 
 
 def test_a_registry_says_when_to_come_back(fake: FakeRegistry) -> None:
-    def later(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(429)
-        request.send_header("Retry-After", "7")
-        request.send_header("Content-Length", "0")
-        request.end_headers()
-
-    fake.faults, waits = [later], Waits()
+    fake.faults, waits = [later(7)], Waits()
     client(fake.url, waits=waits).subjects()
     assert waits.all == [7.0]
+    fake.faults = [later(7)]
+    with pytest.raises(RegistryUnavailable) as raised:
+        client(fake.url, retries=0).subjects()
+    assert raised.value.retry_after_seconds == 7
 
 
 def test_it_gives_up_at_last(fake: FakeRegistry) -> None:

@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 import pytest
-from fake_registry import FakeRegistry, serving
+from fake_registry import FakeRegistry, later, serving
 from service.memory import PLAIN, plain_status
 from service.test_history import Topic, as_read, put
 from support import captured
@@ -26,6 +26,9 @@ from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas, history_record, teach
 
 FILE = "mysql/debezium.avro/01_all_types"
+
+
+WAITS = async_resolver.RETRY_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -81,12 +84,29 @@ async def test_what_is_refused_is_not_tried_again(list_log: Any) -> None:
 async def test_an_id_that_nobody_knows_is_tried_six_times(
     list_log: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay.registry.client._MISSING_SECONDS", 0.0)
+    shortest = min(WAITS)
+    monkeypatch.setattr(async_resolver, "RETRY_SECONDS", (shortest,) * len(WAITS))
     with serving(FakeRegistry()) as fake:
         translator = Translator("debezium-avro", "canal-json")
         with pytest.raises(SchemaMissing):
             await resolved(fake.url, translator, captured(FILE)[0], list_log)
         assert len(fake.asked) == 6
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(3, 3), (3600, 5)])
+async def test_a_registry_says_when_the_loop_comes_back(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, asked: int, waited: int
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("asyncio.sleep", sleep)
+    with serving(FakeRegistry()) as fake:
+        fake.faults = [later(asked)]
+        assert await resolved(fake.url, to_avro(), statement(), list_log)
+    assert slept == [waited]
 
 
 async def test_the_history_is_learnt_with_the_schemas_of_its_records() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from relay.catalog import Catalog
-from relay.errors import ClaimCheckMissing, SchemaMissing, StorageUnavailable
+from relay.errors import ClaimCheckMissing, RegistryUnavailable, SchemaMissing, StorageUnavailable
 from relay.logs import Log
 from relay.model import Event, TableId
 from relay.needs import ClaimCheck, Need
@@ -18,6 +18,8 @@ from relay.translator import State
 
 #: Waits between two tries. An object store may show an object later than the message that refers to it.
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
+#: The longest wait that a registry may ask for: all waits are within one turn of the loop, and one heartbeat.
+_LONGEST_RETRY_SECONDS = 5.0
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -147,7 +149,8 @@ class AsyncResolver:
                 if wait is None:
                     raise
                 self._log.warning("storage.failed", code=error.code, reason=str(error))
-                await asyncio.sleep(wait)
+                asked_for = error.retry_after_seconds if isinstance(error, RegistryUnavailable) else 0.0
+                await asyncio.sleep(max(wait, min(asked_for, _LONGEST_RETRY_SECONDS)))
             else:
                 return None if is_over() else found
             if is_over():
