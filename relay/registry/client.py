@@ -296,9 +296,8 @@ class SchemaRegistry:
         """Ask each URL, beginning with that which answered last, until one answers."""
         tried = _Try()
         for _ in self._urls:
-            request = Request(method, self._urls[self._at] + path, self._headers, body)
             try:
-                response = self._ask_one(request)
+                response = self._answered(method, self._urls[self._at] + path, body)
             except NoAnswer as error:
                 tried = _Try(None, str(error))
             else:
@@ -308,6 +307,26 @@ class SchemaRegistry:
                 tried = _Try(None, fault, response.retry_after or 0.0)
             self._at = (self._at + 1) % len(self._urls)
         return tried
+
+    def _answered(self, method: str, url: str, body: bytes | None) -> Response:
+        """Ask one URL, once more if what it refuses is not what the files of secrets hold now.
+
+        Raises NoAnswer.
+        """
+        headers = self._headers
+        response = self._ask_one(Request(method, url, headers, body))
+        if response.status == 401:
+            self._read_secrets()
+            if self._headers != headers:
+                response = self._ask_one(Request(method, url, self._headers, body))
+        return response
+
+    def _read_secrets(self) -> None:
+        """Read the files of secrets, which may have been renewed. One that cannot be used changes nothing."""
+        problems: list[Problem] = []
+        headers = _headers(self._settings, problems)
+        if not problems:
+            self._headers = headers
 
     def _allowed(self, response: Response) -> Response:
         if response.status in {401, 403}:

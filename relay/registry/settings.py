@@ -14,9 +14,10 @@ class RegistrySettings:
     """A registry: where it is, who asks, and what may be registered.
 
     `table`: what messages call these settings. `urls`: the same registry at several places, of which one that
-    answers is asked. A secret is given as it is, or in a file of its own, read at each start. `register`:
-    whether schemas that it lacks are registered. `timeout_seconds`: of one request. `cache`: a folder that
-    keeps schemas and ids, for times in which no URL answers; "" for none.
+    answers is asked. A secret is given as it is, or in a file of its own, read at each start, and again when
+    the registry refuses it. `register_schemas`: whether schemas that it lacks are registered.
+    `timeout_seconds`: of one request. `cache`: a folder that keeps schemas and ids, for times in which no URL
+    answers; "" for none.
     """
 
     table: str

@@ -139,6 +139,34 @@ def test_secrets_come_from_files_and_are_in_no_repr(fake: FakeRegistry, key: str
     assert "verysecret" not in repr(settings)
 
 
+@pytest.mark.parametrize("key", ["password", "bearer_token"])
+def test_a_secret_that_was_renewed_is_read_when_the_old_one_is_refused(
+    fake: FakeRegistry, key: str, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("old")
+    given: dict[str, Any] = {f"{key}_file": str(secret), "username": "u" * (key == "password")}
+    registry = client(fake.url, **given)
+    fake.faults = [(401, {})]
+    with pytest.raises(SchemaRefused, match="status 401"):
+        registry.subjects()
+    assert len(fake.asked) == 1  # the same secret would be refused again
+    secret.write_text("new")
+    fake.faults = [(401, {})]
+    assert registry.subjects() == registry.subjects() == []
+    old, new = fake.headers[1]["Authorization"], fake.headers[2]["Authorization"]
+    assert [each["Authorization"] for each in fake.headers] == [old, old, new, new]
+    secret.write_text("newer")
+    fake.faults = [(401, {})] * 2
+    with pytest.raises(SchemaRefused, match="status 401"):
+        registry.subjects()
+    assert len(fake.asked) == 6
+    secret.unlink()
+    fake.faults = [(401, {})]
+    with pytest.raises(SchemaRefused, match="status 401"):
+        registry.subjects()
+
+
 # ---------------------------------------------------------------- what is tried again
 
 
