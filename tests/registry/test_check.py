@@ -21,18 +21,25 @@ def fake() -> Iterator[FakeRegistry]:
         yield found
 
 
-def config(url: str, **more: Any) -> Config:
+def config(
+    url: str,
+    to: str = "debezium-avro",
+    options: dict[str, str] | None = None,
+    topic: str = "out",
+    topics: list[dict[str, str]] | None = None,
+    **more: Any,
+) -> Config:
     registry = {"urls": [url], **more}
     return Config.model_validate(
         {
-            "route": {"from": "debezium-avro", "to": "debezium-avro"},
+            "route": {"from": "debezium-avro", "to": to, "to_options": options or {}},
             "source": {
                 "bootstrap_servers": "localhost:9092",
                 "topics": ["t"],
                 "group_id": "g",
                 "schema_registry": {"urls": [url]},
             },
-            "target": {"topic": "out", "schema_registry": registry},
+            "target": {"topic": topic, "topics": topics or [], "schema_registry": registry},
         }
     )
 
@@ -50,6 +57,50 @@ def test_a_registry_in_which_schemas_may_be_registered(fake: FakeRegistry) -> No
         (State.OK, "registering allowed"),
     ]
     assert fake.subjects == {"out-value": [1]}
+
+
+RECORDS, IN_TOPIC = (
+    {f"{part}.subject.name.strategy": strategy for part in ("key", "value")}
+    for strategy in ("RecordNameStrategy", "TopicRecordNameStrategy")
+)
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "topic", "subject", "other"),
+    [
+        ("ticdc-avro", {}, "a.b", "a_b-key", "a.b-key"),
+        ("ticdc-avro", {}, "{database}.{table}", "shop_orders-value", "orders-value"),
+        ("ticdc-debezium-avro", {}, "a.b", "a.b-value", "a_b-value"),
+        ("debezium-avro", {}, "{topic}.{database}.{table}", "t.shop.orders-value", "u.shop.orders-value"),
+        ("debezium-avro", RECORDS, "out", "relay.shop.orders.Envelope", "out-value"),
+        (
+            "debezium-avro",
+            RECORDS | {"topic.prefix": "x", "strict": "true"},
+            "out",
+            "x.shop.o.Key",
+            "relay.s.o.Key",
+        ),
+        ("debezium-avro", IN_TOPIC, "out", "out-relay.shop.orders.Key", "out-key"),
+    ],
+)
+def test_subjects_are_those_that_rows_would_have(
+    fake: FakeRegistry, to: str, options: dict[str, str], topic: str, subject: str, other: str
+) -> None:
+    given = config(fake.url, to, options, topic)
+    fake.add(other, TEXT)
+    *_, last = said(given)
+    assert (last[0], fake.registrations()) == (State.UNTESTED, [])
+    fake.add(subject, TEXT)
+    *_, allowed, rule = said(given)
+    assert allowed == (State.OK, "registering allowed")
+    assert rule[1].startswith(f"compatibility of {subject} is BACKWARD")
+
+
+def test_topics_of_rules_have_subjects_too(fake: FakeRegistry) -> None:
+    given = config(fake.url, "ticdc-avro", topics=[{"match": "shop.*", "topic": "big.{table}"}])
+    fake.add("big_orders-value", TEXT)
+    *_, allowed, _ = said(given)
+    assert allowed == (State.OK, "registering allowed")
 
 
 def test_rules_that_stop_relay_are_noted(fake: FakeRegistry) -> None:

@@ -14,9 +14,12 @@ from relay.config.registries import registry_settings
 from relay.errors import ConfigError, RelayError, SchemaRefused, ServiceError
 from relay.registry import RegistrySettings, SchemaRegistry
 from relay.service.check.findings import Finding, State
+from relay.service.check.subjects import subject_patterns
 
 #: Rules under which a registry refuses what DDL may do to a table.
 _STRICT: Final = ("BACKWARD", "FORWARD", "FULL")
+#: Of how many subjects the rule is asked for; topics by table may have thousands.
+_MOST_SUBJECTS: Final = 50
 
 
 def registry_findings(config: Config) -> list[Finding]:
@@ -24,13 +27,11 @@ def registry_findings(config: Config) -> list[Finding]:
     found: list[Finding] = []
     for side, table in (("source", config.source.schema_registry), ("target", config.target.schema_registry)):
         if table.urls:
-            settings = registry_settings(table, side)
-            topics = config.source.topics if side == "source" else list(config.fixed_topics)
-            found += _of_one(settings, side, topics)
+            found += _of_one(registry_settings(table, side), side, config)
     return found
 
 
-def _of_one(settings: RegistrySettings, side: str, topics: Sequence[str]) -> Iterator[Finding]:
+def _of_one(settings: RegistrySettings, side: str, config: Config) -> Iterator[Finding]:
     subject = f"{side} schema registry {settings.shown}"
     try:
         registry = SchemaRegistry(settings, retries=0)
@@ -45,19 +46,20 @@ def _of_one(settings: RegistrySettings, side: str, topics: Sequence[str]) -> Ite
     count = len(subjects)
     yield Finding(State.OK, subject, f"answers, {count} subject{'s'[: count != 1]}")
     if side == "target":
-        known = [f"{topic}-{part}" for topic in topics for part in ("key", "value")]
-        yield from _target(registry, settings, [name for name in known if name in subjects], subject)
+        patterns = subject_patterns(config)
+        known = [name for name in subjects if any(pattern.fullmatch(name) for pattern in patterns)]
+        yield from _target(registry, settings, known[:_MOST_SUBJECTS], subject)
 
 
 def _target(
     registry: SchemaRegistry, settings: RegistrySettings, known: Sequence[str], subject: str
 ) -> Iterator[Finding]:
-    """What is said of subjects that are there of the target topics."""
+    """What is said of subjects that are there of the route."""
     if not settings.register_schemas:
         said = "register_schemas = false: each schema must be registered before its first row"
         yield Finding(State.NOTE, subject, said)
     elif not known:
-        said = "whether schemas may be registered is not known: there is no subject yet of the target topics"
+        said = "whether schemas may be registered is not known: there is no subject yet of the route"
         yield Finding(State.UNTESTED, subject, said)
     else:
         yield _may_register(registry, known[0], subject)
