@@ -58,6 +58,17 @@ def test_a_schema_is_registered_once(url: str) -> None:
         client(url).schema(999_999)
 
 
+def test_another_url_of_it_lacks_no_schema(url: str) -> None:
+    id = client(url).id_of("there-value", schema(ID))
+    with pytest.raises(SchemaMissing, match=r"has no schema 0{8}-"):
+        client(url).schema("00000000-0000-0000-0000-000000000001")
+    for other in (url.removesuffix("/apis/ccompat/v7"), f"{url}/nowhere"):
+        with pytest.raises(RegistryUnavailable, match=r"status 404.*/apis/ccompat/v7"):
+            client(other).schema(id)
+        with pytest.raises(RegistryUnavailable, match=r"status 404.*/apis/ccompat/v7"):
+            client(other).id_of("there-value", schema(ID))
+
+
 def test_an_incompatible_schema_is_explained(url: str) -> None:
     registry = client(url)
     registry.id_of("strict-value", schema(ID))
