@@ -12,6 +12,7 @@ becomes one; `RouteTemplates.find_rows` for those of any number of rows that bec
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -29,8 +30,12 @@ from relay.templates.engine import Engine, Message, Run
 from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, Frames, Marker, TargetMessage, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
-#: How many shapes are counted before they have a template; then counting begins anew.
+#: How many shapes are counted before they have a template, and how many bytes their texts at the marker may
+#: take; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
+_MOST_COUNTED_BYTES: Final = 1 << 20
+#: What values may lose together, of all templates of a topic, that is kept as something known.
+_MOST_LOSING: Final = 256
 #: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
 #: times as many have come. Where templates drive each other out, the next ones are derived after so many
 #: times as many messages as those before.
@@ -113,25 +118,6 @@ class Known:
         return known
 
 
-class _AllKnown(dict[int, Known]):
-    """What is known, by what an engine gives as a template's number."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._losing: defaultdict[int, list[int]] = defaultdict(list)
-
-    def __missing__(self, number: int) -> Known:
-        added, template = divmod(number, LOSS)
-        known = self[number] = self[template].losing(added * LOSS)
-        self._losing[template].append(number)
-        return known
-
-    def pop_all(self, template: int) -> list[Known]:
-        """Remove and return what is known of a template."""
-        numbers = (template, *self._losing.pop(template, ()))
-        return [self.pop(number) for number in numbers if number in self]
-
-
 #: What is known of a template that a record fits, and the key and value that the record becomes.
 Found = tuple[Known, bytes | None, bytes | None]
 #: The same, with its mark (`SOURCE_HEADER`).
@@ -182,6 +168,7 @@ class RouteTemplates:
         most_bytes: int = DEFAULT_LIMITS.cache_bytes,
     ) -> None:
         self._engine, self._marker, self._form, self._frames = engine, marker, form, frames
+        self._trial = engine(marker, frames)
         self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
         self._decoder, self._selection, self._prepare, self._encode = line[:4]
         self._refused, self._writes_ends, self._seal = line[4:]
@@ -230,7 +217,11 @@ class RouteTemplates:
         if found is None:
             return None
         number, key, value, mark = found
-        known = topic.known[number]
+        try:
+            known = topic.known[number]
+        except KeyError:
+            self._shed(topic)
+            known = topic.losing(number)
         allows = known.allows
         if allows is not None and not allows(record.partition, offset):
             return None
@@ -251,9 +242,10 @@ class RouteTemplates:
         runs = topic.translate_rows(record.key, record.value, offset, record.timestamp_ms, room, shared)
         if isinstance(runs, int):
             return runs
+        self._shed(topic)
         found: list[FoundRows] = []
         for number, messages in runs:
-            known = topic.known[number]
+            known = topic.known.get(number) or topic.losing(number)
             allows = known.allows
             if known.has_tombstone or (allows is not None and not allows(record.partition, offset)):
                 return sum(len(its) // (1 + len(one.more)) for one, its in found)
@@ -384,11 +376,17 @@ class RouteTemplates:
 
     def _forget(self, topic: _TopicTemplates, number: int) -> bool:
         """Forget what is known of a template; whether that was something."""
-        forgotten = topic.known.pop_all(number)
+        forgotten = topic.pop_all(number)
         for known in forgotten:
             self._count_uses(known)
             self._bytes -= known.size
         return bool(forgotten)
+
+    def _shed(self, topic: _TopicTemplates) -> None:
+        """Forget what is known of records that lose something if that is much: it is made again at need."""
+        if topic.losing_count > _MOST_LOSING:
+            for known in topic.pop_losing():
+                self._count_uses(known)
 
     def _added(
         self,
@@ -399,28 +397,24 @@ class RouteTemplates:
         losses: list[Lossy],
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
-        engine = topic.engine
         try:
             template, known = self._derived(record, change)
             if not _has_headers(known, out):
                 return None
-            number = engine.add(template)
+            # Tried by itself: beside others one would give it its place, or is equal, and would go with it.
+            self._trial.clear()
+            number = self._trial.add(template)
+            if not _fits(self._trial, record, number, known, out, losses, self._seal):
+                return None
+            return topic.engine.add(template), known
         except Exception:
             return None
-        try:
-            if _fits(engine, record, number, known, out, losses, self._seal):
-                return number, known
-        except Exception:  # noqa: S110 - as any other template that gives something else
-            pass
-        engine.remove(number)
-        self._forget(topic, number)  # it may have been another's
-        return None
 
     def _derived(self, record: ConsumerRecord, change: RowChange) -> tuple[Template, Known]:
         """Return the template of a record's shape, and what is known of it. Raises Untraceable, and what an
         encoder raises.
         """
-        trace = Trace(self._refused)
+        trace = Trace(self._refused, _digest(record))
         message = self._decoder.traced(record, change, self._catalog, trace)
         events: list[Event] = [message.change]
         if message.end is not None:
@@ -479,17 +473,46 @@ class _TopicTemplates:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine = name, engine
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
-        self.known = _AllKnown()
+        #: By what an engine gives as a template's number.
+        self.known: dict[int, Known] = {}
+        #: The numbers of records that lose something, by their template's, and how many there are.
+        self._losing: defaultdict[int, list[int]] = defaultdict(list)
+        self.losing_count = 0
         #: By the text at the marker and whether rows are split: how many messages fitted no template, which
         #: one is to be the next, and how many templates were made that took the place of others.
         self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
+        self._met_bytes = 0
+
+    def losing(self, number: int) -> Known:
+        """Return what is known of records for which an engine gives this number, and keep it."""
+        added, template = divmod(number, LOSS)
+        known = self.known[number] = self.known[template].losing(added * LOSS)
+        self._losing[template].append(number)
+        self.losing_count += 1
+        return known
+
+    def pop_all(self, template: int) -> list[Known]:
+        """Remove and return what is known of a template."""
+        losing = self._losing.pop(template, ())
+        self.losing_count -= len(losing)
+        return [self.known.pop(number) for number in (template, *losing) if number in self.known]
+
+    def pop_losing(self) -> list[Known]:
+        """Remove and return what is known of records that lose something."""
+        numbers = [number for losing in self._losing.values() for number in losing]
+        self._losing.clear()
+        self.losing_count = 0
+        return [self.known.pop(number) for number in numbers]
 
     def meet(self, marked: tuple[bytes, bool], sight: int) -> tuple[int, int]:
         """Count a message that fitted no template. Return how many did, and of which to derive one: the one
         with number `sight` at first.
         """
-        if len(self._met) >= _MOST_COUNTED:
-            self._met.clear()
+        if marked not in self._met:
+            if len(self._met) >= _MOST_COUNTED or self._met_bytes > _MOST_COUNTED_BYTES:
+                self._met.clear()
+                self._met_bytes = 0
+            self._met_bytes += len(marked[0])
         met, due, replaced = self._met.get(marked, (0, sight, 0))
         self._met[marked] = met + 1, due, replaced
         return met + 1, due
@@ -585,6 +608,11 @@ def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | N
 
 #: More bytes than any record becomes.
 _NO_LIMIT: Final = 1 << 60
+
+
+def _digest(record: ConsumerRecord) -> str:
+    """Hexadecimal digits that a message cannot have in itself."""
+    return hashlib.blake2b((record.key or b"") + (record.value or b""), digest_size=8).hexdigest()
 
 
 _packed: Final = msgspec.msgpack.Encoder().encode

@@ -419,6 +419,8 @@ class Translator:
         self.catalog = catalog
         if spread is not None:
             self._gate, self._seen = spread.gate, spread.seen
+            if spread.copies:
+                self.copied_topics.add(record.topic)
         if decoded and type(decoded[-1]) is Watermark:
             self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
         if templates is not None and out and not left_out and self._stays_together(decoded):
@@ -653,7 +655,6 @@ class Translator:
         spread = self._router.spread(events, record, catalog, self._gate, self._seen)
         if spread.copies:
             lossy += [Lossy.DDL_COPIES] * spread.copies
-            self.copied_topics.add(record.topic)
         for event in spread.homeless:
             lossy.append(_HOMELESS.get(type(event), Lossy.NO_TOPIC))
         return spread

@@ -27,13 +27,13 @@ use crate::templates::{Marker, Record, Templates, Translated};
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
 const INTERFACE: u32 = 6;
 
-/// So much room is kept for the next value: there are many schemas, and few large values.
+/// So many bytes of room are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;
 
 /// Make room for a value.
-fn clear(room: &mut Vec<u8>) {
+fn clear<T>(room: &mut Vec<T>) {
     room.clear();
-    room.shrink_to(MOST_KEPT);
+    room.shrink_to(MOST_KEPT / size_of::<T>());
 }
 
 /// Makes JSON of Avro (`relay.templates.engine.AvroReader`).

@@ -1,5 +1,6 @@
 //! The source: takes a message apart, as a template says. None means that the message does not fit.
 
+use crate::clear;
 use crate::json;
 use crate::ops::{Member, Repeated, Source, SourceOp, Unordered};
 use crate::token::{Kind, Kinds, Place, Places};
@@ -31,9 +32,9 @@ struct Rounds {
 impl Scan {
     /// Make room for the next message.
     pub fn clear(&mut self) {
-        self.places.clear();
-        self.later.clear();
-        self.rounds.clear();
+        clear(&mut self.places);
+        clear(&mut self.later);
+        clear(&mut self.rounds);
     }
 
     /// Append a place for each slot of a part of the message. The whole part is taken.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
+use crate::clear;
 use crate::fill::Slots;
 use crate::ops::{Bytes, TargetMessage, Template};
 use crate::scan::{Scan, ends_like};
@@ -271,7 +272,7 @@ pub fn print(
     value: &mut Vec<u8>,
 ) -> Option<()> {
     for (target, out) in [(&target.key, &mut *key), (&target.value, &mut *value)] {
-        out.clear();
+        clear(out);
         if let Some(target) = target {
             slots.print(target, out)?;
         }

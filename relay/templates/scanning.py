@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final, Literal
 
 import msgspec
@@ -78,8 +79,8 @@ class Token:
 def parsed(text: bytes, start: int = 0) -> Token:
     """Return the value that a text has from `start` to its end.
 
-    Raises Untraceable for a name twice in an object, for what is nested too deeply, and for most of what is
-    no JSON: a decoder has read the text before.
+    Raises Untraceable for a name twice in an object, for what is nested too deeply or has too many tokens,
+    and for most of what is no JSON: a decoder has read the text before.
     """
     try:
         token = _Parser(text, start).value()
@@ -90,6 +91,8 @@ def parsed(text: bytes, start: int = 0) -> Token:
     return token
 
 
+#: More than a row of 4096 columns has, with its old one and its types; beyond that, nothing is gained.
+_MOST_TOKENS: Final = 50_000
 #: Where a text has a token and where that ends, the token, and a colon or a comma behind it.
 _Placed = tuple[int, int, bytes, bytes | None]
 
@@ -100,9 +103,12 @@ class _Parser:
     """
 
     def __init__(self, text: bytes, start: int) -> None:
+        all_tokens = _TOKEN.finditer(text, start)
         tokens = [
-            (found.start(1), found.end(1), found[1], found[2]) for found in _TOKEN.finditer(text, start)
+            (found.start(1), found.end(1), found[1], found[2]) for found in islice(all_tokens, _MOST_TOKENS)
         ]
+        if next(all_tokens, None) is not None:
+            raise Untraceable
         self._next: Callable[[], _Placed] = iter(tokens).__next__
         self._end = start
 

@@ -10,7 +10,7 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -37,9 +37,9 @@ from relay.templates.ops import (
     TargetOp,
 )
 
-#: No text of a message has this: a mark begins with a control character in the short form of its escape,
-#: which encoders that print as TiCDC does replace by the long one.
-_MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:(\d+)"')
+#: A mark begins with a control character in the short form of its escape, which encoders that print as TiCDC
+#: does replace by the long one. In it are the derivation's own name and its number there.
+_MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:([0-9a-f]*):(\d+)"')
 _LONG_ESCAPE: Final = rb"\u0008"
 _OPEN: Final = Constant(b"{")
 _CLOSE: Final = Constant(b"}")
@@ -88,12 +88,13 @@ def _lost(words: Mapping[str, int], added: int) -> list[str]:
 class Trace:
     """One derivation: the marks that were printed, and the conditions that were met.
 
-    `refused`: words of losses of which values do not fit: the straight line refuses them. `negative`: slots
-    whose numbers are below 0 in all messages. `words`: what values may lose, and what each adds to the
-    template's number.
+    `refused`: words of losses of which values do not fit: the straight line refuses them. `name`: hexadecimal
+    digits that no text of the message has. `negative`: slots whose numbers are below 0 in all messages.
+    `words`: what values may lose, and what each adds to the template's number.
     """
 
-    def __init__(self, refused: Collection[str] = ()) -> None:
+    def __init__(self, refused: Collection[str] = (), name: str = "") -> None:
+        self._name = name.encode()
         self.conditions: list[Condition] = []
         self.negative: set[int] = set()
         self.words: dict[str, int] = {}
@@ -116,7 +117,7 @@ class Trace:
     def mark(self, op: _UnframedOp) -> msgspec.Raw:
         """Return the text that stands for what an op will print."""
         self._marked.append(op)
-        return msgspec.Raw(b'"\\brelay:traced:%d"' % (len(self._marked) - 1))
+        return msgspec.Raw(b'"\\brelay:traced:%b:%d"' % (self._name, len(self._marked) - 1))
 
     def refused(self) -> Any:  # noqa: ANN401 - of any type
         """Return what stands for a value with which nothing can be done: a template is for all of them."""
@@ -139,8 +140,12 @@ class Trace:
         printed. A text that was left out has nothing that others lack. `others`: texts without ops, which
         must have no mark.
         """
-        if not self._found.issuperset(self._marked) or any(map(_MARK.search, filter(None, others))):
+        if not self._found.issuperset(self._marked) or any(any(self._marks(text or b"")) for text in others):
             raise Untraceable
+
+    def _marks(self, text: bytes) -> Iterator[re.Match[bytes]]:
+        """Find the marks of this derivation; a text of the message may look like one of another."""
+        return (found for found in _MARK.finditer(text) if found[2] == self._name)
 
     def put(self, slots: tuple[int, ...], written: Written) -> Put:
         """Return what prints a cell, and note that it is converted, whether or not it will be printed."""
@@ -202,10 +207,10 @@ class Trace:
             raise Untraceable from None
         ops: list[_UnframedOp] = []
         at = 0
-        for found in _MARK.finditer(text):
+        for found in self._marks(text):
             if found.start() > at:
                 ops.append(Constant(text[at : found.start()]))
-            op = self._marked[int(found[2])]
+            op = self._marked[int(found[3])]
             self._found.add(op)
             op = self._counting_once(op)
             if found[1] == _LONG_ESCAPE:

@@ -23,6 +23,7 @@ from relay.codecs.wire.traced import (
     integer_at,
     keep_same,
 )
+from relay.limits import Limits
 from relay.model import Images, RowChange
 from relay.mysql.types import BINARIES
 from relay.native import steps_of
@@ -75,7 +76,7 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     gtid = change.source.gtid
     if gtid is not None:
         given[_GTID] = Take(("string",))
-    given |= _cells(value, root) | _types(value, root, images.reader)
+    given |= _cells(value, root, catalog.limits) | _types(value, root, images.reader)
     rows = [path for path in (_NEW, _OLD) if may_have_more and root.at(path) is not None]
     ops, slots = source_ops(value, root, given, 0, rows=rows)
 
@@ -107,13 +108,17 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     return TracedMessage(None, ops, traced, after)
 
 
-def _cells(value: bytes, root: Token) -> dict[Path, Take | Members | Unordered]:
-    """The cells of the only row: all of the new row, any of the old one."""
+def _cells(value: bytes, root: Token, limits: Limits) -> dict[Path, Take | Members | Unordered]:
+    """The cells of the only row: all of the new row, any of the old one. Raises Untraceable if a message with
+    all of that may have too many values.
+    """
     rows, new, old = root.at(("data",)), root.at(_NEW), root.at(_OLD)
     if rows is None or len(rows.items or ()) != 1 or new is None or not new.members:
         raise Untraceable
     given: dict[Path, Take | Members | Unordered] = {(*_NEW, name): TEXT_OR_NULL for name in new.members}
     if old is not None and old.members is not None:
+        if len(value) > limits.values and len(old.members) < len(new.members):
+            raise Untraceable
         given[_OLD] = optional_members(value, new, TEXT_OR_NULL.kinds)
     return given
 

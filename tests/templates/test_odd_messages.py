@@ -1,0 +1,118 @@
+"""Messages that are odd among others of their shape: the same comes out, and templates stay what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from engine_support import ENGINES
+from support import CANAL, OPEN, TICDC, captured, record, row_message
+from templates_support import Both, outcome
+from test_table_topics import ddl
+
+from relay import ConsumerRecord, Translator, templating
+from relay.codecs.losses import Lossy
+from relay.limits import DEFAULT_LIMITS
+from relay.templates import scanning
+from relay.templates.engine import Engine
+
+DEBEZIUM = "debezium-json"
+#: A time of records, in ms since 1970.
+MS = 1_700_000_000_123
+
+
+def compact(message: dict[str, Any], at: int) -> ConsumerRecord:
+    """A message as producers print it."""
+    return record(msgspec.json.encode(message | {"es": MS + at, "ts": MS + at}), at)
+
+
+def insert(at: int, database: str = "d", **values: Any) -> ConsumerRecord:
+    cells = {"id": str(at), "day": "2009-11-30", "word": "x"} | values
+    types = {"id": "int", "day": "date", "word": "varchar(40)"}
+    return compact(row_message(types, cells, pkNames=["id"], database=database), at)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_value_that_fits_no_template_leaves_those_of_others(engine: type[Engine]) -> None:
+    """Here a date that is not in the calendar, of which no template is made."""
+    both = Both(TICDC, target=DEBEZIUM, engine=engine).learn(insert(1), insert(2))
+    assert both.fits(insert(3))
+    for at in range(10, 40, 3):
+        assert not both.fits(insert(at, day="2009-11-31"))
+        assert both.fits(insert(at + 1))
+        assert both.fits(insert(at + 2))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("number", range(8))
+def test_text_that_looks_like_a_traced_value_is_text(engine: type[Engine], number: int) -> None:
+    """As the marks of a derivation would be, if they could be known before."""
+    text = f"\brelay:traced::{number}"
+    both = Both(TICDC, target=CANAL, engine=engine)
+    for at, word in enumerate([text] * 4 + ["x", "y"]):
+        both.fits(insert(at, database=text, word=word))
+    assert both.fits(insert(9, database=text, word="z"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_more_values_in_an_old_row_than_a_record_may_have(engine: type[Engine]) -> None:
+    names = [f"c{at}" for at in range(20)]
+    types = dict.fromkeys(["id", *names], "int")
+
+    def update(at: int, changed: int) -> ConsumerRecord:
+        old = [dict.fromkeys(names[:changed], "0")]
+        row = {"id": "1"} | dict.fromkeys(names, str(at))
+        return compact(row_message(types, row, op="UPDATE", old=old), at)
+
+    for most in range(70, 120):
+        limits = msgspec.structs.replace(DEFAULT_LIMITS, values=most)
+        both = Both(TICDC, target=CANAL, engine=engine, limits=limits)
+        for at, changed in enumerate([2, 2, 2, 5, 20, 2]):
+            both.fits(update(at, changed))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_losses_are_counted_however_many_values_lose_something(
+    engine: type[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept of each combination is bounded, and counted before it goes."""
+    monkeypatch.setattr(templating, "_MOST_LOSING", 3)
+    names = [f"c{at}" for at in range(6)]
+    columns = ", ".join(f"{name} INT NULL DEFAULT 5" for name in names)
+    both = Both(TICDC, target=DEBEZIUM, engine=engine)
+    both.fits(compact(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})"), 0))
+    types = dict.fromkeys(["id", *names], "int")
+    for at in range(1, 200):
+        cells = {name: None if at >> bit & 1 else "7" for bit, name in enumerate(names)}
+        both.fits(compact(row_message(types, {"id": str(at)} | cells, pkNames=["id"]), at))
+    assert both.templated.ways["template"] > 100
+    assert both.templated.lossy[Lossy.NULL_REPLACED_BY_DEFAULT] > 100
+    (topic,) = both.templated._templates._topics.values()  # type: ignore[union-attr]
+    assert len(topic.known) < 10
+
+
+def test_texts_at_the_marker_are_forgotten_when_they_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templating, "_MOST_COUNTED_BYTES", 1_000)
+    both = Both(TICDC, target=CANAL)
+    for at in range(50):
+        assert not both.fits(insert(at, database="d" * 100 + str(at)))
+    (topic,) = both.templated._templates._topics.values()  # type: ignore[union-attr]
+    assert len(topic._met) < 12
+
+
+def test_messages_of_very_many_tokens_have_no_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "_MOST_TOKENS", 30)
+    both = Both(TICDC, target=CANAL)
+    for at in range(20):
+        assert not both.fits(insert(at))
+
+
+def test_a_refused_statement_is_not_counted_as_a_copy() -> None:
+    records = [msgspec.structs.replace(each, partition=1) for each in captured("ticdc/open-protocol/09_dml")]
+    lax, strict = Translator(OPEN, CANAL), Translator(OPEN, CANAL, None, {"strict": "ddl-copies"})
+    for each in records:
+        outcome(lax, each)
+        outcome(strict, each)
+    assert lax.copied_topics == {records[0].topic}
+    assert strict.copied_topics == set()
