@@ -45,10 +45,11 @@ def test_a_value_that_fits_no_template_leaves_those_of_others(engine: type[Engin
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["", ":"])
 @pytest.mark.parametrize("number", range(8))
-def test_text_that_looks_like_a_traced_value_is_text(engine: type[Engine], number: int) -> None:
+def test_text_that_looks_like_a_traced_value_is_text(engine: type[Engine], number: int, name: str) -> None:
     """As the marks of a derivation would be, if they could be known before."""
-    text = f"\brelay:traced::{number}"
+    text = f"\brelay:traced:{name}{number}"
     both = Both(TICDC, target=CANAL, engine=engine)
     for at, word in enumerate([text] * 4 + ["x", "y"]):
         both.fits(insert(at, database=text, word=word))
