@@ -14,6 +14,7 @@ import msgspec
 from relay.codecs import message_of, sightings
 from relay.codecs.signs import LOOKS_LIKE, Sighting, Strength, best_of, other_format
 from relay.errors import DecodeError, UnsupportedMessage
+from relay.needs import RegisteredSchema
 from relay.records import ConsumerRecord, Place
 
 #: Gives the text of the schemas that a record's value names, "" if it is not known.
@@ -151,15 +152,19 @@ def _sightings(record: ConsumerRecord, schema: str = "") -> list[Sighting]:
     return sightings(message_of(record.key, record.value or b"", record.headers, schema))
 
 
-def named_error(error: DecodeError, record: ConsumerRecord) -> DecodeError | None:
+def named_error(
+    error: DecodeError, record: ConsumerRecord, schema: RegisteredSchema | None = None
+) -> DecodeError | None:
     """Return the error with the name of the format that the record has instead of the error's protocol; None
-    if it has no other that is known.
+    if it has no other that is known. `schema`: what the record's value names, None if that is not known.
 
     A record that may be of the protocol after all, such as one of a dialect of its, keeps what was wrong.
     """
     if not record.value or error.reason.startswith(LOOKS_LIKE):
         return None
-    seen = _sightings(record)
+    if schema is not None and schema.kind != "AVRO":
+        return None  # the error says so
+    seen = _sightings(record, "" if schema is None else schema.text)
     said = other_format(error.protocol, seen)
     if not said or said in error.reason:
         return None

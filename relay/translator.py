@@ -61,7 +61,7 @@ from relay.model import (
     TransactionMark,
     Watermark,
 )
-from relay.needs import Answers, Need
+from relay.needs import Answers, Need, RegisteredSchema, SchemaById
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord, check_types
 from relay.routing import (
@@ -786,12 +786,20 @@ class Translator:
         self._answers.distrust(record.place)
         check_types(record)
         if isinstance(error, Malformed | UnsupportedMessage):
-            named = named_error(error, record)
+            named = named_error(error, record, self._schema_of(record))
             if named is not None:
                 raise named from error
         if isinstance(error, MemoryError):
             reason = "no memory is left to translate it; lower limits would refuse such a record before"
             raise OutOfMemory(self.route.source.name, "", reason) from None
+
+    def _schema_of(self, record: ConsumerRecord) -> RegisteredSchema | None:
+        """The schema that a record's value names; None if there is none, or it is not known."""
+        ids = self.route.source.named_schemas(msgspec.structs.replace(record, key=None))
+        try:
+            return self._answers.find(SchemaById("source", ids[0])) if ids else None
+        except Need:
+            return None
 
     @property
     def ways(self) -> Counter[str]:

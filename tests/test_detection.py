@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
+from avro_support import avro_bytes
 from support import CAPTURED, captured, protocol_of, reading_options, record
-from toy_protocol.registry import FETCHES
+from toy_protocol.registry import FETCHES, remember, schema_by_id
 
 from relay import ConsumerRecord, DecodeError, Translator
 from relay.codecs import BUILT_IN, message_of, sightings
 from relay.codecs.signs import Strength
+from relay.codecs.wire.avro import framed, named_schemas
 from relay.detection import Detection, detect
 from relay.errors import NeedUnanswered
-from relay.needs import Need
+from relay.needs import Need, RegisteredSchema, SchemaById
 
 READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
 #: A file of each producer with its settings.
@@ -189,3 +192,90 @@ def test_a_dialect_of_the_family_says_what_is_wrong_and_whose_it_is() -> None:
     said = str(error_of(Translator("canal-json", "canal-json"), each))
     assert "TiCDC's watermark" in said
     assert said.endswith("is the source protocol ticdc-canal-json?")
+
+
+# ---------------------------------------------------------------- records that name a registry's schema
+
+IN_AVRO = ["debezium-avro", "ticdc-debezium-avro", "ticdc-avro"]
+
+
+def said_of(protocol: str, value: bytes) -> str:
+    return str(error_of(Translator(protocol, protocol), record(value)))
+
+
+@pytest.mark.parametrize("protocol", IN_AVRO)
+@pytest.mark.parametrize(
+    ("id", "schema", "body"),
+    [
+        (90_001, RegisteredSchema('syntax = "proto3"; message A {}', "PROTOBUF"), b"\0\x08\x01"),
+        (90_002, RegisteredSchema('{"type":"object"}', "JSON"), b'{"id":1}'),
+    ],
+)
+def test_a_schema_that_is_not_avro_is_said_to_be_none(
+    protocol: str, id: int, schema: RegisteredSchema, body: bytes
+) -> None:
+    remember(id, schema)
+    expected = f"{protocol}: value: schema {id} is {schema.kind}, not Avro"
+    assert said_of(protocol, framed(id, body)) == expected
+
+
+@pytest.mark.parametrize("protocol", IN_AVRO)
+@pytest.mark.parametrize(
+    ("id", "added", "evidence"),
+    [
+        (90_003, {}, "a schema whose connect.name ends with .Value"),
+        (90_004, {"__deleted": "false"}, "field __deleted"),
+        (90_005, {"__deleted": "false", "__op": "c"}, "field __op"),
+    ],
+)
+def test_flat_rows_in_avro_are_named(protocol: str, id: int, added: dict[str, str], evidence: str) -> None:
+    row = {"id": "1"} | added
+    fields = [{"name": name, "type": "string"} for name in row]
+    schema = {"type": "record", "name": "Value", "connect.name": "p.shop.orders.Value", "fields": fields}
+    remember(id, RegisteredSchema(json.dumps(schema)))
+    said = said_of(protocol, framed(id, avro_bytes(json.dumps(schema), row)))
+    expected = (
+        f"rows that Debezium's ExtractNewRecordState has flattened ({evidence}), which relay does not read"
+    )
+    assert said.endswith(f"this looks like {expected}")
+
+
+def test_the_schema_of_ticdcs_debezium_is_not_that_of_its_avro() -> None:
+    (dialect,) = detect(captured("ticdc/debezium-avro.tidb-extension/09_dml"), schema_of_value).dialects
+    assert (dialect.protocol, dialect.titles) == ("ticdc-debezium-avro", ("TiCDC's Debezium in Avro",))
+
+
+def schema_of_value(each: ConsumerRecord) -> str:
+    ids = named_schemas(ConsumerRecord("t", 0, 0, 0, None, each.value))
+    return schema_by_id(SchemaById("source", ids[0])).text if ids else ""
+
+
+def test_an_avro_schema_without_a_sign_leaves_what_was_wrong() -> None:
+    schema = json.dumps({"type": "record", "name": "A", "fields": [{"name": "a", "type": "int"}]})
+    remember(90_006, RegisteredSchema(schema))
+    said = said_of("debezium-avro", framed(90_006, b"\x02"))
+    assert said.endswith("neither mysql nor mariadb, so this is no message of this protocol")
+
+
+@pytest.mark.parametrize("version", ["3.0.8.Final-redhat-00004", "2.4.3-cc", "3.0", "1.9.7.Final"])
+@pytest.mark.parametrize(
+    ("path", "right"),
+    [
+        ("mysql/debezium.avro/01_all_types", "debezium-avro"),
+        ("ticdc/debezium-avro/09_dml", "ticdc-debezium-avro"),
+    ],
+)
+def test_debezium_is_known_in_avro_by_any_version(path: str, right: str, version: str) -> None:
+    value = next(each.value for each in captured(path) if each.value is not None)
+    found = re.search(rb".\d\.\d\.\d\.Final", value, re.DOTALL)
+    assert found
+    value = value.replace(found[0], bytes([2 * len(version)]) + version.encode())
+    assert seen(value).protocol == right
+    # Whatever is wrong with it.
+    assert "looks like" not in said_of(right, value[:-1])
+    assert f"is the source protocol {right}?" in said_of("ticdc-avro", value[:-1])
+
+
+def test_a_version_in_a_text_is_not_that_of_a_source() -> None:
+    row = framed(7, b"\x34version 8.0\x0amysql, not ours")
+    assert seen(row).dialects[0].protocol == "ticdc-avro"

@@ -295,8 +295,9 @@ def test_a_compressed_message_where_none_is_expected() -> None:
 
 @CASES.covers("25")
 def test_avro_of_a_registry_is_named() -> None:
-    with pytest.raises(UnsupportedMessage, match="schema registry"):
-        read(b"\x00\x00\x00\x00\x07" + b"\x02\x02", protocol=AVRO)
+    for protocol in (SIMPLE, AVRO):
+        with pytest.raises(UnsupportedMessage, match="this looks like Avro with the id of a schema registry"):
+            read(b"\x00\x00\x00\x00\x07" + b"\x02\x02", protocol=protocol)
 
 
 def avro_row(*entries: bytes, count: int, size: bytes = b"") -> bytes:

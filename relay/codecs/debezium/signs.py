@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -13,8 +14,12 @@ from relay.codecs.signs import Message, Sign, Strength, word_in
 
 _FAMILY: Final = "Debezium"
 _OWN: Final = frozenset({"mysql", "mariadb"})
-#: A version and behind it, as a field of its own with its length, the connector: so `source` begins in Avro.
-_IN_AVRO: Final = re.compile(rb"\d\.(?:Final|Alpha\d+|Beta\d+|CR\d+|SNAPSHOT)[\x0a-\x20]([A-Za-z]+)").search
+#: How `source` begins in Avro: a version, which vendors end in their own way, and the connector, each behind
+#: its length.
+_CONNECTORS_IN_AVRO: Final = re.compile(rb"\x0a(mysql|TiCDC)|\x0e(mariadb)").finditer
+_VERSION: Final = re.compile(rb"\d+\.\d+[\w.+-]*", re.ASCII).fullmatch
+_SHORTEST_VERSION, _LONGEST_VERSION = 3, 63
+_MOST_CONNECTORS: Final = 1_000
 _ROW: Final = frozenset({"op", "after"})
 _TRANSACTION: Final = frozenset({"status", "id", "event_count"})
 _HISTORY: Final = frozenset({"position", "ddl"})
@@ -107,24 +112,32 @@ UNREADABLE: Final = (others, history)
 
 
 def _avro_connector(message: Message) -> str:
-    """Return a text that begins with the connector's name: what follows it in the bytes may be a letter."""
-    if message.avro is None:
-        return ""
-    found = _IN_AVRO(message.avro)
-    return found[1].decode() if found else ""
+    """Return the connector that `source` names, "" if it names none that relay reads."""
+    data = message.avro or b""
+    for found in islice(_CONNECTORS_IN_AVRO(data), _MOST_CONNECTORS):
+        at = found.start()
+        if _ends_with_version(data[max(0, at - _LONGEST_VERSION - 1) : at]):
+            return found[found.lastindex or 0].decode()
+    return ""
+
+
+def _ends_with_version(data: bytes) -> bool:
+    """Whether bytes end with a version behind its length."""
+    lengths = range(_SHORTEST_VERSION, len(data))
+    return any(data[-length - 1] == 2 * length and _VERSION(data[-length:]) for length in lengths)
 
 
 def ticdc_avro(message: Message) -> Sign | None:
     """As `ticdc`, in Avro, where the texts stand as they are."""
-    if not _avro_connector(message).startswith(CONNECTOR):
+    if _avro_connector(message) != CONNECTOR:
         return None
     return Sign(Strength.CERTAIN, "TiCDC's Debezium in Avro", f"Avro whose source.connector is {CONNECTOR}")
 
 
 def native_avro(message: Message) -> Sign | None:
     """As `native`, in Avro."""
-    connector = next((name for name in _OWN if _avro_connector(message).startswith(name)), "")
-    if connector:
+    connector = _avro_connector(message)
+    if connector in _OWN:
         return Sign(Strength.CERTAIN, "Debezium in Avro", f"Avro whose source.connector is {connector}")
     if message.avro is not None and b"event_count" in message.schema.encode():
         return Sign(Strength.LIKELY, "Debezium in Avro", "a schema with event_count")

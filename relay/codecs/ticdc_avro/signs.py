@@ -9,6 +9,8 @@ from relay.codecs.ticdc_avro.columns import TIDB_TYPE
 from relay.codecs.ticdc_avro.control import DDL, kind_of
 
 _TITLE: Final = "TiCDC Avro"
+#: What the fields of TiCDC's Debezium have beside their `tidb_type`.
+_OF_DEBEZIUM: Final = '"connect.field"'
 
 
 def signs(message: Message) -> Sign | None:
@@ -21,9 +23,9 @@ def signs(message: Message) -> Sign | None:
         return Sign(Strength.CERTAIN, _TITLE, what, {"avro-enable-watermark": "true"})
     if message.avro is None or message.avro[:1] == b"{":
         return None
-    if TIDB_TYPE in message.schema:
+    if TIDB_TYPE in message.schema and _OF_DEBEZIUM not in message.schema:
         settings = {"enable-tidb-extension": "true" if "_tidb_commit_ts" in message.schema else "false"}
         return Sign(Strength.CERTAIN, _TITLE, "a schema with tidb_type", settings)
     if message.schema:
         return None
-    return Sign(Strength.POSSIBLE, _TITLE, "rows in Avro with the id of a schema registry, and no envelope")
+    return Sign(Strength.POSSIBLE, "Avro with the id of a schema registry", "no envelope of Debezium")
