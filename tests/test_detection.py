@@ -279,3 +279,19 @@ def test_debezium_is_known_in_avro_by_any_version(path: str, right: str, version
 def test_a_version_in_a_text_is_not_that_of_a_source() -> None:
     row = framed(7, b"\x34version 8.0\x0amysql, not ours")
     assert seen(row).dialects[0].protocol == "ticdc-avro"
+
+
+@pytest.mark.parametrize("protocol", [*IN_AVRO, "ticdc-simple-avro", "ticdc-simple-json", "canal-json"])
+@pytest.mark.parametrize("id", [7, 0x7B, 300, 0x27B, (1 << 32) - 1])
+def test_ids_of_eight_bytes_are_named(protocol: str, id: int) -> None:
+    said = said_of(protocol, b"\0" + id.to_bytes(8) + b"\x02\x06abc")
+    assert "looks like Avro with a schema id of 8 bytes, as Apicurio's serializers write it" in said
+    assert "apicurio.registry.as-confluent=true" in said
+    assert "is the source protocol" not in said
+
+
+def test_a_value_of_open_protocol_is_known_without_its_key() -> None:
+    value = next(each.value for each in captured("ticdc/open-protocol.lz4/09_dml") if each.value is not None)
+    text = b'{"u":{"a":{"t":3,"v":1}}}'
+    for each in (value, len(text).to_bytes(8) + text, bytes(8)):
+        assert seen(each).protocol == "ticdc-open-protocol"

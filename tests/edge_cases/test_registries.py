@@ -15,7 +15,8 @@ _TICDC, _CLIENT = "codecs/test_ticdc_debezium_avro.py", "registry/test_client.py
 ELSEWHERE = [
     ("R01", _CLIENT, "test_a_schema_is_found_by_its_id_and_its_guid"),
     ("R01 R02", _FRAMES, "test_frames"),
-    ("R03 R04 R05", _FRAMES, "test_what_is_no_frame_is_refused"),
+    ("R03", "test_detection.py", "test_ids_of_eight_bytes_are_named"),
+    ("R04 R05", _FRAMES, "test_what_is_no_frame_is_refused"),
     ("R06", _DEBEZIUM, "test_a_tombstone_is_left_out"),
     ("R07", _FRAMES, "test_a_name_in_the_namespace_and_a_full_one_are_the_same_type"),
     ("R08", _CLIENT, "test_schemas_that_one_refers_to_come_with_it_those_that_others_need_first"),

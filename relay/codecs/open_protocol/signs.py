@@ -23,11 +23,23 @@ def signs(message: Message) -> Sign | None:
         if events > 1:
             evidence += f", {events} events in a message"
         return Sign(Strength.CERTAIN, _TITLE, evidence, settings)
-    if len(value) >= LENGTH_BYTES and _fits(value):
-        return Sign(Strength.LIKELY, _TITLE, "a value that begins with a length of 8 bytes")
-    return None
+    if len(value) < LENGTH_BYTES or not _fits(value):
+        return None
+    # Other formats begin with zero bytes, too.
+    strength = Strength.CERTAIN if _has_event(value) else Strength.POSSIBLE
+    return Sign(strength, _TITLE, "a value that begins with a length of 8 bytes")
+
+
+def _length(data: bytes) -> int:
+    return int.from_bytes(data[:LENGTH_BYTES], "big")
 
 
 def _fits(data: bytes) -> bool:
     """Whether data begins with the length of a segment that it holds."""
-    return int.from_bytes(data[:LENGTH_BYTES], "big") <= len(data) - LENGTH_BYTES
+    return _length(data) <= len(data) - LENGTH_BYTES
+
+
+def _has_event(value: bytes) -> bool:
+    """Whether the first segment is an object of JSON, or compressed."""
+    segment = value[LENGTH_BYTES : LENGTH_BYTES + _length(value)]
+    return segment.startswith(_LZ4) or (segment[:1] == b"{" and segment[-1:] == b"}")

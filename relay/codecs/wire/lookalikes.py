@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.signs import Message, Sighting, Sign, Signs, Strength, other_format
+from relay.codecs.wire.avro import has_id_header
 from relay.codecs.wire.large_messages import Compression, Decompression, decompressed
 from relay.errors import DecodeError, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS
@@ -22,6 +23,8 @@ from relay.records import Header
 MOST_BYTES: Final = 1 << 20
 _LIMITS: Final = msgspec.structs.replace(DEFAULT_LIMITS, decompressed_bytes=MOST_BYTES)
 _LZ4: Final = b"\x04\x22\x4d\x18"
+#: A zero byte, and an id of 8 bytes.
+_LONG_PREFIX_BYTES: Final = 9
 
 Look = Callable[[Message], Sequence[Sighting]]
 _looks: Final[list[Look]] = []
@@ -91,6 +94,17 @@ def _json_schema(message: Message) -> Sign | None:
     return Sign(Strength.LIKELY, "JSON Schema with the number of a schema registry", evidence)
 
 
+def _avro_of_apicurio(message: Message) -> Sign | None:
+    """Know Apicurio's own frame: a zero byte, the id of a schema in 8 bytes, Avro."""
+    value = message.value
+    if len(value) <= _LONG_PREFIX_BYTES or has_id_header(message.headers, "value"):
+        return None
+    if not 0 < int.from_bytes(value[:_LONG_PREFIX_BYTES], "big") < 1 << 32:
+        return None
+    title = "Avro with a schema id of 8 bytes, as Apicurio's serializers write it by themselves"
+    return Sign(Strength.LIKELY, title, "with apicurio.registry.as-confluent=true they write 4")
+
+
 #: Formats that relay does not read, and users have.
 UNREADABLE: Final[Sequence[Signs]] = (
     _by_members("DataWorks", "payload", "version", "schema"),
@@ -105,6 +119,7 @@ UNREADABLE: Final[Sequence[Signs]] = (
     _by_members("AWS DMS", "data", "metadata"),
     _by_members("Qlik Replicate", "magic", "type", "message"),
     _json_schema,
+    _avro_of_apicurio,
     _by_beginning("an Avro file", "the first bytes Obj", b"Obj\x01"),
     _by_beginning("a Parquet file", "the first bytes PAR1", b"PAR1"),
     _by_beginning(
