@@ -290,6 +290,14 @@ def test_ids_of_eight_bytes_are_named(protocol: str, id: int) -> None:
     assert "is the source protocol" not in said
 
 
+@pytest.mark.parametrize("protocol", IN_AVRO)
+@pytest.mark.parametrize("value", [b"\x02\x02", framed(7, b"\x02")])
+def test_a_header_that_is_no_id_is_what_is_wrong(protocol: str, value: bytes) -> None:
+    each = ConsumerRecord("t", 0, 0, 0, None, value, (("__value_schema_id", b"\x02"),))
+    said = str(error_of(Translator(protocol, protocol), each))
+    assert said == f"{protocol}: value: begins with byte 0x02, not with a schema id"
+
+
 def test_a_value_of_open_protocol_is_known_without_its_key() -> None:
     value = next(each.value for each in captured("ticdc/open-protocol.lz4/09_dml") if each.value is not None)
     text = b'{"u":{"a":{"t":3,"v":1}}}'

@@ -52,12 +52,12 @@ class Message:
 
     `text` is the value decompressed, `compression` by what ("" for none). `members` are those of a JSON
     object, none for anything else. `avro`: what follows the id of a registry's schema, None if there is no
-    such id; `schema` is that schema's text, "" if it is not known.
+    such id before it, as where `is_bare`; `schema` is that schema's text, "" if it is not known.
     """
 
     __slots__ = ("_inside", "avro", "compression", "headers", "key", "members", "schema", "text", "value")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is known of a message
         self,
         key: bytes | None,
         value: bytes,
@@ -66,12 +66,13 @@ class Message:
         text: bytes | None = None,
         compression: str = "",
         schema: str = "",
+        is_bare: bool = False,
     ) -> None:
         self.key, self.value, self.headers = key, value, headers
         self.text = value if text is None else text
         self.compression, self.schema = compression, schema
         self.members: Mapping[str, msgspec.Raw] = members_in(self.text)
-        self.avro = _behind_schema_id(value)
+        self.avro = None if is_bare else _behind_schema_id(value)
         self._inside: dict[tuple[str, ...], Mapping[str, msgspec.Raw]] = {(): self.members}
 
     def word(self, name: str) -> str:

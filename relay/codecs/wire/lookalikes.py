@@ -39,8 +39,9 @@ def message_of(
     key: bytes | None, value: bytes, headers: tuple[Header, ...] = (), schema: str = ""
 ) -> Message:
     """Return a message as rooms look at it. `schema`: the text of the schema that it names, if known."""
+    is_bare = has_id_header(headers, "value")
     if len(value) > MOST_BYTES:
-        return Message(key, value[:MOST_BYTES], headers, schema=schema)
+        return Message(key, value[:MOST_BYTES], headers, schema=schema, is_bare=is_bare)
     try:
         text = decompressed("", "", value, Compression.AUTO, Decompression(_LIMITS))
     except DecodeError:
@@ -51,7 +52,7 @@ def message_of(
         if not text.lstrip().startswith((b"{", b"\x16")):
             # Many short texts can be read as a block of snappy.
             text, compression = value, ""
-    return Message(key, value, headers, text=text, compression=compression, schema=schema)
+    return Message(key, value, headers, text=text, compression=compression, schema=schema, is_bare=is_bare)
 
 
 def refusal(protocol: str, value: bytes) -> UnsupportedMessage | None:
