@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -132,6 +133,63 @@ def test_text_that_is_no_utf8_is_counted() -> None:
     value = packets.rows_value("INSERT", [bytes_field(2, broken)])
     (change,), counted = read(packets.packet(0, [packets.entry(packets.ROWS, header(4, "INSERT"), value)]))
     assert (image(change), counted["invalid-text"]) == ({"a": "\ufffd"}, 1)
+
+
+def entry_of(op: str, *rows: bytes) -> bytes:
+    value = packets.rows_value(op, rows)
+    return packets.packet(0, [packets.entry(packets.ROWS, header(4, op), value)])
+
+
+KEY = number_field(4, 1)
+
+
+def test_rows_of_an_entry_with_different_columns_have_the_types_of_their_own() -> None:
+    first = bytes_field(2, column("a", "1"))
+    second = bytes_field(2, column("b", "2.50", "decimal(5,2)", 3) + KEY)
+    (one, two), _ = read(entry_of("INSERT", first, first + second))
+    assert (image(one), image(two)) == ({"a": 1}, {"a": 1, "b": Decimal("2.50")})
+    assert isinstance(two, RowChange)
+    assert two.schema.primary_key == ("b",)
+
+
+def test_an_update_with_a_minimal_image_has_the_type_and_the_key_of_its_old_columns() -> None:
+    """binlog_row_image=MINIMAL: the key before the change, what was changed after it."""
+    row = bytes_field(1, column("id", "7", "bigint", -5) + KEY) + bytes_field(2, column("v", "1"))
+    (change,), counted = read(entry_of("UPDATE", row))
+    assert isinstance(change, RowChange)
+    assert change.schema.primary_key == ("id",)
+    assert image(change, is_old=True)["id"] == 7
+    assert counted == {"schema-guessed": 1, "columns-absent": 1}
+
+
+@pytest.mark.parametrize(
+    "other", [column("v", "1", "varchar(9)", 12), column("v", "1") + KEY, column("v", "1", "")]
+)
+@pytest.mark.parametrize("op", ["INSERT", "UPDATE", "DELETE"])
+def test_an_entry_that_tells_a_column_in_two_ways_is_refused(op: str, other: bytes) -> None:
+    rows = {
+        "INSERT": [bytes_field(2, column("v", "1")), bytes_field(2, other)],
+        "UPDATE": [bytes_field(1, other) + bytes_field(2, column("v", "1"))],
+        "DELETE": [bytes_field(1, column("v", "1")), bytes_field(1, other)],
+    }
+    with pytest.raises(Malformed, match="different types or keys"):
+        read(entry_of(op, *rows[op]))
+
+
+def test_the_number_of_a_type_may_follow_the_value() -> None:
+    """Canal says BIGINT of an INT UNSIGNED of 2^31 and more."""
+    small, large = column("v", "1", "int unsigned", 4), column("v", "3000000000", "int unsigned", -5)
+    changes, _ = read(entry_of("INSERT", bytes_field(2, small), bytes_field(2, large)))
+    assert [image(change) for change in changes] == [{"v": 1}, {"v": 3_000_000_000}]
+
+
+@pytest.mark.parametrize("name", ["v", ""])
+@pytest.mark.parametrize(("op", "at"), [("INSERT", 2), ("DELETE", 1), ("UPDATE", 2), ("UPDATE", 1)])
+def test_two_columns_of_one_name_are_refused(op: str, at: int, name: str) -> None:
+    twice = bytes_field(at, column(name, "1")) + bytes_field(at, column(name, "2"))
+    row = twice + (bytes_field(3 - at, column(name, "1")) if op == "UPDATE" else b"")
+    with pytest.raises(Malformed, match="two columns of one name"):
+        read(entry_of(op, row))
 
 
 def test_limits() -> None:

@@ -304,21 +304,35 @@ def _counts(boundary: Boundary) -> tuple[int | None, tuple[tuple[TableId, int], 
 
 
 def _message(op: Op, header: Header, rows: Sequence[WireRow]) -> CanalMessage:
-    """The rows as a message of the family. Raises Malformed for a row without its image."""
-    first = _image(op, rows[0])
-    types = {column.name: column.mysql_type for column in first if column.mysql_type}
+    """The rows as a message of the family. Raises Malformed."""
+    columns = _columns(op, rows)
+    types = {name: column.mysql_type for name, column in columns.items() if column.mysql_type}
     message = CanalMessage(
         database=header.database,
         table=header.table,
-        pk_names=[column.name for column in first if column.is_key],
+        pk_names=[name for name, column in columns.items() if column.is_key],
         type=ROW_WORDS[op],
         mysql_type=_printed(types or None),
-        sql_type=_printed({column.name: column.sql_type for column in first}),
+        sql_type=_printed({name: column.sql_type for name, column in columns.items()}),
         data=[_cells(_image(op, row)) for row in rows],
     )
     if op is UPDATE:
         message.old = [_cells(row.before) if row.before else None for row in rows]
     return message
+
+
+def _columns(op: Op, rows: Sequence[WireRow]) -> dict[str, WireColumn]:
+    """The columns of an entry by their names. Raises Malformed if two images tell a column's type or key
+    differently: all rows of an entry are of one version of its table. `sqlType` may follow the value.
+    """
+    found: dict[str, WireColumn] = {}
+    for row in rows:
+        image = _image(op, row)
+        for column in (*image, *row.before) if op is UPDATE else image:
+            told = found.setdefault(column.name, column)
+            if told.mysql_type != column.mysql_type or told.is_key != column.is_key:
+                raise Malformed(NAME, "rowDatas", "a column with different types or keys in one entry")
+    return found
 
 
 def _printed(members: Any) -> msgspec.Raw:  # noqa: ANN401 - names and what a message says of them
@@ -333,7 +347,10 @@ def _image(op: Op, row: WireRow) -> list[WireColumn]:
 
 
 def _cells(columns: Sequence[WireColumn]) -> dict[str, str | None]:
-    return {column.name: column.text for column in columns}
+    cells = {column.name: column.text for column in columns}
+    if len(cells) != len(columns):
+        raise Malformed(NAME, "rowDatas", "two columns of one name, or without one, in a row")
+    return cells
 
 
 # ---------------------------------------------------------------- encoder
