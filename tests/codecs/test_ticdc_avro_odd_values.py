@@ -10,7 +10,7 @@ from fake_registry import MemoryRegistry
 from support import CANAL, record, row_message
 from test_table_topics import ddl
 
-from relay import Lossy, NotRepresentable, Resolver, Translator
+from relay import ConsumerRecord, Lossy, NotRepresentable, Resolver, RowChange, Translator
 
 
 def test_a_row_that_lost_a_value_has_no_checksum() -> None:
@@ -82,3 +82,26 @@ def test_a_default_beyond_its_column_is_refused_at_once(definition: str) -> None
 def test_a_default_that_is_no_double_is_refused() -> None:
     with pytest.raises(NotRepresentable, match="the default of 'c'"):
         default_in_the_schema("double default 1e999")
+
+
+@pytest.mark.parametrize("word", ["enum", "set"])
+def test_a_member_that_hides_the_comma_behind_it_is_refused(word: str) -> None:
+    r"""TiCDC joins `a\` and `b` to the text of the one member `a,b`."""
+    row = row_message({"v": rf"{word}('a\','b')"}, {"v": "1"})
+    with pytest.raises(NotRepresentable, match="ticdc-avro: v: a member ends with a backslash"):
+        Resolver().translate(Translator(CANAL, "ticdc-avro"), record(row))
+
+
+@pytest.mark.parametrize(
+    "members", [["a,b", "c"], ["a", "b\\"], ["a\\,b", "c"], ["a\\b", ""], ["", "a"], [",", ",,"], ["\\"]]
+)
+def test_members_are_read_as_they_were_written(members: list[str]) -> None:
+    text = ",".join(f"'{member}'" for member in members)
+    (out,) = Resolver().translate(
+        Translator(CANAL, "ticdc-avro"), record(row_message({"v": f"enum({text})"}, {"v": "1"}))
+    )
+    reader = Translator("ticdc-avro", "ticdc-avro")
+    (change,) = Resolver().inspect(reader, ConsumerRecord("t", 0, 0, 0, out.key, out.value))
+    assert isinstance(change, RowChange)
+    assert change.schema.columns[0].type.members == tuple(members)
+    assert change.after == (1,)

@@ -109,15 +109,18 @@ def loses_type(column_type: ColumnType) -> bool:
     )
 
 
-def type_schema(column_type: ColumnType, modes: Modes) -> Json:
-    """Return the schema of a column's values that are not NULL."""
+def type_schema(column: Column, modes: Modes) -> Json:
+    """Return the schema of a column's values that are not NULL.
+
+    Raises NotRepresentable for members that TiCDC's text of them does not tell apart.
+    """
+    column_type = column.type
     name, kind = form_of(column_type, modes)
     told = {TIDB_TYPE: name}
     if column_type.base == "bit":
         told = {"length": str(column_type.length or 1), TIDB_TYPE: name}
     elif column_type.members is not None:
-        members = [member.replace(",", "\\,") for member in column_type.members]
-        told = {"allowed": ",".join(members), TIDB_TYPE: name}
+        told = {"allowed": _allowed(column.name, column_type.members), TIDB_TYPE: name}
     found: Json = {"type": kind, PARAMETERS: told}
     if name == "DECIMAL" and kind == "bytes":
         found |= {
@@ -128,11 +131,19 @@ def type_schema(column_type: ColumnType, modes: Modes) -> Json:
     return found
 
 
+def _allowed(name: str, members: tuple[str, ...]) -> str:
+    """The members of ENUM and SET as TiCDC joins them."""
+    text = ",".join([member.replace(",", "\\,") for member in members])
+    if _members(text) != members:
+        raise NotRepresentable(NAME, name, "a member ends with a backslash, which hides the comma behind it")
+    return text
+
+
 def field_schema(column: Column, modes: Modes, database: str) -> Json:
     """Return the schema of a column's field. A column that may be NULL has it first, unless it has another
     default.
     """
-    schema = type_schema(column.type, modes)
+    schema = type_schema(column, modes)
     default = default_of(column, modes, database)
     if column.nullable is False:
         found = {"name": column.name, "type": schema}
