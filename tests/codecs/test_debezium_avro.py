@@ -11,11 +11,13 @@ import msgspec
 import pytest
 from avro_support import avro_bytes
 from fake_registry import MemoryRegistry
-from support import DATA, captured, captured_files
+from support import DATA, captured, captured_files, row_message
+from support import record as canal_record
 from toy_protocol.registry import schema_by_id
 
 from relay import (
     ConsumerRecord,
+    Lossy,
     NotRepresentable,
     Op,
     ProducerRecord,
@@ -352,6 +354,14 @@ def test_a_decimal_with_a_scale_that_is_none_is_refused(scale: str) -> None:
 
     with pytest.raises(Malformed):
         with_decimals(row(), with_scale)
+
+
+@pytest.mark.parametrize(("name", "losses"), [("a-b", 2), ("表", 2), ("1a", 2), ("a_b", 0)])
+def test_a_column_that_has_another_name_in_avro_is_counted(name: str, losses: int) -> None:
+    wire = Wire("canal-json", AVRO, None, None)
+    for at in range(2):
+        wire.write(canal_record(row_message({"id": "int", name: "int"}, {"id": "1", name: "2"}), offset=at))
+    assert wire.translator.lossy[Lossy.NAMES] == losses
 
 
 def test_errors_of_the_json_inside_are_errors_of_avro() -> None:

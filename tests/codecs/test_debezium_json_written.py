@@ -345,17 +345,22 @@ def test_schema_names_are_the_topics_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "names"),
+    ("mode", "names", "losses"),
     [
-        ("none", ["1a", "b-c", "d_e", "名"]),
-        ("avro", ["_1a", "b_c", "d_e", "_"]),
-        ("avro_unicode", ["_u0031a", "b_u002dc", "d_u005fe", "_u540d"]),
+        ("none", ["1a", "b-c", "d_e", "名"], []),
+        ("avro", ["_1a", "b_c", "d_e", "_"], [Lossy.NAMES]),
+        # From which the own names follow.
+        ("avro_unicode", ["_u0031a", "b_u002dc", "d_u005fe", "_u540d"], []),
     ],
 )
-def test_names_of_columns_are_adjusted_in_rows_keys_and_schemas(mode: str, names: list[str]) -> None:
+def test_names_of_columns_are_adjusted_in_rows_keys_and_schemas(
+    mode: str, names: list[str], losses: list[Lossy]
+) -> None:
     columns = tuple(Column(name, ColumnType("int"), nullable=False) for name in ("1a", "b-c", "d_e", "名"))
     table = TableSchema(TableId("d", "t"), columns, primary_key=("b-c",))
-    (payload,), _ = encoded(change(None, (1, 2, 3, 4), table), options={"field.name.adjustment.mode": mode})
+    options = {"field.name.adjustment.mode": mode}
+    (payload,), lossy = encoded(change(None, (1, 2, 3, 4), table), options=options)
+    assert lossy == losses
     value = shown(payload.value)
     assert list(value["payload"]["after"]) == names
     assert [one["field"] for one in value["schema"]["fields"][1]["fields"]] == names

@@ -106,7 +106,8 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     `key_value`: a one-column key's value, of a row that is a struct.
     `streamed`: the members of `source` from `snapshot` to `sequence` of a row that is of no snapshot;
     `table`: its name. `head`: the text before the payload of a message, `key_head` before that of a key.
-    `loses_parameters`: types have parameters that messages do not tell.
+    `loses_parameters`: types have parameters that messages do not tell. `loses_names`: columns have names
+    from which their own do not follow.
     """
 
     columns: tuple[Column, ...]
@@ -122,6 +123,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     key_head: bytes
     key_start: bytes
     loses_parameters: bool
+    loses_names: bool
 
 
 class Messages(RowTarget[RowPlan]):
@@ -213,6 +215,8 @@ class Messages(RowTarget[RowPlan]):
             loses_parameters=any(
                 has_parameters(column.type) and column.type.base not in carried for column in columns
             ),
+            loses_names=options.field_name_adjustment_mode == "avro"
+            and any(column.name != own.name for column, own in zip(columns, schema.columns, strict=True)),
         )
 
     def plan_bytes(self, plan: RowPlan) -> int:
@@ -220,10 +224,13 @@ class Messages(RowTarget[RowPlan]):
         return len(plan.head) + 2 * len(plan.key_head) + _PLAN_COLUMN_BYTES * len(plan.shown)
 
     def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Lossy, ...]:
-        """Return what every row of a table loses: its types, and their parameters."""
-        untyped = (Lossy.UNTYPED,) if type_info.types else ()
-        loses_parameters = type_info.parameters and plan.loses_parameters
-        return (*untyped, Lossy.TYPE_PARAMETERS) if loses_parameters else untyped
+        """Return what every row of a table loses: its types, their parameters, and names of columns."""
+        lost = {
+            Lossy.UNTYPED: type_info.types,
+            Lossy.TYPE_PARAMETERS: type_info.parameters and plan.loses_parameters,
+            Lossy.NAMES: plan.loses_names,
+        }
+        return tuple([what for what, is_lost in lost.items() if is_lost])
 
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
