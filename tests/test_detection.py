@@ -295,7 +295,7 @@ def test_ids_of_eight_bytes_are_named(protocol: str, id: int) -> None:
 def test_a_header_that_is_no_id_is_what_is_wrong(protocol: str, value: bytes) -> None:
     each = ConsumerRecord("t", 0, 0, 0, None, value, (("__value_schema_id", b"\x02"),))
     said = str(error_of(Translator(protocol, protocol), each))
-    assert said == f"{protocol}: value: begins with byte 0x02, not with a schema id"
+    assert said == f"{protocol}: header __value_schema_id: begins with byte 0x02, not with a schema id"
 
 
 def test_a_value_of_open_protocol_is_known_without_its_key() -> None:

@@ -102,9 +102,11 @@ def test_what_is_no_frame_is_refused(value: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize("header", [b"\0\0\0\0\x07x", b"\x07", b"\0\0"])
-def test_a_header_that_is_no_id_is_refused(header: bytes) -> None:
-    with pytest.raises(Malformed):
-        frame_of("p", message(b"\x02", ("__value_schema_id", header)), "value")
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_header_that_is_no_id_is_named(header: bytes, part: Part) -> None:
+    name = f"__{part}_schema_id"
+    with pytest.raises(Malformed, match=f"p: header {name}: "):
+        frame_of("p", message(b"\x02", (name, header), key=b"\x02"), part)
 
 
 # ---------------------------------------------------------------- values

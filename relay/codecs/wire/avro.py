@@ -62,9 +62,10 @@ def frame_of(protocol: str, record: ConsumerRecord, part: Part) -> Frame | None:
         return None
     header = _header(record.headers, ID_HEADERS[part]) if record.headers else None
     if header:
-        id, rest = _id(protocol, part, header)
+        place = f"header {ID_HEADERS[part]}"
+        id, rest = _id(protocol, place, header)
         if rest:
-            raise Malformed(protocol, part, f"the header {ID_HEADERS[part]} is no schema id")
+            raise Malformed(protocol, place, "more bytes than a schema id has")
         return Frame(id, data)
     return Frame(*_id(protocol, part, data))
 
@@ -83,7 +84,7 @@ def _header(headers: Iterable[Header], name: str) -> bytes | None:
     return found
 
 
-def _id(protocol: str, part: Part, data: bytes) -> tuple[int | str, bytes]:
+def _id(protocol: str, part: str, data: bytes) -> tuple[int | str, bytes]:
     """The schema id that some bytes begin with, and what follows."""
     if not data:
         raise Malformed(protocol, part, "empty, which is neither null nor Avro with a schema id")
