@@ -181,7 +181,8 @@ def test_templates_that_drive_each_other_out_are_derived_seldom() -> None:
     translator = Translator(OPEN, "ticdc-debezium", engine=Counting)
     for number in list(range(9)) * 200:
         translator.translate(of_another_shape(number))
-    assert 9 < added < 20
+    # Each is tried by itself before it is added.
+    assert 2 * 9 < added < 2 * 20
 
 
 def test_templates_that_are_dropped_are_counted() -> None:

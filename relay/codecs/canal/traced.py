@@ -23,7 +23,7 @@ from relay.codecs.wire.traced import (
     integer_at,
     keep_same,
 )
-from relay.limits import Limits
+from relay.limits import Limits, values_in
 from relay.model import Images, RowChange
 from relay.mysql.types import BINARIES
 from relay.native import steps_of
@@ -117,7 +117,7 @@ def _cells(value: bytes, root: Token, limits: Limits) -> dict[Path, Take | Membe
         raise Untraceable
     given: dict[Path, Take | Members | Unordered] = {(*_NEW, name): TEXT_OR_NULL for name in new.members}
     if old is not None and old.members is not None:
-        if len(value) > limits.values and len(old.members) < len(new.members):
+        if values_in(value) + len(new.members.keys() - old.members.keys()) > limits.values:
             raise Untraceable
         given[_OLD] = optional_members(value, new, TEXT_OR_NULL.kinds)
     return given
