@@ -34,8 +34,9 @@ from relay.templates.tracing import Trace, TracedNumber, Untraceable
 #: take; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
 _MOST_COUNTED_BYTES: Final = 1 << 20
-#: What values may lose together, of all templates of a topic, that is kept as something known.
+#: How many combinations of losses are kept as something known, of all templates of a topic and of each.
 _MOST_LOSING: Final = 256
+_MOST_LOSING_OF_ONE: Final = 4
 #: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
 #: times as many have come. Where templates drive each other out, the next ones are derived after so many
 #: times as many messages as those before.
@@ -384,7 +385,8 @@ class RouteTemplates:
 
     def _shed(self, topic: _TopicTemplates) -> None:
         """Forget what is known of records that lose something if that is much: it is made again at need."""
-        if topic.losing_count > _MOST_LOSING:
+        templates = len(topic.known) - topic.losing_count
+        if topic.losing_count > _MOST_LOSING + _MOST_LOSING_OF_ONE * templates:
             for known in topic.pop_losing():
                 self._count_uses(known)
 
@@ -499,10 +501,15 @@ class _TopicTemplates:
 
     def pop_losing(self) -> list[Known]:
         """Remove and return what is known of records that lose something."""
-        numbers = [number for losing in self._losing.values() for number in losing]
+        found: list[Known] = []
+        for template, numbers in self._losing.items():
+            losing = [self.known.pop(number) for number in numbers]
+            if any(known.uses or known.is_used for known in losing):
+                self.known[template].is_used = True
+            found += losing
         self._losing.clear()
         self.losing_count = 0
-        return [self.known.pop(number) for number in numbers]
+        return found
 
     def meet(self, marked: tuple[bytes, bool], sight: int) -> tuple[int, int]:
         """Count a message that fitted no template. Return how many did, and of which to derive one: the one

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from avro_support import avro_bytes
 from support import CAPTURED, captured, protocol_of, reading_options, record
@@ -296,6 +297,24 @@ def test_a_header_that_is_no_id_is_what_is_wrong(protocol: str, value: bytes) ->
     each = ConsumerRecord("t", 0, 0, 0, None, value, (("__value_schema_id", b"\x02"),))
     said = str(error_of(Translator(protocol, protocol), each))
     assert said == f"{protocol}: header __value_schema_id: begins with byte 0x02, not with a schema id"
+
+
+@pytest.mark.parametrize("path", ["mysql/debezium.avro/01_all_types", "ticdc/debezium-avro/09_dml"])
+def test_avro_behind_an_id_in_a_header_is_known(path: str) -> None:
+    each = next(each for each in captured(path) if each.value is not None)
+    value = each.value or b""
+    moved = msgspec.structs.replace(each, value=value[5:], headers=(("__value_schema_id", value[:5]),))
+    assert detect([moved]).protocol == detect([each]).protocol == protocol_of(path)
+
+
+@pytest.mark.parametrize("protocol", IN_AVRO)
+def test_a_schema_that_is_nested_too_deep_has_no_signs(protocol: str) -> None:
+    text = '{"type":"record","name":"R","x":' + "[" * 2000 + "]" * 2000 + ',"fields":[]}'
+    each = ConsumerRecord("t", 0, 0, 0, None, framed(90_100, b"\x02\x02"))
+    translator = Translator(protocol, protocol)
+    translator.provide(SchemaById("source", 90_100), RegisteredSchema(text))
+    with pytest.raises(DecodeError):
+        translator.inspect(each)
 
 
 def test_a_value_of_open_protocol_is_known_without_its_key() -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from relay.records import Header
 
-_REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _NUMBER, _GUID = 0, 1
 _NUMBER_BYTES, _GUID_BYTES = 5, 17
@@ -66,13 +66,13 @@ class Message:
         text: bytes | None = None,
         compression: str = "",
         schema: str = "",
-        is_bare: bool = False,
+        avro: bytes | None = None,
     ) -> None:
         self.key, self.value, self.headers = key, value, headers
         self.text = value if text is None else text
         self.compression, self.schema = compression, schema
         self.members: Mapping[str, msgspec.Raw] = members_in(self.text)
-        self.avro = None if is_bare else _behind_schema_id(value)
+        self.avro = avro
         self._inside: dict[tuple[str, ...], Mapping[str, msgspec.Raw]] = {(): self.members}
 
     def word(self, name: str) -> str:
@@ -92,7 +92,7 @@ def members_in(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
     """Return the members of a JSON object, none for anything else."""
     try:
         return _decode_members(text)
-    except _REFUSED:
+    except REFUSED:
         return {}
 
 
@@ -100,11 +100,11 @@ def word_in(members: Mapping[str, msgspec.Raw], name: str) -> str:
     """Return the text of a member, "" if it has none."""
     try:
         return msgspec.json.decode(members.get(name, b""), type=str)
-    except _REFUSED:
+    except REFUSED:
         return ""
 
 
-def _behind_schema_id(value: bytes) -> bytes | None:
+def behind_schema_id(value: bytes) -> bytes | None:
     """Return what follows the id of a schema: four bytes above 0 behind a zero byte, or a GUID behind a 1."""
     if value[:1] == bytes([_NUMBER]) and len(value) > _NUMBER_BYTES:
         id = int.from_bytes(value[1:_NUMBER_BYTES], "big", signed=True)

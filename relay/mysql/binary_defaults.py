@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: Whether a default is the bytes of these digits.
-is_hex: Final = re.compile(r"0x(?:[0-9a-f]{2})+").fullmatch
+_HEX: Final = re.compile(r"0x(?:[0-9a-f]{2})+").fullmatch
 
 
 def default_text(data: bytes) -> str:
     """Return the text that stands for a default of these bytes."""
     try:
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError:
         return "0x" + data.hex()
-    # Bytes that spell hexadecimal digits would be taken for others.
-    return "0x" + data.hex() if is_hex(text) else text
+
+
+def is_hex(text: str) -> bool:
+    """Whether a default is the bytes of its digits; not if these spell a text, which would stand there."""
+    return _HEX(text) is not None and default_text(bytes.fromhex(text[2:])) == text
 
 
 def default_bytes(text: str) -> bytes:

@@ -11,6 +11,7 @@ Errors (8.x); aiven karapace SchemaErrorCodes; redpanda; answers of Apicurio 3.3
 from __future__ import annotations
 
 import base64
+import contextlib
 import random
 import ssl
 import time
@@ -52,8 +53,8 @@ _MISSING_SECONDS, _MISSING_ONCE_SECONDS, _MOST_MISSING = 3.0, 0.05, 10_000
 class _Said(msgspec.Struct):
     """A registry's error."""
 
-    error_code: int = 0
-    message: str = ""
+    error_code: Any = None
+    message: Any = None
 
 
 class _Reference(msgspec.Struct):
@@ -123,9 +124,6 @@ class SchemaRegistry:
         path = f"/schemas/ids/{id}" if isinstance(id, int) else _GUIDS + quote(id, safe="")
         try:
             found = self._read(path, f"schema {id}", is_awaited=True)
-            if found is None and isinstance(id, str):
-                # A registry that knows no GUIDs answers as what is no registry at all, but not to this.
-                self._ask("GET", "/schemas/types")
         except RegistryUnavailable:
             kept = None if self._cache is None else self._cache.find(need)
             if kept is None:
@@ -150,11 +148,20 @@ class SchemaRegistry:
         """The schema at a path with those that it refers to, None if there is none."""
         response = self._ask("GET", path, is_awaited=is_awaited)
         if response.status == 404:
+            if not _names_what_it_lacks(response):
+                self._be_sure_of_registry()
             return None
         found = self._parsed(response, _Schema, what)
         references: dict[str, str] = {}
         self._add_references(found, references, what)
         return RegisteredSchema(found.schema, found.schema_type or "AVRO", tuple(references.items()))
+
+    def _be_sure_of_registry(self) -> None:
+        """Raise RegistryUnavailable for what is no registry. One that knows no GUIDs answers to their path as
+        that does, but not to this one; whether it lets us see it does not matter.
+        """
+        with contextlib.suppress(SchemaRefused):
+            self._ask("GET", "/config")
 
     def _add_references(self, schema: _Schema, found: dict[str, str], what: str) -> None:
         """Add the texts of all schemas that one refers to, those that others need first."""
@@ -324,7 +331,7 @@ class SchemaRegistry:
     def _read_secrets(self) -> None:
         """Read the files of secrets, which may have been renewed. One that cannot be used changes nothing."""
         problems: list[Problem] = []
-        headers = _headers(self._settings, problems)
+        headers = _headers(self._settings, problems, may_be_empty=False)
         if not problems:
             self._headers = headers
 
@@ -368,7 +375,7 @@ def _fault(path: str, response: Response) -> str:
     nothing is known of the schema. The path of GUIDs is known to Confluent alone, and not judged by this.
     """
     status = response.status
-    if status == 404 and not path.startswith(_GUIDS) and _error(response).error_code // 100 != 404:
+    if status == 404 and not path.startswith(_GUIDS) and not _names_what_it_lacks(response):
         return f"status 404, without the error code of a registry: {_WRONG_URL}"
     if status == 200 and response.body.lstrip()[:1] not in {b"{", b"["}:
         return f"an answer that is not JSON: {_WRONG_URL}"
@@ -376,6 +383,11 @@ def _fault(path: str, response: Response) -> str:
         return f"status {status}, and redirects are not followed: name the URL to which it leads"
     is_transient = status in _TRANSIENT or status >= 500
     return f"status {status}" if is_transient or (status < 400 and status != 200) else ""
+
+
+def _names_what_it_lacks(response: Response) -> bool:
+    code = _error(response).error_code
+    return isinstance(code, int) and code // 100 == 404
 
 
 def _error(response: Response) -> _Said:
@@ -387,7 +399,8 @@ def _error(response: Response) -> _Said:
 
 def _said(response: Response) -> str:
     """A registry's own words for an error, "" if it has none."""
-    return printable(_error(response).message, longest=_LONGEST_SAID)
+    message = _error(response).message
+    return printable(message, longest=_LONGEST_SAID) if isinstance(message, str) else ""
 
 
 def _body_of(schema: RegisteredSchema, references: Sequence[_Reference] = ()) -> bytes:
@@ -405,17 +418,20 @@ def _body_of(schema: RegisteredSchema, references: Sequence[_Reference] = ()) ->
 # ---------------------------------------------------------------- settings
 
 
-def _headers(settings: RegistrySettings, problems: list[Problem]) -> Mapping[str, str]:
+def _headers(
+    settings: RegistrySettings, problems: list[Problem], *, may_be_empty: bool = True
+) -> Mapping[str, str]:
+    """What each request has. `may_be_empty`: files of secrets; one that is just being written is, too."""
     headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity", "Content-Type": _TYPE}
     if settings.username:
         password = settings.password
         if settings.password_file:
-            password = _secret(settings, "password_file", problems)
+            password = _secret(settings, "password_file", problems, may_be_empty=may_be_empty)
         pair = f"{settings.username}:{password}".encode()
         headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
     token = settings.bearer_token
     if settings.bearer_token_file:
-        token = _secret(settings, "bearer_token_file", problems)
+        token = _secret(settings, "bearer_token_file", problems, may_be_empty=may_be_empty)
     if token:
         if not all("!" <= character <= "~" for character in token):
             problems.append(Problem(f"{settings.table}.bearer_token", "holds characters that no token has"))
@@ -423,15 +439,19 @@ def _headers(settings: RegistrySettings, problems: list[Problem]) -> Mapping[str
     return headers
 
 
-def _secret(settings: RegistrySettings, key: str, problems: list[Problem]) -> str:
+def _secret(settings: RegistrySettings, key: str, problems: list[Problem], *, may_be_empty: bool) -> str:
     """Read a secret from its file; a line end behind it does not count."""
     name = getattr(settings, key)
     try:
-        return read_small(Path(name)).decode().rstrip("\r\n")
+        found = read_small(Path(name)).decode().rstrip("\r\n")
     except OSError as error:
         problems.append(Problem(f"{settings.table}.{key}", f"{name} cannot be read: {error.strerror}"))
     except UnicodeDecodeError:
         problems.append(Problem(f"{settings.table}.{key}", "is not text in UTF-8"))
+    else:
+        if not found and not may_be_empty:
+            problems.append(Problem(f"{settings.table}.{key}", f"{name} is empty"))
+        return found
     return ""
 
 

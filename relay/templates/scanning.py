@@ -91,8 +91,8 @@ def parsed(text: bytes, start: int = 0) -> Token:
     return token
 
 
-#: More than a row of 4096 columns has, with its old one and its types; beyond that, nothing is gained.
-_MOST_TOKENS: Final = 50_000
+#: More than a row of 4096 columns has with its old one: Open Protocol has nine for a column in each.
+_MOST_TOKENS: Final = 100_000
 #: Where a text has a token and where that ends, the token, and a colon or a comma behind it.
 _Placed = tuple[int, int, bytes, bytes | None]
 

@@ -19,6 +19,7 @@ from relay.codecs.wire.avro import (
     Part,
     RegisteredSchemas,
     SchemaIds,
+    _list_for,
     frame_of,
     framed,
     is_full_name,
@@ -162,6 +163,14 @@ def test_a_number_that_no_branch_and_no_symbol_has_is_refused(number: int) -> No
         for body in bodies:
             with pytest.raises(Malformed, match="not a value"):
                 compiled.read("p", "value", body)
+
+
+def test_a_list_that_is_asked_for_numbers_refuses_those_below_zero() -> None:
+    """For fastavro in Python, which does not ask for the length."""
+    numbered = _list_for(lambda *_: 0)(["X", "Y"])
+    assert numbered[1] == "Y"
+    with pytest.raises(IndexError):
+        numbered[-1]
 
 
 def test_a_type_without_a_namespace_is_found_within_one() -> None:

@@ -16,7 +16,7 @@ from relay.mysql.binary_defaults import default_bytes, default_text
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"ab", b"ab\0", "é".encode(), b"\xff\0", b"0xff", b"0xFF", b"0x", b"\xc3", bytes(range(256))],
+    [b"", b"ab", b"ab\0", "é".encode(), b"\xff\0", b"0x41", b"0xFF", b"0x", b"\xc3", bytes(range(256))],
 )
 def test_a_text_stands_for_the_bytes_of_a_default(data: bytes) -> None:
     assert default_bytes(default_text(data)) == data
@@ -42,13 +42,16 @@ def read_again(target: str, definition: str) -> object:
 
 @pytest.mark.parametrize("target", ["ticdc-avro", "ticdc-simple-json", "ticdc-simple-avro", "debezium-json"])
 @pytest.mark.parametrize(
-    ("literal", "text"), [("'ab'", "ab"), ("'é'", "é"), ("X'ff00'", "0xff00"), ("b'11111111'", "0xff")]
+    ("literal", "text"),
+    [("'ab'", "ab"), ("'é'", "é"), ("X'ff00'", "0xff00"), ("b'11111111'", "0xff"), ("'0x41'", "0x41")],
 )
 def test_a_default_of_bytes_comes_back(target: str, literal: str, text: str) -> None:
     assert read_again(target, f"varbinary(8) default {literal}") == Default(text)
 
 
-@pytest.mark.parametrize(("literal", "text"), [("'é'", "é\0\0"), ("X'ff'", "0xff000000"), ("'abcd'", "abcd")])
+@pytest.mark.parametrize(
+    ("literal", "text"), [("'é'", "é\0\0"), ("X'ff'", "0xff000000"), ("'abcd'", "abcd"), ("'0x4'", "0x4\0")]
+)
 def test_a_default_of_binary_is_filled_with_bytes(literal: str, text: str) -> None:
     statement = ddl(f"CREATE TABLE t (id int primary key, c binary(4) default {literal})")
     (out,) = Translator(CANAL, "ticdc-simple-json").translate(record(statement))

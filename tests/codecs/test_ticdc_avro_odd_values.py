@@ -60,6 +60,7 @@ def default_in_the_schema(definition: str, value: str = "1") -> Any:
     [
         ("int default 1e3", 1000),
         ("int default '7.0'", 7),
+        ("bigint default 0e50", 0),
         ("bigint unsigned default 18446744073709551615", -1),
         ("int default (next value for `s`)", None),
         ("double default (nextval(`d`.`s`))", None),

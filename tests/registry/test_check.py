@@ -69,7 +69,7 @@ RECORDS, IN_TOPIC = (
     ("to", "options", "topic", "subject", "other"),
     [
         ("ticdc-avro", {}, "a.b", "a_b-key", "a.b-key"),
-        ("ticdc-avro", {}, "{database}.{table}", "shop_orders-value", "orders-value"),
+        ("ticdc-avro", {}, "{topic}.{table}", "t_orders-value", "u_orders-value"),
         ("ticdc-debezium-avro", {}, "a.b", "a.b-value", "a_b-value"),
         ("debezium-avro", {}, "{topic}.{database}.{table}", "t.shop.orders-value", "u.shop.orders-value"),
         ("debezium-avro", RECORDS, "out", "relay.shop.orders.Envelope", "out-value"),
@@ -94,6 +94,16 @@ def test_subjects_are_those_that_rows_would_have(
     *_, allowed, rule = said(given)
     assert allowed == (State.OK, "registering allowed")
     assert rule[1].startswith(f"compatibility of {subject} is BACKWARD")
+
+
+@pytest.mark.parametrize("topic", ["{table}", "{database}.{table}"])
+def test_subjects_of_others_are_left_alone_where_all_look_like_those_of_tables(
+    fake: FakeRegistry, topic: str
+) -> None:
+    fake.add("billing_x-value", TEXT)
+    fake.add("billing.x-value", TEXT)
+    *_, last = said(config(fake.url, "debezium-avro", {}, topic))
+    assert (last[0], fake.registrations()) == (State.UNTESTED, [])
 
 
 def test_topics_of_rules_have_subjects_too(fake: FakeRegistry) -> None:

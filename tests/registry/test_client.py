@@ -161,10 +161,16 @@ def test_a_secret_that_was_renewed_is_read_when_the_old_one_is_refused(
     with pytest.raises(SchemaRefused, match="status 401"):
         registry.subjects()
     assert len(fake.asked) == 6
+    secret.write_text("\n")  # it is being written
+    fake.faults = [(401, {})]
+    with pytest.raises(SchemaRefused, match="status 401"):
+        registry.subjects()
+    assert len(fake.asked) == 7
     secret.unlink()
     fake.faults = [(401, {})]
     with pytest.raises(SchemaRefused, match="status 401"):
         registry.subjects()
+    assert fake.headers[-1]["Authorization"] == fake.headers[5]["Authorization"]
 
 
 # ---------------------------------------------------------------- what is tried again
@@ -261,9 +267,20 @@ def test_a_registry_that_does_not_know_the_path_of_guids_lacks_the_schema(
     fake.faults = [(404, body)]
     with pytest.raises(SchemaMissing, match=r"has no schema 0{8}-.*Confluent Platform 8\.0"):
         client(fake.url, retries=0).schema(guid)
+    fake.faults = [(404, body), (403, {})]
+    with pytest.raises(SchemaMissing):
+        client(fake.url, retries=0).schema(guid)
     fake.faults = [(404, body)] * 2
     with pytest.raises(RegistryUnavailable, match="is the URL that"):
         client(fake.url, retries=0).schema(guid)
+
+
+def test_a_registry_that_names_what_it_lacks_is_not_asked_what_it_is(fake: FakeRegistry) -> None:
+    for message in ("Schema not found", None):
+        fake.faults = [(404, {"error_code": 40403, "message": message})]
+        with pytest.raises(SchemaMissing):
+            client(fake.url, retries=0).schema("00000000-0000-0000-0000-000000000001")
+    assert [path.split("/")[2] for _, path in fake.asked] == ["guids"] * 2
 
 
 def test_references_that_end_nowhere_are_refused_and_those_in_a_circle_end(fake: FakeRegistry) -> None:

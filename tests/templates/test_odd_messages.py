@@ -79,6 +79,7 @@ def test_losses_are_counted_however_many_values_lose_something(
 ) -> None:
     """What is kept of each combination is bounded, and counted before it goes."""
     monkeypatch.setattr(templating, "_MOST_LOSING", 3)
+    monkeypatch.setattr(templating, "_MOST_LOSING_OF_ONE", 1)
     names = [f"c{at}" for at in range(6)]
     columns = ", ".join(f"{name} INT NULL DEFAULT 5" for name in names)
     both = Both(TICDC, target=DEBEZIUM, engine=engine)

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.signs import Message, Sign, Strength
+from relay.codecs.signs import REFUSED, Message, Sign, Strength
 
 _TITLE: Final = "rows that Debezium's ExtractNewRecordState has flattened"
 _NAMES: Final = ("__op", "__deleted")
@@ -42,7 +42,7 @@ def signs(message: Message) -> Sign | None:
 def _in_avro(schema: str) -> Sign | None:
     try:
         record = _decode_record(schema)
-    except msgspec.DecodeError:
+    except REFUSED:
         return None
     names = {field.name for field in record.fields}
     name = next((name for name in _NAMES if name in names), "")

@@ -258,7 +258,7 @@ def _whole_number(text: str) -> int:
     """
     number = Decimal(text)
     # An exponent of a few digits makes millions of them.
-    is_short = number.adjusted() < _MOST_NUMBER_DIGITS
+    is_short = not number or number.adjusted() < _MOST_NUMBER_DIGITS
     if not is_short or not -(1 << 63) <= number < 1 << 64:
         raise ValueError("a number beyond 64 bits")
     return int(number)

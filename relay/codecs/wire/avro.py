@@ -13,10 +13,11 @@ schema-registry SchemaId, DualSchemaIdDeserializer (8.x); Apache Avro 1.11.
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -159,7 +160,7 @@ class AvroSchema:
         # A record of one field is written as the field. A union by itself would be compiled at each read.
         field = {"name": _WHOLE, "type": _plain(self.type, {})}
         whole = {"type": "record", "name": "Whole", "fields": [field]}
-        return _number_strictly(self._fastavro.parse_schema(whole))
+        return _number_strictly(self._fastavro.parse_schema(whole), _list_for(self._read))
 
 
 _WHOLE: Final = "value"
@@ -168,12 +169,16 @@ _WHOLE: Final = "value"
 class _Numbered(list[Any]):
     """Branches of a union or symbols of an enum, of which a message has the number.
 
-    fastavro takes a negative number as one from the end: it adds the length, which it asks for then alone, or
-    leaves that to the list. Here both end in an error.
+    fastavro takes a negative number as one from the end. Compiled, it asks for the length then, and only
+    then; here that is an error.
     """
 
     def __len__(self) -> int:
         raise IndexError
+
+
+class _Checked(_Numbered):
+    """The same for a fastavro that leaves negative numbers to the list."""
 
     def __getitem__(self, number: Any) -> Any:  # noqa: ANN401 - as a list has it
         if number < 0:
@@ -181,19 +186,30 @@ class _Numbered(list[Any]):
         return super().__getitem__(number)
 
 
-def _number_strictly(node: Any) -> Any:  # noqa: ANN401 - a schema of fastavro's
-    """Return a compiled schema, whose lists of branches and symbols are `_Numbered` from now on."""
+@functools.cache
+def _list_for(read: Callable[..., Any]) -> type[_Numbered]:
+    """Return the list that this reader of fastavro's needs."""
+    whole = {"type": "record", "name": "Whole", "fields": [{"name": _WHOLE, "type": _Numbered(["int"])}]}
+    try:
+        read(io.BytesIO(b"\x01\x00"), whole | {"__fastavro_parsed": True, "__named_schemas": {}}, None)
+    except IndexError:
+        return _Numbered
+    return _Checked
+
+
+def _number_strictly(node: Any, numbered: type[_Numbered]) -> Any:  # noqa: ANN401 - a schema of fastavro's
+    """Return a compiled schema, whose lists of branches and symbols are `numbered` from now on."""
     if isinstance(node, list):
-        return _Numbered([_number_strictly(branch) for branch in node])
+        return numbered([_number_strictly(branch, numbered) for branch in node])
     if not isinstance(node, dict):
         return node
     for field in node.get("fields", ()):
-        field["type"] = _number_strictly(field["type"])
+        field["type"] = _number_strictly(field["type"], numbered)
     for name in ("items", "values"):
         if name in node:
-            node[name] = _number_strictly(node[name])
+            node[name] = _number_strictly(node[name], numbered)
     if "symbols" in node:
-        node["symbols"] = _Numbered(node["symbols"])
+        node["symbols"] = numbered(node["symbols"])
     return node
 
 

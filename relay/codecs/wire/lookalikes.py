@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.signs import Message, Sighting, Sign, Signs, Strength, other_format
-from relay.codecs.wire.avro import has_id_header
+from relay.codecs.signs import Message, Sighting, Sign, Signs, Strength, behind_schema_id, other_format
+from relay.codecs.wire.avro import frame_of, has_id_header
 from relay.codecs.wire.large_messages import Compression, Decompression, decompressed
-from relay.errors import DecodeError, UnsupportedMessage
+from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS
-from relay.records import Header
+from relay.records import ConsumerRecord, Header
 
 #: Longer messages are not looked into, compressed or not: naming a format is not worth their memory.
 MOST_BYTES: Final = 1 << 20
@@ -39,9 +39,9 @@ def message_of(
     key: bytes | None, value: bytes, headers: tuple[Header, ...] = (), schema: str = ""
 ) -> Message:
     """Return a message as rooms look at it. `schema`: the text of the schema that it names, if known."""
-    is_bare = has_id_header(headers, "value")
+    avro = _avro_in(value, headers)
     if len(value) > MOST_BYTES:
-        return Message(key, value[:MOST_BYTES], headers, schema=schema, is_bare=is_bare)
+        return Message(key, value[:MOST_BYTES], headers, schema=schema, avro=avro)
     try:
         text = decompressed("", "", value, Compression.AUTO, Decompression(_LIMITS))
     except DecodeError:
@@ -52,7 +52,18 @@ def message_of(
         if not text.lstrip().startswith((b"{", b"\x16")):
             # Many short texts can be read as a block of snappy.
             text, compression = value, ""
-    return Message(key, value, headers, text=text, compression=compression, schema=schema, is_bare=is_bare)
+    return Message(key, value, headers, text=text, compression=compression, schema=schema, avro=avro)
+
+
+def _avro_in(value: bytes, headers: tuple[Header, ...]) -> bytes | None:
+    """The Avro in a value whose schema it names itself, or a header; None if neither does."""
+    if not has_id_header(headers, "value"):
+        return behind_schema_id(value)
+    try:
+        frame = frame_of("", ConsumerRecord("", 0, 0, 0, None, value, headers), "value")
+    except Malformed:
+        return None
+    return None if frame is None else frame.body
 
 
 def refusal(protocol: str, value: bytes) -> UnsupportedMessage | None:

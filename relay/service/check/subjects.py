@@ -41,7 +41,7 @@ _ROW: Final = msgspec.json.encode(
 
 def subject_patterns(config: Config) -> list[re.Pattern[str]]:
     """Return what the subjects of rows look like, for each topic that they may go to; none where the target
-    cannot write the made-up row.
+    cannot write the made-up row, or where nothing but a table's name is in them.
     """
     # The made-up row may lose what real ones do not.
     options = {name: value for name, value in config.route.to_options.items() if name != "strict"}
@@ -53,7 +53,7 @@ def subject_patterns(config: Config) -> list[re.Pattern[str]]:
                 subjects += _subjects(translator, topic)
         except (RelayError, Need):
             continue
-    return [re.compile(_pattern(subject)) for subject in dict.fromkeys(subjects)]
+    return [re.compile(_pattern(subject)) for subject in dict.fromkeys(subjects) if _is_telling(subject)]
 
 
 def _subjects(translator: Translator, topic: str) -> Iterator[str]:
@@ -67,6 +67,12 @@ def _subjects(translator: Translator, topic: str) -> Iterator[str]:
             translator.provide(need, 1)
         else:
             return
+
+
+def _is_telling(subject: str) -> bool:
+    """Whether a subject has a name besides that of a table: else those of all topics look like it."""
+    rest = subject.removesuffix("-key").removesuffix("-value").replace(_DATABASE, "").replace(_TABLE, "")
+    return any(map(str.isalnum, rest))
 
 
 def _pattern(subject: str) -> str:

@@ -18,7 +18,7 @@ from relay.translator import State
 
 #: Waits between two tries. An object store may show an object later than the message that refers to it.
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
-#: The longest wait that a registry may ask for: all waits are within one turn of the loop, and one heartbeat.
+#: The longest wait that a registry may ask for. The loop shows no sign of life before all tries are made.
 _LONGEST_RETRY_SECONDS = 5.0
 
 Given = TypeVar("Given")
