@@ -78,6 +78,12 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 @pytest.mark.parametrize("target", ["canal-json", "ticdc-open-protocol"])
 def test_the_order_of_members_costs_no_memory(member: str, target: str) -> None:
     """Go prints a map of more than 8 members in a new order each time."""
+    # Threads that other tests have left behind allocate, too, now and then.
+    assert min(grown_by(target, member) for _ in range(3)) < 500_000
+
+
+def grown_by(target: str, member: str) -> int:
+    """How many bytes more a translator holds after rows of many columns in ever new orders."""
     table = columns(200)
     translator = Translator("ticdc-canal-json", target)
     tracemalloc.start()
@@ -89,7 +95,7 @@ def test_the_order_of_members_costs_no_memory(member: str, target: str) -> None:
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert after - before < 500_000
+    return after - before
 
 
 @pytest.mark.parametrize("member", ["mysqlType", "data"])
