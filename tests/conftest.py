@@ -20,7 +20,7 @@ import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
-from aiokafka.errors import GroupCoordinatorNotAvailableError as CoordinatorNotAvailableError
+from aiokafka.errors import KafkaError
 from hypothesis import settings
 
 from relay import kernel
@@ -201,13 +201,18 @@ class Kafka:
         await self._admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(offset)})
 
     async def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """Give a group's committed offsets; none while the first group of a new broker has no coordinator
-        yet.
+        """Give a group's committed offsets, as soon as its coordinator answers: the first group of a new broker
+        has none yet, and after a restart it is one that may not be connected yet.
         """
-        try:
-            offsets = await self._admin.list_consumer_group_offsets(group)
-        except CoordinatorNotAvailableError:
-            return {}
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            try:
+                offsets = await self._admin.list_consumer_group_offsets(group)
+                break
+            except KafkaError as error:
+                if not error.retriable or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(0.05)
         return {
             (partition.topic, partition.partition): committed.offset
             for partition, committed in offsets.items()

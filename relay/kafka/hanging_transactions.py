@@ -2,8 +2,8 @@
 
 Seen with one broker of Kafka 4.3.1. It was killed after it had taken a commit and before it had written the
 markers. When it was started again, it noted the transaction as complete and wrote no marker at all. Such
-records become visible with the next commit of the producer id, while the offsets of the group are still those
-from before: what is translated again would be there twice.
+records become visible with the next commit of the producer id, while the offsets of the group, or those in
+the progress topic, are still those from before: what is translated again would be there twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.offset import OffsetRequest
 
 from relay.kafka.aiokafka_compat import check
-from relay.kafka.requests import StableOffsetsRequest, TopicsRequest
+from relay.kafka.requests import ProducersRequest, StableOffsetsRequest, TopicsRequest
 from relay.kafka.settings import Shard
 
 PAUSE_SECONDS = 0.1
@@ -48,15 +48,15 @@ async def pending_offsets(
     Waits for leaders and coordinators, so the caller must set a deadline. Raises KafkaError for what waiting
     does not cure.
     """
-    deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
-    while True:
-        try:
-            found = await _patiently(lambda: _pending_now(client, group, topics, shard))
-        except (IncompatibleBrokerVersion, NotImplementedError):
-            return []
-        if not found or asyncio.get_running_loop().time() >= deadline:
-            return found
-        await asyncio.sleep(PAUSE_SECONDS)
+    return await _lasting(lambda: _pending_now(client, group, topics, shard), [])
+
+
+async def has_open_transaction(client: Any, producer_id: int, pair: TopicPartition) -> bool:
+    """Whether a transaction of this producer id does not end in a partition; False with brokers before 2.8.
+
+    Waits and raises like `pending_offsets`.
+    """
+    return await _lasting(lambda: _is_open_now(client, producer_id, pair), False)
 
 
 async def open_partitions(client: Any, topics: Collection[str]) -> list[TopicPartition]:
@@ -66,6 +66,19 @@ async def open_partitions(client: Any, topics: Collection[str]) -> list[TopicPar
     Topics that do not exist are left out. Waits and raises like `pending_offsets`.
     """
     return await _patiently(lambda: _open_now(client, topics))
+
+
+async def _lasting(ask: Callable[[], Awaitable[Answer]], nothing: Answer) -> Answer:
+    """Return what is found and still is after a while; `nothing` with brokers that do not tell."""
+    deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
+    while True:
+        try:
+            found = await _patiently(ask)
+        except (IncompatibleBrokerVersion, NotImplementedError):
+            return nothing
+        if not found or asyncio.get_running_loop().time() >= deadline:
+            return found
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def _patiently(ask: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -91,6 +104,16 @@ async def _pending_now(
         for number, _, _, _, code, _ in partitions
         if code == _UNSTABLE
     ]
+
+
+async def _is_open_now(client: Any, producer_id: int, pair: TopicPartition) -> bool:
+    leader = (await _leaders(client, [pair.topic])).get(pair, -1)
+    if leader < 0:
+        raise LeaderNotAvailableError(f"{pair.topic}/{pair.partition}")
+    answer = await client.send(leader, ProducersRequest(*pair))
+    ((_, ((_, code, _, producers, _),), _),) = answer.topics
+    check(code, f"{pair.topic}/{pair.partition}")
+    return any(each == producer_id and begins >= 0 for each, _, _, _, _, begins, _ in producers)
 
 
 async def _open_now(client: Any, topics: Collection[str]) -> list[TopicPartition]:

@@ -258,3 +258,71 @@ class TransactionsRequest(Request[_TransactionsRequest_v0]):  # type: ignore[mis
     def build(self, request_struct_class: Any) -> Any:
         """Make the request in its one version."""
         return request_struct_class(list(self._ids), _NO_TAGS)
+
+
+class _ProducersResponse(Response):  # type: ignore[misc]  # aiokafka is not typed
+    API_KEY = 61
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("topic", _COMPACT_TEXT),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("partition", Int32),
+                        ("error_code", Int16),
+                        ("error_message", _COMPACT_TEXT),
+                        (
+                            "producers",
+                            CompactArray(
+                                ("producer_id", Int64),
+                                ("producer_epoch", Int32),
+                                ("last_sequence", Int32),
+                                ("last_timestamp_ms", Int64),
+                                ("coordinator_epoch", Int32),
+                                ("transaction_begins", Int64),
+                                ("tags", TaggedFields),
+                            ),
+                        ),
+                        ("tags", TaggedFields),
+                    ),
+                ),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _ProducersRequest_v0(RequestStruct):  # type: ignore[misc]  # noqa: N801 - as aiokafka names its own
+    FLEXIBLE_VERSION = True
+    API_KEY = 61
+    API_VERSION = 0
+    RESPONSE_TYPE = _ProducersResponse
+    SCHEMA = Schema(
+        (
+            "topics",
+            CompactArray(
+                ("topic", _COMPACT_TEXT), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class ProducersRequest(Request[_ProducersRequest_v0]):  # type: ignore[misc]  # aiokafka is not typed
+    """The producers of a partition and where the open transaction of each begins, -1 without one (KIP-664,
+    Kafka 2.8). The leader answers; it needs the right to read.
+    """
+
+    API_KEY = 61
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._topic, self._partition = topic, partition
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Make the request in its one version."""
+        return request_struct_class([(self._topic, [self._partition], _NO_TAGS)], _NO_TAGS)

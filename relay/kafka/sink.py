@@ -39,7 +39,7 @@ from relay.kafka.aiokafka_compat import (
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
 from relay.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
-from relay.kafka.hanging_transactions import open_partitions, pending_offsets
+from relay.kafka.hanging_transactions import has_open_transaction, open_partitions, pending_offsets
 from relay.kafka.ports import Batch, Partition, Undelivered
 from relay.kafka.progress import progress_records
 from relay.kafka.settings import Compression, ProducerSettings, TransactionalSettings
@@ -309,8 +309,11 @@ class TransactionalSink(KafkaSink):
             async with asyncio.timeout(REQUEST_SECONDS):
                 await self._abort_hanging_transaction()
         except (GroupAuthorizationFailedError, TopicAuthorizationFailedError) as error:
-            grant = f"READ on the source topics and on group {self._group!r}, to whoever writes"
-            raise TopicUnusable(f"not allowed to commit offsets: {text_of(error)}; grant {grant}") from error
+            progress = self._settings.progress_topic
+            rights = f"the source topics and on group {self._group!r}" if progress is None else repr(progress)
+            raise TopicUnusable(
+                f"not allowed to commit offsets: {text_of(error)}; grant READ on {rights}, to whoever writes"
+            ) from error
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"looking for what {self._id} has left open: ") from error
 
@@ -335,22 +338,29 @@ class TransactionalSink(KafkaSink):
         Only if its offsets are pending: otherwise they count already, and so do its records. The markers
         concern our producer id alone: what others have open in the same partitions stays as it is.
         """
-        settings = self._settings
-        if settings.progress_topic is not None:
-            return
-        client = self._producer.client
-        pending = await pending_offsets(client, self._group, settings.source_topics, settings.shard)
-        if not pending:
+        held = await self._held_offsets()
+        if not held:
             return
         await self._begin()
-        for pair in await open_partitions(client, self._limits.by_topic):
+        for pair in await open_partitions(self._producer.client, self._limits.by_topic):
             # The public interface adds a partition together with a record only.
             self._producer._txn_manager.maybe_add_partition_to_txn(pair)
-        # Any offset adds the group to the transaction; none is kept.
-        await self._producer.send_offsets_to_transaction({pending[0]: 0}, self._group)
+        # Any offset adds the group, or the progress topic, to the transaction; none is kept.
+        await self._add_offsets({held[0]: 0})
         await self._producer.abort_transaction()
         self._identity.end()
         self.has_aborted_hanging_transaction = True
+
+    async def _held_offsets(self) -> Sequence[Partition]:
+        """Return source partitions whose offsets a transaction of ours holds that does not end."""
+        settings, client = self._settings, self._producer.client
+        if settings.progress_topic is None:
+            pending = await pending_offsets(client, self._group, settings.source_topics, settings.shard)
+            return [Partition(*pair) for pair in pending]
+        producer_id = self._producer._txn_manager.producer_id
+        if await has_open_transaction(client, producer_id, TopicPartition(settings.progress_topic, 0)):
+            return [Partition(topic, settings.shard.number) for topic in settings.source_topics]
+        return []
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch in the transaction; the first one begins it."""

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -107,7 +108,18 @@ def check_complete(
         values = [int(record.value or b"") for record in here]
         assert list(dict.fromkeys(values)) == list(range(partition, count, partitions))
         if once:
-            assert len(values) == len(set(values))
+            assert not described_repeats(here)
+
+
+def described_repeats(found: Sequence[ConsumerRecord]) -> list[str]:
+    """What is there more than once: a mark twice is a fault of the relay, two marks are two source records."""
+    count = Counter(record.value for record in found)
+    return [
+        f"{record.value!r} at {record.offset}, of {record.timestamp_ms}, "
+        f"marked {dict(record.headers)[SOURCE_HEADER]!r}"
+        for record in found
+        if count[record.value] > 1
+    ]
 
 
 async def all_committed(kafka: Any, relay: Any, count: int) -> bool:

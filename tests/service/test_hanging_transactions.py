@@ -4,7 +4,7 @@ their records are.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -13,8 +13,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
+from relay.kafka.clients import Brokers
 from relay.kafka.hanging_transactions import open_partitions
 from relay.kafka.ports import Partition
+from relay.kafka.progress import ProgressTopic
 from relay.kafka.sink import TransactionalSink
 from relay.records import ProducerRecord
 
@@ -28,7 +30,7 @@ class Shard:
 
     def __init__(self, kafka: Any, config: Any, target: str) -> None:
         self.kafka, self.config, self.target = kafka, config, target
-        self.source = config.source.topics[0]
+        self.source, self.progress = config.source.topics[0], config.delivery.progress_topic
         self.sinks: list[TransactionalSink] = []
 
     async def started(self) -> TransactionalSink:
@@ -45,6 +47,7 @@ class Shard:
         await sink._begin()
         manager = sink._producer._txn_manager
         manager._txn_partitions.update(TopicPartition(self.target, number) for number in (0, 1))
+        manager._txn_partitions.add(TopicPartition(self.progress, 0))
         manager._txn_consumer_group = self.config.source.group_id
         await self.write(sink, b"left")
         if offsets:
@@ -53,6 +56,19 @@ class Shard:
             (self.target, 0),
             (self.target, 1),
         ]
+
+    async def noted(self) -> dict[int, int]:
+        """The offsets that the progress topic holds, once nothing is open in it any more."""
+
+        async def is_ended() -> bool:
+            return not await open_partitions(self.sinks[-1]._producer.client, [self.progress])
+
+        await self.kafka.until(is_ended)
+        brokers = Brokers.from_settings(transactional_settings(self.config).cluster)
+        progress = ProgressTopic(brokers, self.progress, self.config.source.group_id)
+        found = await progress.read()
+        await progress.stop()
+        return {number: offset for (_, number), offset in found.items()}
 
     async def write(self, sink: TransactionalSink, value: bytes) -> None:
         await sink.write(ProducerRecord(self.target, number, NOW, None, value, ()) for number in (0, 1))
@@ -70,9 +86,10 @@ class Shard:
 
 
 @pytest.fixture
-async def shard(kafka_at: Any, own_cluster: Cluster, make_config: Any) -> AsyncIterator[Shard]:
-    """On a broker that takes a producer's word for what belongs to its transaction."""
+async def shards(kafka_at: Any, own_cluster: Cluster, make_config: Any) -> AsyncIterator[Callable[..., Any]]:
+    """Make shards on a broker that takes a producer's word for what belongs to its transaction."""
     servers = own_cluster.bootstrap_servers
+    made: list[Shard] = []
     async with kafka_at(servers) as kafka:
         broker = ConfigResource(
             ConfigResourceType.BROKER, "1", configs={"transaction.partition.verification.enable": "false"}
@@ -80,12 +97,28 @@ async def shard(kafka_at: Any, own_cluster: Cluster, make_config: Any) -> AsyncI
         assert {
             each[0] for answer in await kafka._admin.alter_configs([broker]) for each in answer.resources
         } == {0}
-        source, target = await kafka.topic(2), await kafka.topic(3)
-        config = make_config(source, target, delivery_mode="exactly-once", source_bootstrap_servers=servers)
-        found = Shard(kafka, config, target)
-        yield found
-        for sink in found.sinks:
+        source, target, progress = await kafka.topic(2), await kafka.topic(3), await kafka.topic()
+
+        def make(*, is_one_cluster: bool = True, number: int = 0, count: int = 1) -> Shard:
+            settings = {
+                "delivery_mode": "exactly-once",
+                "delivery_progress_topic": progress,
+                "delivery_shard": number,
+                "delivery_shards": count,
+                "source_group_id": "one-group",
+            }
+            cluster = "source_bootstrap_servers" if is_one_cluster else "target_bootstrap_servers"
+            made.append(Shard(kafka, make_config(source, target, **settings, **{cluster: servers}), target))
+            return made[-1]
+
+        yield make
+        for sink in (sink for each in made for sink in each.sinks):
             await sink.abandon()
+
+
+@pytest.fixture
+def shard(shards: Callable[..., Shard]) -> Shard:
+    return shards()
 
 
 async def test_what_the_brokers_have_forgotten_is_aborted_at_the_start(shard: Shard) -> None:
@@ -106,3 +139,37 @@ async def test_records_whose_offsets_count_are_not_aborted(shard: Shard) -> None
     await shard.write(sink, b"next")
     await sink.commit({Partition(shard.source, 0): 3})
     assert await shard.seen() == ([b"left", b"next"] * 2, {0: 3})
+
+
+async def test_what_is_forgotten_with_its_progress_is_aborted(shards: Callable[..., Shard]) -> None:
+    """Between clusters: the records would show with the next commit, which has them once more, because the
+    offsets that were read at the start are those from before.
+    """
+    shard, other = (shards(is_one_cluster=False, number=number, count=2) for number in (0, 1))
+    await shard.forget(offsets={Partition(shard.source, 0): 7})
+    other_sink = await other.started()
+    await other_sink.write([ProducerRecord(shard.target, 2, NOW, None, b"of another shard", ())])
+    await other_sink._add_offsets({Partition(shard.source, 1): 5})
+    sink = await shard.started()
+    assert sink.has_aborted_hanging_transaction
+    await shard.write(sink, b"again")
+    await sink.commit({Partition(shard.source, 0): 3})
+    await other_sink.commit({Partition(shard.source, 1): 6})
+    assert (await shard.seen())[0] == [b"again", b"again", b"of another shard"]
+    assert await shard.noted() == {0: 3, 1: 6}
+
+
+async def test_records_whose_progress_counts_are_not_aborted(shards: Callable[..., Shard]) -> None:
+    """Another shard's open transaction in the progress topic is none of ours."""
+    shard, other = (shards(is_one_cluster=False, number=number, count=2) for number in (0, 1))
+    await shard.forget(offsets={})
+    other_sink = await other.started()
+    await other_sink._begin()
+    await other_sink._add_offsets({Partition(shard.source, 1): 5})
+    sink = await shard.started()
+    assert not sink.has_aborted_hanging_transaction
+    await shard.write(sink, b"next")
+    await sink.commit({Partition(shard.source, 0): 3})
+    await other_sink.commit({Partition(shard.source, 1): 6})
+    assert (await shard.seen())[0] == [b"left", b"next"] * 2
+    assert await shard.noted() == {0: 3, 1: 6}
