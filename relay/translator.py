@@ -260,6 +260,7 @@ class Translator:
         self._parts = route.source.parts if self._writes_rows_alone else no_parts
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
+        self._partition_routes: dict[tuple[str, int], _PartitionRoute] = {}
         self._headers: tuple[Header, ...] = ()
         self._passed_on: tuple[Header, ...] = ()
         self._own_headers = route.source.own_headers | route.target.own_headers
@@ -864,8 +865,14 @@ class Translator:
 
     def _partition_route_of(self, record: ConsumerRecord) -> _PartitionRoute:
         topic, partition = record.topic, record.partition
-        prefix = f"{topic}/{partition}/".encode()
-        return _PartitionRoute(topic, partition, ((self._router.topic_of(topic), partition),), prefix)
+        found = self._partition_routes.get((topic, partition))
+        if found is None:
+            prefix, place = f"{topic}/{partition}/".encode(), (self._router.topic_of(topic), partition)
+            found = _PartitionRoute(topic, partition, (place,), prefix)
+            if len(self._partition_routes) >= _MOST_PARTITION_ROUTES:
+                self._partition_routes.clear()
+            self._partition_routes[topic, partition] = found
+        return found
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
@@ -952,6 +959,8 @@ def _size(written: Payload | ProducerRecord) -> int:
 #: What a record takes beside its key and value, and each of its headers, whose texts are shared.
 _RECORD_BYTES: Final = 500
 _HEADER_BYTES: Final = 16
+#: How many source partitions are remembered; those that are in use are soon there again.
+_MOST_PARTITION_ROUTES: Final = 10_000
 #: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks
 #: are not among them: where they have no topic, nobody is there who would miss them.
 _HOMELESS: Final[Mapping[type[Event], Lossy]] = {
