@@ -1,9 +1,9 @@
 """Hanging transactions: the brokers call them complete and have not ended them in every partition.
 
-Seen with one broker of Kafka 4.3.1. It was killed after it had taken a commit and before it had written the
-markers. When it was started again, it noted the transaction as complete and wrote no marker at all. Such
-records become visible with the next commit of the producer id, while the offsets of the group, or those in
-the progress topic, are still those from before: what is translated again would be there twice.
+Seen with one broker of Kafka 4.3.1. It was killed after it had taken a commit, or an abort, and before it had
+written the markers. When it was started again, it noted the transaction as complete and wrote no marker at
+all. Such records become visible with the next commit of the producer id, while the offsets of the group, or
+those in the progress topic, are still those from before: what is translated again would be there twice.
 """
 
 from __future__ import annotations

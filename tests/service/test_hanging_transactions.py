@@ -4,7 +4,7 @@ their records are.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -39,31 +39,42 @@ class Shard:
         await self.sinks[-1].start()
         return self.sinks[-1]
 
-    async def forget(self, *, offsets: dict[Partition, int]) -> None:
+    async def forget(self, *, offsets: dict[Partition, int], last: str = "") -> None:
         """Write to partitions 0 and 1 of the target, and these offsets, in a transaction that nobody will
-        end.
+        end. `last`: how the last one of which the coordinator knows has ended.
         """
         sink = await self.started()
+        producer = sink._producer
+        if last:
+            await sink.write([ProducerRecord(self.target, 2, NOW, None, last.encode(), ())])
+            await (producer.commit_transaction() if last == "committed" else producer.abort_transaction())
+            sink._identity.end()
+            await self.until_open([], self.target)
         await sink._begin()
-        manager = sink._producer._txn_manager
+        manager = producer._txn_manager
         manager._txn_partitions.update(TopicPartition(self.target, number) for number in (0, 1))
         manager._txn_partitions.add(TopicPartition(self.progress, 0))
         manager._txn_consumer_group = self.config.source.group_id
         await self.write(sink, b"left")
         if offsets:
             await sink._add_offsets(offsets)
-        assert sorted(await open_partitions(sink._producer.client, [self.target])) == [
-            (self.target, 0),
-            (self.target, 1),
-        ]
+        await self.until_open([0, 1], self.target)
+
+    async def until_open(self, partitions: Sequence[int], topic: str) -> None:
+        """Wait until these partitions of a topic are the open ones; markers come behind the answer."""
+        client = self.sinks[-1]._producer.client
+
+        async def is_so() -> bool:
+            return [number for _, number in sorted(await open_partitions(client, [topic]))] == list(
+                partitions
+            )
+
+        await self.kafka.until(is_so)
 
     async def noted(self) -> dict[int, int]:
         """The offsets that the progress topic holds, once nothing is open in it any more."""
 
-        async def is_ended() -> bool:
-            return not await open_partitions(self.sinks[-1]._producer.client, [self.progress])
-
-        await self.kafka.until(is_ended)
+        await self.until_open([], self.progress)
         brokers = Brokers.from_settings(transactional_settings(self.config).cluster)
         progress = ProgressTopic(brokers, self.progress, self.config.source.group_id)
         found = await progress.read()
@@ -76,10 +87,7 @@ class Shard:
     async def seen(self) -> tuple[list[bytes | None], dict[int, int]]:
         """The values that readers see, and the group's offsets, once nothing is open any more."""
 
-        async def is_ended() -> bool:
-            return not await open_partitions(self.sinks[-1]._producer.client, [self.target])
-
-        await self.kafka.until(is_ended)
+        await self.until_open([], self.target)
         offsets = await self.kafka.committed(self.config.source.group_id)
         found = await self.kafka.read(self.target, committed=True)
         return [each.value for each in found], {number: offset for (_, number), offset in offsets.items()}
@@ -139,6 +147,29 @@ async def test_records_whose_offsets_count_are_not_aborted(shard: Shard) -> None
     await shard.write(sink, b"next")
     await sink.commit({Partition(shard.source, 0): 3})
     assert await shard.seen() == ([b"left", b"next"] * 2, {0: 3})
+
+
+@pytest.mark.parametrize("is_one_cluster", [True, False])
+async def test_what_was_aborted_and_forgotten_is_aborted_again(
+    shards: Callable[..., Shard], is_one_cluster: bool
+) -> None:
+    """It has no offsets that tell: they come when a transaction is to be committed."""
+    shard = shards(is_one_cluster=is_one_cluster)
+    await shard.forget(offsets={}, last="aborted")
+    sink = await shard.started()
+    assert not sink.has_aborted_hanging_transaction, "no offsets of it have ever counted"
+    await shard.write(sink, b"again")
+    await sink.commit({Partition(shard.source, 0): 3})
+    assert (await shard.seen())[0] == [b"again", b"again"]
+
+
+async def test_what_was_committed_and_forgotten_is_shown_at_the_start(shards: Callable[..., Shard]) -> None:
+    """Its offsets count. Left open, it would end with the next transaction, however that ends."""
+    shard = shards()
+    await shard.forget(offsets={}, last="committed")
+    sink = await shard.started()
+    assert not sink.has_aborted_hanging_transaction
+    assert (await shard.seen())[0] == [b"left", b"left", b"committed"]
 
 
 async def test_what_is_forgotten_with_its_progress_is_aborted(shards: Callable[..., Shard]) -> None:
