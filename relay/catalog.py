@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeVar, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar, overload
 
 import msgspec
 
@@ -172,6 +172,16 @@ class Layered(Mapping[str, _Value]):
 _NO_TABLES: Final = Layered[_History]()
 
 
+class Standing(NamedTuple):
+    """The definition that a row has by its position. `at`: where the statement stands that made it, None if
+    no statement precedes the row; `later`: where those stand that do not precede it.
+    """
+
+    at: Position | None
+    schema: TableSchema | None
+    later: Sequence[Position]
+
+
 class Catalog(msgspec.Struct, frozen=True):
     """All tables' definitions, by database and table, as told by the stream. Immutable; may be pickled.
 
@@ -232,6 +242,15 @@ class Catalog(msgspec.Struct, frozen=True):
         """
         history = self._history(id)
         return (history[0].at, history[0].schema) if history else (None, None)
+
+    def standing(self, id: TableId, at: Position) -> Standing:
+        """Return the definition that a row at this position has, and the statements before and behind it."""
+        later: list[Position] = []
+        for version in self._history(id):
+            if version.at.precedes(at):
+                return Standing(version.at, version.schema, later)
+            later.append(version.at)
+        return Standing(None, None, later)
 
     def definitions(self, id: TableId) -> Iterator[TableSchema]:
         """Give the definitions that a table has had, whatever their positions, the newest first."""

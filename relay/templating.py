@@ -77,8 +77,9 @@ class Known:
     offset follows the DDL that it must follow; None: it does, whatever they are. `uses`: how many rows have
     fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
-    payloads that a row becomes besides. `size`: the template's bytes, about. `is_used`: whether a row has
-    fitted since somebody looked. `topic`: of the rows, if it depends on their table, and is known.
+    payloads that a row becomes besides. `size`: the template's bytes, about; `shape`: what equal templates
+    have alike. `is_used`: whether a row has fitted since somebody looked; `served`: how many have, of those
+    that are counted. `topic`: of the rows, if it depends on their table, and is known.
     """
 
     __slots__ = (
@@ -90,6 +91,8 @@ class Known:
         "losses",
         "lost",
         "more",
+        "served",
+        "shape",
         "size",
         "topic",
         "uses",
@@ -107,7 +110,7 @@ class Known:
         self.lost = lost
         self.has_tombstone = False
         self.more: list[tuple[Header, ...]] = []
-        self.uses = self.size = 0
+        self.uses = self.served = self.size = self.shape = 0
         self.is_used = True
         self.topic: TopicOfRows | None = None
 
@@ -263,6 +266,7 @@ class RouteTemplates:
         if known.uses:
             self._uses += known.uses
             self._count(known.events, known.losses, known.uses)
+            known.served += known.uses
             known.uses, known.is_used = 0, True
 
     @property
@@ -370,18 +374,18 @@ class RouteTemplates:
             topic.note_none((marked, is_split))
             return
         number, made = known
-        topic.note_made((marked, is_split), has_replaced=self._forget(topic, number))
+        topic.note_made((marked, is_split), is_rival=_is_rival(made, self._forget(topic, number)))
         topic.known[number] = made
         self._bytes += made.size
         self._made += 1
 
-    def _forget(self, topic: _TopicTemplates, number: int) -> bool:
-        """Forget what is known of a template; whether that was something."""
+    def _forget(self, topic: _TopicTemplates, number: int) -> list[Known]:
+        """Forget what is known of a template; return it."""
         forgotten = topic.pop_all(number)
         for known in forgotten:
             self._count_uses(known)
             self._bytes -= known.size
-        return bool(forgotten)
+        return forgotten
 
     def _shed(self, topic: _TopicTemplates) -> None:
         """Forget what is known of records that lose something if that is much: it is made again at need."""
@@ -459,7 +463,7 @@ class RouteTemplates:
             self._form.most_bytes,
             tuple(more),
         )
-        known.size = _bytes_of(template)
+        known.size, known.shape = _bytes_of(template), hash(template)
         return template, known
 
     def _target(self, payload: Payload, trace: Trace) -> TargetMessage:
@@ -524,16 +528,25 @@ class _TopicTemplates:
         self._met[marked] = met + 1, due, replaced
         return met + 1, due
 
-    def note_made(self, marked: tuple[bytes, bool], *, has_replaced: bool) -> None:
-        """Note that a template was made of a message; `has_replaced`: it took the place of another."""
+    def note_made(self, marked: tuple[bytes, bool], *, is_rival: bool) -> None:
+        """Note that a template was made of a message; `is_rival`: it drives another one out (`_is_rival`)."""
         met, _, replaced = self._met[marked]
-        replaced += has_replaced
+        replaced += is_rival
         self._met[marked] = met, met + _PATIENCE**replaced, replaced
 
     def note_none(self, marked: tuple[bytes, bool]) -> None:
         """Note that no template could be made of a message."""
         met, _, replaced = self._met[marked]
         self._met[marked] = met, met * _PATIENCE, replaced
+
+
+def _is_rival(made: Known, replaced: list[Known]) -> bool:
+    """Whether a template drives out what it has replaced: an equal one, or one that was hardly worth its
+    making. One that has served may go: definitions that a table had before have templates of their own.
+    """
+    if not replaced:
+        return False
+    return replaced[0].shape == made.shape or sum(known.served for known in replaced) < _WORTH
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:

@@ -27,7 +27,7 @@ from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_time
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
 from spark_backfill.ticdc_storage import read_storage
-from spark_backfill.topics import SourceTopics, TargetTopics, captured, target_cluster
+from spark_backfill.topics import SourceTopics, TargetTopics, captured, newest_in, target_cluster
 from spark_backfill.translation import Translate
 
 _FILES = Terms()
@@ -200,7 +200,7 @@ class TopicsRun:
         is_first = self._catalog is None
         if self._catalog is None:
             self._catalog = self._learnt_before(step)
-        ddl = self._find_ddl(records)
+        ddl = self._find_ddl_of_step(records)
         self._store.keep_ddl(step, [each.record for each in ddl])
         schemas = self._schemas
         self._catalog = learn_ddl(config, [*ddl, *self._read_ahead()], self._catalog, schemas)
@@ -228,6 +228,17 @@ class TopicsRun:
             self._store.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)
         self._tell(step, counts)
+
+    def _find_ddl_of_step(self, records: Captured) -> list[DdlRecord]:
+        """Find the DDL of a step; what it has read is not read ahead again."""
+        seen = None
+        if self._config.waits_for_ddl:
+            records, seen = self._source.watched(records)
+        found = self._find_ddl(records)
+        if seen is not None:
+            for place, offset in newest_in(seen).items():
+                self._ahead[place] = max(offset, self._ahead.get(place, 0))
+        return found
 
     def _find_ddl(self, records: Captured) -> list[DdlRecord]:
         self._schemas.find_named(records)

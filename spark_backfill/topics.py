@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from relay.config import Config, Mode, Start, kafka
 from relay.config.choices import End, Wait
@@ -79,19 +80,38 @@ class SourceTopics(NamedTuple):
         begin = {place: min(offset, self.first[place]) for place, offset in self.oldest.items()}
         return self._between(spark, begin, self.first)
 
+    def watched(self, records: Captured) -> tuple[Captured, Observation | None]:
+        """Return records that tell, once they were read, the newest offset in each partition 0 that has DDL
+        for other partitions (`newest_in`); None if there are none.
+        """
+        if not self._topics_ahead:
+            return records, None
+        seen = Observation()
+        newest = [
+            F.max(F.when((F.col("topic") == topic) & (F.col("partition") == 0), F.col("offset"))).alias(topic)
+            for topic in self._topics_ahead
+        ]
+        return records._replace(frame=records.frame.observe(seen, *newest)), seen
+
     def ahead(self, spark: SparkSession, known: Mapping[str, int]) -> tuple[DataFrame | None, dict[str, int]]:
         """Return the records of the partitions 0 that have DDL for other partitions, from `known` on (None
         without any), and where they end now.
         """
-        ddl_topics = self.config.ddl_topics
-        firsts = {ddl_topics[t] for t, count in self.partitions.items() if count > 1 or ddl_topics[t] != t}
         with closing(JavaAdmin(spark, self.options)) as admin:
-            ends = admin.end_offsets(dict.fromkeys(sorted(firsts), 1))
+            ends = admin.end_offsets(dict.fromkeys(self._topics_ahead, 1))
         begin = {
             place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place]))
             for place, end in ends.items()
         }
         return self._between(spark, begin, ends), ends
+
+    @property
+    def _topics_ahead(self) -> list[str]:
+        """The topics whose partition 0 has DDL for other partitions."""
+        ddl_topics = self.config.ddl_topics
+        return sorted(
+            {ddl_topics[t] for t, count in self.partitions.items() if count > 1 or ddl_topics[t] != t}
+        )
 
     def partitions_now(self, spark: SparkSession) -> dict[str, int]:
         """Return how many partitions each topic has by now."""
@@ -129,6 +149,11 @@ class SourceTopics(NamedTuple):
             # Otherwise a poll at the end of a topic keeps the next task waiting.
             "kafka.fetch.max.wait.ms": "20",
         }
+
+
+def newest_in(seen: Observation) -> dict[str, int]:
+    """Return where the partitions 0 go on behind the records that were `watched`; not those without any."""
+    return {f"{topic}/0": offset + 1 for topic, offset in seen.get.items() if offset is not None}
 
 
 def captured(frame: DataFrame) -> Captured:

@@ -11,6 +11,7 @@ from support import OPEN, TICDC
 from templates_support import Both
 
 from relay import ConsumerRecord
+from relay.templates.engine import MOST_TRIED
 
 TABLE = ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name VARCHAR(9), price DOUBLE, note TEXT, at TIMESTAMP)")
 
@@ -201,13 +202,45 @@ def test_full_old_rows() -> None:
     assert not both.fits(framed(row({"u": image(id=2), "p": image(id=1)})))
 
 
+def at_times(*times: int) -> list[ConsumerRecord]:
+    return [framed(row({"u": image()}, ts=ts)) for ts in times]
+
+
 def test_rows_before_a_statement() -> None:
+    """They have a template of their own; at the very moment of the statement the straight line decides."""
     both = Both(OPEN).learn(framed(ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name TEXT)", ts=100)))
-    old, new = (framed(row({"u": image()}, ts=ts)) for ts in (99, 101))
+    old, older, moment, new = at_times(99, 98, 100, 101)
     both.learn(new, new)
     assert both.fits(new)
-    assert not both.fits(old)
-    both.learn(old, old, old)
+    both.learn(old)
+    assert [both.fits(each) for each in (old, older, new, moment)] == [True, True, True, False]
+
+
+def test_rows_between_statements() -> None:
+    """Each definition has a template, also where all statements are known before the first row."""
+    both = Both(OPEN).learn(framed(ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name TEXT)", ts=100)))
+    for ts in (200, 300, 400):
+        both.learn(framed(ddl(f"ALTER TABLE d.t MODIFY COLUMN name VARCHAR({ts})", ts=ts)))
+    both.learn(*at_times(450))
+    for ts in (450, 350, 250, 150, 50):
+        both.learn(*at_times(ts))
+        assert all(both.fits(each) for each in at_times(ts - 1, ts, ts + 1, ts + 49, ts - 49))
+    assert all(both.fits(each) for each in at_times(450, 350, 250, 150, 50))
+    assert not any(both.fits(each) for each in at_times(100, 200, 300, 400))
+
+
+def test_a_template_that_has_served_may_go() -> None:
+    """Tables with more definitions than templates are tried: what comes next is derived at once."""
+    both = Both(OPEN)
+    times = range(1000, 1000 + 1000 * 3 * MOST_TRIED, 1000)
+    for ts in times:
+        both.learn(
+            framed(ddl(f"CREATE OR REPLACE TABLE d.t (id INT PRIMARY KEY, name VARCHAR({ts}))", ts=ts))
+        )
+    both.learn(*at_times(1001))
+    for ts in times:
+        both.learn(*at_times(ts + 2))
+        assert all(both.fits(each) for each in at_times(*range(ts + 3, ts + 3 + 64)))
 
 
 def test_times_of_records() -> None:

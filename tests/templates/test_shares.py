@@ -1,6 +1,6 @@
 """How many rows of captured files fit templates, so that no route loses its templates unnoticed.
 
-The rest has none for a reason: rows older than the newest DDL of their table, updates that become two
+The rest has none for a reason: rows older than DDL that no commit ts orders, updates that become two
 messages, values of which the target loses something.
 """
 

@@ -92,7 +92,8 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     traced_ts = None if commit_ts is None else number(commit_ts)
     if traced_ts is not None and not traced_ts >= 0:
         raise Untraceable
-    after = follows_ddl(images.reader.known, catalog.newest(change.table), traced_ts, event_time_ns, record)
+    standing = catalog.standing(change.table, change.source.at(record))
+    after = follows_ddl(images.reader.known, standing, traced_ts, event_time_ns, record)
     source = msgspec.structs.replace(
         change.source,
         event_time_ns=event_time_ns,

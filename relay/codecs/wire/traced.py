@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from relay.catalog import Standing
 from relay.codecs.codec import AfterDdl
 from relay.codecs.wire.compiled import Null, RowFunction
 from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
@@ -69,20 +70,23 @@ def integer_at(
 
 def follows_ddl(
     known: TableSchema | None,
-    newest: tuple[Position | None, TableSchema | None],
+    standing: Standing,
     commit_ts: TracedNumber | None,
     event_time_ns: TracedNumber,
     record: ConsumerRecord,
 ) -> AfterDdl | None:
-    """Note that rows must follow all DDL of their table, as the one at hand does: it was read as `known`.
+    """Note that rows must stand between the same DDL of their table as the one at hand, which was read as
+    `known`.
 
-    `newest`: what the catalogue says of the table. Returns what no condition can say: without a commit ts
-    rows in the partition of the DDL are told by their offsets, others by event time. Raises Untraceable if
-    the row at hand does not follow the DDL.
+    `standing`: what the catalogue says of the row at hand. Returns what no condition can say: without a
+    commit ts rows in the partition of the DDL are told by their offsets, others by event time. Raises
+    Untraceable if the catalogue does not tell, and for rows before DDL that only commit ts could order.
     """
-    at, schema = newest
-    if schema is not known:
+    if standing.schema is not known:
         raise Untraceable
+    if standing.later:
+        _precedes(standing.later, commit_ts)
+    at = standing.at
     if at is None:
         return None
     if commit_ts is not None and at.commit_ts is not None:
@@ -93,6 +97,14 @@ def follows_ddl(
     if not after.allows(record):
         raise Untraceable
     return after
+
+
+def _precedes(later: Sequence[Position], commit_ts: TracedNumber | None) -> None:
+    """Note that rows must stand before all of this DDL. Raises Untraceable."""
+    times = [at.commit_ts for at in later if at.commit_ts is not None]
+    # At the very moment of a statement a table may have its definition already (`Catalog.of_moment`).
+    if commit_ts is None or len(times) < len(later) or not commit_ts < min(times):
+        raise Untraceable
 
 
 class TracedCells(dict[str, Any]):
