@@ -8,6 +8,8 @@ of a row; a message names the limit and its value, never what the record holds.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Annotated, Final
 
 import msgspec
@@ -80,16 +82,18 @@ def check_values(protocol: str, path: str, text: bytes, limits: Limits) -> None:
     most = limits.values
     if len(text) <= uncounted_bytes(limits) or _values(text) <= most:
         return
-    found = 0
-    for part in _PART(text):
-        found += _values(_STRING.sub(b"", part[0]))
-        if found > most:
-            raise exceeded(protocol, path, "values", "values", most)
+    if any(found > most for found in accumulate(_values_by_part(text))):
+        raise exceeded(protocol, path, "values", "values", most)
 
 
 def values_in(text: bytes) -> int:
     """Return how many values a JSON text has, as `check_values` counts them."""
-    return sum(_values(_STRING.sub(b"", part[0])) for part in _PART(text))
+    return sum(_values_by_part(text))
+
+
+def _values_by_part(text: bytes) -> Iterator[int]:
+    """Count values part by part, since a text may be long and its first part already too much."""
+    return (_values(_STRING.sub(b"", part[0])) for part in _PART(text))
 
 
 def uncounted_bytes(limits: Limits) -> int:

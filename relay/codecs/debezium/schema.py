@@ -425,10 +425,15 @@ def _of_plain(declared: DeclaredColumn) -> ColumnType:
 
 def has_scale(declared: DeclaredColumn) -> bool:
     """Whether a number can be made of a column's bytes with the scale that its block tells, if any."""
-    scale = (declared.parameters or {}).get("scale")
-    if declared.name != DECIMAL or declared.type != "bytes" or scale is None:
+    if declared.name != DECIMAL or declared.type != "bytes" or "scale" not in (declared.parameters or {}):
         return True
-    return scale.isascii() and scale.isdigit() and len(scale) < 4
+    return declared_scale(declared) is not None
+
+
+def declared_scale(declared: DeclaredColumn) -> int | None:
+    """Return the scale that a column's block tells, of up to three digits; None if it tells none."""
+    told = (declared.parameters or {}).get("scale", "")
+    return int(told) if told.isascii() and told.isdigit() and len(told) < 4 else None
 
 
 def member_count(columns: Iterable[DeclaredColumn]) -> int:

@@ -179,8 +179,8 @@ def _decimal(case: _Case) -> Form | None:
     base = case.type.base
     if base != "decimal" and base not in INTEGERS:
         return None
-    told = (case.declared.parameters or {}).get("scale", "")
-    scale = int(told) if told.isascii() and told.isdigit() and len(told) < 4 else case.type.scale or 0
+    told = names.declared_scale(case.declared)
+    scale = case.type.scale or 0 if told is None else told
     is_number = type(case.value) in {int, Decimal}
     if base in INTEGERS:
         return Form(int) if is_number else Form(str, read_unscaled)
