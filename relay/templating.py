@@ -45,6 +45,8 @@ _PATIENCE: Final = 8
 #: Whether templates are worth their making is seen when definitions change, which drops them: each should
 #: have been used so often. Where many were not, shapes have to come more often first.
 _WORTH: Final = 64
+#: How many shapes of a topic are remembered whose templates have lost their place.
+_MOST_REPLACED: Final = 1_000
 _MOST_WASTE: Final = 32 * _WORTH
 _LATE_SIGHT: Final = 512
 #: While there is no room for new templates: how many records without one come between two looks for templates
@@ -374,7 +376,8 @@ class RouteTemplates:
             topic.note_none((marked, is_split))
             return
         number, made = known
-        topic.note_made((marked, is_split), is_rival=_is_rival(made, self._forget(topic, number)))
+        forgotten = self._forget(topic, number)
+        topic.note_made((marked, is_split), is_rival=bool(forgotten) and topic.is_rival(made, forgotten))
         topic.known[number] = made
         self._bytes += made.size
         self._made += 1
@@ -488,6 +491,9 @@ class _TopicTemplates:
         #: one is to be the next, and how many templates were made that took the place of others.
         self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
         self._met_bytes = 0
+        #: The shapes of templates whose place others have taken; how many these were, and their rows.
+        self._replaced: set[int] = set()
+        self._replaced_count = self._replaced_served = 0
 
     def losing(self, number: int) -> Known:
         """Return what is known of records for which an engine gives this number, and keep it."""
@@ -507,9 +513,10 @@ class _TopicTemplates:
         """Remove and return what is known of records that lose something."""
         found: list[Known] = []
         for template, numbers in self._losing.items():
-            losing = [self.known.pop(number) for number in numbers]
+            losing, base = [self.known.pop(number) for number in numbers], self.known[template]
             if any(known.uses or known.is_used for known in losing):
-                self.known[template].is_used = True
+                base.is_used = True
+            base.served += sum(known.served + known.uses for known in losing)
             found += losing
         self._losing.clear()
         self.losing_count = 0
@@ -528,8 +535,23 @@ class _TopicTemplates:
         self._met[marked] = met + 1, due, replaced
         return met + 1, due
 
+    def is_rival(self, made: Known, replaced: Sequence[Known]) -> bool:
+        """Whether a template and what it has replaced drive each other out: it was replaced itself before, or
+        those that were replaced have hardly been worth their making. Otherwise rows have moved on, as from
+        one definition of a table to the next.
+        """
+        shape = replaced[0].shape
+        if shape == made.shape:
+            return True
+        self._replaced_count += 1
+        self._replaced_served += sum(known.served for known in replaced)
+        if len(self._replaced) >= _MOST_REPLACED:
+            self._replaced.clear()
+        self._replaced.add(shape)
+        return made.shape in self._replaced or self._replaced_served < _WORTH * self._replaced_count
+
     def note_made(self, marked: tuple[bytes, bool], *, is_rival: bool) -> None:
-        """Note that a template was made of a message; `is_rival`: it drives another one out (`_is_rival`)."""
+        """Note that a template was made of a message; `is_rival`: it drives out another one (`is_rival`)."""
         met, _, replaced = self._met[marked]
         replaced += is_rival
         self._met[marked] = met, met + _PATIENCE**replaced, replaced
@@ -538,15 +560,6 @@ class _TopicTemplates:
         """Note that no template could be made of a message."""
         met, _, replaced = self._met[marked]
         self._met[marked] = met, met * _PATIENCE, replaced
-
-
-def _is_rival(made: Known, replaced: list[Known]) -> bool:
-    """Whether a template drives out what it has replaced: an equal one, or one that was hardly worth its
-    making. One that has served may go: definitions that a table had before have templates of their own.
-    """
-    if not replaced:
-        return False
-    return replaced[0].shape == made.shape or sum(known.served for known in replaced) < _WORTH
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:

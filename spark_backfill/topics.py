@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +25,9 @@ from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.spark_errors import too_late
 from spark_backfill.terms import KEEP_PARTITION, LATEST_MS, Bounds, Terms
+
+#: Of so many topics at most the newest offsets are noted while a step is searched for DDL.
+_MOST_WATCHED: Final = 16
 
 
 class SourceTopics(NamedTuple):
@@ -82,9 +85,10 @@ class SourceTopics(NamedTuple):
 
     def watched(self, records: Captured) -> tuple[Captured, Observation | None]:
         """Return records that tell, once they were read, the newest offset in each partition 0 that has DDL
-        for other partitions (`newest_in`); None if there are none.
+        for other partitions (`newest_in`); None if there are none, or so many that each record would pay more
+        for that than DDL that is read twice.
         """
-        if not self._topics_ahead:
+        if not 0 < len(self._topics_ahead) <= _MOST_WATCHED:
             return records, None
         seen = Observation()
         newest = [

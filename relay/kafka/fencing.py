@@ -8,10 +8,8 @@ was started in its place.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from aiokafka.errors import IncompatibleBrokerVersion, TransactionalIdAuthorizationFailed
 
@@ -27,43 +25,11 @@ _GIVEN_UP = frozenset(
 )
 
 
-class Outcome(StrEnum):
-    """How a transaction ends."""
-
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-
-
-#: By the state; the other ones are those of an id without a transaction.
-_OUTCOMES: Final[Mapping[str, Outcome]] = {
-    "PrepareCommit": Outcome.COMMITTED,
-    "CompleteCommit": Outcome.COMMITTED,
-    "Ongoing": Outcome.ABORTED,
-    "PrepareAbort": Outcome.ABORTED,
-    "CompleteAbort": Outcome.ABORTED,
-    "PrepareEpochFence": Outcome.ABORTED,
-}
-
-
 class ProducerIdAndEpoch(NamedTuple):
     """What the coordinator gives a producer. At least one of the two changes when another one asks."""
 
     producer_id: int
     epoch: int
-
-
-class LastTransaction(NamedTuple):
-    """What a coordinator tells of a transactional id: its newest producer, and the state of the last
-    transaction (`TransactionState`).
-    """
-
-    producer: ProducerIdAndEpoch
-    state: str
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """How it has ended, or will end when somebody asks for a producer; None without one."""
-        return _OUTCOMES.get(self.state)
 
 
 @dataclass
@@ -100,23 +66,24 @@ class ProducerIdentity:
         """Note that the transaction is certainly over."""
         self.expires_at = None
 
-    def is_fenced_by(self, last: LastTransaction) -> bool:
-        """Whether another instance has the id, by what the coordinator tells of it.
+    def is_fenced_by(self, newest: ProducerIdAndEpoch, state: str) -> bool:
+        """Whether another instance has the id, given its newest producer and the state of the transaction, as
+        the coordinator tells them.
 
         It has not if the coordinator may have raised the epoch itself because it gave up our transaction, or
         has forgotten our epoch in a crash.
         """
         if self.producer is None:
             return False
-        if last.producer.producer_id != self.producer.producer_id:
+        if newest.producer_id != self.producer.producer_id:
             return True
-        raised = last.producer.epoch - self.producer.epoch
-        return raised > 0 and not (self.may_have_expired and (last.state, raised) in _GIVEN_UP)
+        raised = newest.epoch - self.producer.epoch
+        return raised > 0 and not (self.may_have_expired and (state, raised) in _GIVEN_UP)
 
 
-async def last_transaction(client: Any, coordinator: int, transactional_id: str) -> LastTransaction | None:
-    """Ask what is known of a transactional id; None where brokers do not tell: before 3.0, without the right,
-    or of an id that was not used for a week.
+async def is_fenced(client: Any, coordinator: int, transactional_id: str, identity: ProducerIdentity) -> bool:
+    """Whether another instance has asked for a producer since; False where brokers do not tell: before 3.0,
+    or without the right.
 
     `coordinator` is the node to ask. Raises KafkaError if it does not answer, or is not the coordinator any
     more.
@@ -124,9 +91,10 @@ async def last_transaction(client: Any, coordinator: int, transactional_id: str)
     try:
         answer = await client.send(coordinator, TransactionsRequest(transactional_id))
         for code, _, state, _, _, producer_id, epoch, _, _ in answer.transactions:
+            # Brokers forget an id that was not used for a week.
             if code != _NOT_FOUND:
                 check(code, transactional_id)
-                return LastTransaction(ProducerIdAndEpoch(producer_id, epoch), state)
+                return identity.is_fenced_by(ProducerIdAndEpoch(producer_id, epoch), state)
     except (IncompatibleBrokerVersion, NotImplementedError, TransactionalIdAuthorizationFailed):
         pass
-    return None
+    return False

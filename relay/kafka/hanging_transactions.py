@@ -1,9 +1,9 @@
 """Hanging transactions: the brokers call them complete and have not ended them in every partition.
 
-Seen with one broker of Kafka 4.3.1. It was killed after it had taken a commit, or an abort, and before it had
-written the markers. When it was started again, it noted the transaction as complete and wrote no marker at
-all. Such records become visible with the next commit of the producer id, while the offsets of the group, or
-those in the progress topic, are still those from before: what is translated again would be there twice.
+Seen with one broker of Kafka 4.3.1. It was killed after it had taken a commit and before it had written the
+markers. When it was started again, it noted the transaction as complete and wrote no marker at all. Such
+records become visible with the next commit of the producer id, while the offsets of the group, or those in
+the progress topic, are still those from before: what is translated again would be there twice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ async def pending_offsets(
 
 
 async def has_open_transaction(client: Any, producer_id: int, pair: TopicPartition) -> bool:
-    """Whether a transaction of this producer id does not end in a partition; False with brokers before 2.8.
+    """Whether a transaction of this producer id is still open in a partition after a while; False with
+    brokers before 2.8.
 
     Waits and raises like `pending_offsets`.
     """
@@ -66,6 +67,14 @@ async def open_partitions(client: Any, topics: Collection[str]) -> list[TopicPar
     Topics that do not exist are left out. Waits and raises like `pending_offsets`.
     """
     return await _patiently(lambda: _open_now(client, topics))
+
+
+async def written_end(client: Any, pair: TopicPartition) -> int:
+    """Return the offset behind all records of a partition, also those of open transactions.
+
+    Waits and raises like `pending_offsets`.
+    """
+    return await _patiently(lambda: _end_now(client, pair))
 
 
 async def _lasting(ask: Callable[[], Awaitable[Answer]], nothing: Answer) -> Answer:
@@ -107,13 +116,21 @@ async def _pending_now(
 
 
 async def _is_open_now(client: Any, producer_id: int, pair: TopicPartition) -> bool:
-    leader = (await _leaders(client, [pair.topic])).get(pair, -1)
-    if leader < 0:
-        raise LeaderNotAvailableError(f"{pair.topic}/{pair.partition}")
-    answer = await client.send(leader, ProducersRequest(*pair))
+    answer = await client.send(await _leader(client, pair), ProducersRequest(*pair))
     ((_, ((_, code, _, producers, _),), _),) = answer.topics
     check(code, f"{pair.topic}/{pair.partition}")
     return any(each == producer_id and begins >= 0 for each, _, _, _, _, begins, _ in producers)
+
+
+async def _end_now(client: Any, pair: TopicPartition) -> int:
+    return (await _ends(client, await _leader(client, pair), [pair], _ALL))[pair]
+
+
+async def _leader(client: Any, pair: TopicPartition) -> int:
+    leader = (await _leaders(client, [pair.topic])).get(pair, -1)
+    if leader < 0:
+        raise LeaderNotAvailableError(f"{pair.topic}/{pair.partition}")
+    return leader
 
 
 async def _open_now(client: Any, topics: Collection[str]) -> list[TopicPartition]:

@@ -7,15 +7,19 @@ holds.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
 import orjson
 
 from relay.errors import TopicUnusable
 from relay.kafka.clients import Brokers
-from relay.kafka.ports import Partition
+from relay.kafka.ports import Partition, PollFailed
 from relay.kafka.whole_topic import WholeTopic
 from relay.records import ConsumerRecord, ProducerRecord
+
+#: How long a reading waits for transactions that are open; most last `transaction_interval_seconds`.
+OPEN_SECONDS = 20.0
 
 
 def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -> Iterator[ProducerRecord]:
@@ -45,15 +49,32 @@ def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition
 
 
 class ProgressTopic:
-    """Reads the progress topic, from where the last reading ended."""
+    """Reads the progress topic, from where the last reading ended.
+
+    All shards write to its one partition, and a transaction that one of them has left open hides what others
+    have committed behind it.
+    """
 
     def __init__(self, brokers: Brokers, topic: str, group: str) -> None:
-        self._topic, self._group = WholeTopic(brokers, topic), group
+        self._topic, self._group = WholeTopic(brokers, topic, waits_for_open=True), group
+        self._name = topic
         self._offsets: dict[Partition, int] = {}
 
     async def read(self) -> Mapping[Partition, int]:
-        """Return how far each partition has been read. Raises BrokerUnavailable, TopicUnusable."""
-        await self._topic.to_end(lambda records: self._offsets.update(progress_in(records, self._group)))
+        """Return how far each partition has been read. Raises PollFailed while a transaction hides that, and
+        BrokerUnavailable, TopicUnusable.
+        """
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await self._topic.to_end(
+                    lambda records: self._offsets.update(progress_in(records, self._group))
+                )
+        except TimeoutError as error:
+            raise PollFailed(
+                f"topic {self._name} could not be read to its end within {OPEN_SECONDS:g} s: another shard "
+                f"may have left a transaction open, and ends it when it starts again; brokers do when its "
+                f"time is over"
+            ) from error
         return self._offsets
 
     async def stop(self) -> None:

@@ -38,7 +38,7 @@ from relay.kafka.aiokafka_compat import (
 )
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
-from relay.kafka.fencing import Outcome, ProducerIdAndEpoch, ProducerIdentity, last_transaction
+from relay.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
 from relay.kafka.hanging_transactions import has_open_transaction, open_partitions, pending_offsets
 from relay.kafka.ports import Batch, Partition, Undelivered
 from relay.kafka.progress import progress_records
@@ -290,8 +290,6 @@ class TransactionalSink(KafkaSink):
         self._id, self._group = settings.transactional_id, settings.group_id
         self._seconds = settings.transaction_timeout_seconds
         self._identity = identity or ProducerIdentity()
-        #: How the last transaction of the id has ended before this sink; None if that is not known.
-        self._last_outcome: Outcome | None = None
         timeout_ms = int(1000 * self._seconds)
         super().__init__(
             settings, limits, brokers, transactional_id=self._id, transaction_timeout_ms=timeout_ms
@@ -309,7 +307,7 @@ class TransactionalSink(KafkaSink):
         await super().start()
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                await self._end_hanging_transaction()
+                await self._abort_hanging_transaction()
         except (GroupAuthorizationFailedError, TopicAuthorizationFailedError) as error:
             progress = self._settings.progress_topic
             rights = f"the source topics and on group {self._group!r}" if progress is None else repr(progress)
@@ -323,19 +321,9 @@ class TransactionalSink(KafkaSink):
         self, ask: Callable[[int], Awaitable[bool]], coordinator: int
     ) -> bool:
         """Ask for a producer id, which fences its holder unless that is newer. False if there is none yet."""
-        identity = self._identity
-        try:
-            last = await last_transaction(self._producer.client, coordinator, self._id)
-        except KafkaError as error:
-            # Without a producer that could be newer, the client may find out by itself whom to ask.
-            if identity.producer is not None or not error.retriable:
-                raise
-            last = None
-        if last is not None:
-            if identity.is_fenced_by(last):
-                raise _fenced(f"{self._id}: ")
-            # Asked again, it may know of the producer alone that was given without an answer.
-            self._last_outcome = self._last_outcome or last.outcome
+        identity, client = self._identity, self._producer.client
+        if identity.producer is not None and await is_fenced(client, coordinator, self._id, identity):
+            raise _fenced(f"{self._id}: ")
         # From here on this process may have been given a producer id that it does not know.
         identity.renew(None)
         is_given = await ask(coordinator)
@@ -344,43 +332,37 @@ class TransactionalSink(KafkaSink):
             identity.renew(ProducerIdAndEpoch(manager.producer_id, manager.producer_epoch))
         return is_given
 
-    async def _end_hanging_transaction(self) -> None:
-        """End a hanging transaction in a transaction of our own; see `relay.kafka.hanging_transactions`.
+    async def _abort_hanging_transaction(self) -> None:
+        """Abort a hanging transaction in a transaction of our own; see `relay.kafka.hanging_transactions`.
 
-        If it holds offsets, it is aborted: what it has written is read again. Otherwise its offsets count, or
-        it has none, and it ends as the coordinator says. The markers concern our producer id alone: what
-        others have open in the same partitions stays as it is.
+        Only if it holds offsets: otherwise they count already, and so do its records. The markers concern our
+        producer id alone: what others have open in the same partitions stays as it is.
         """
-        held = await self._held_offsets()
-        if not held and self._last_outcome is None:
-            return
-        left = await open_partitions(self._producer.client, self._limits.by_topic)
-        if not held and not left:
+        if not await self._are_offsets_held():
             return
         await self._begin()
-        for pair in left:
-            # The public interface adds a partition together with a record only.
-            self._producer._txn_manager.maybe_add_partition_to_txn(pair)
-        if held:
-            # Any offset adds the group, or the progress topic, to the transaction; none is kept.
-            await self._add_offsets({held[0]: 0})
-        if not held and self._last_outcome is Outcome.COMMITTED:
-            await self._producer.commit_transaction()
+        # What the public interface adds comes with a record or an offset, which must not count if brokers
+        # forget this transaction, too.
+        manager, progress = self._producer._txn_manager, self._settings.progress_topic
+        for pair in await open_partitions(self._producer.client, self._limits.by_topic):
+            manager.maybe_add_partition_to_txn(pair)
+        if progress is not None:
+            manager.maybe_add_partition_to_txn(TopicPartition(progress, 0))
         else:
-            await self._producer.abort_transaction()
+            is_added = False
+            while not is_added:
+                is_added = await self._producer._sender._do_add_offsets_to_txn(self._group)
+        await self._producer.abort_transaction()
         self._identity.end()
-        self.has_aborted_hanging_transaction = bool(held)
+        self.has_aborted_hanging_transaction = True
 
-    async def _held_offsets(self) -> Sequence[Partition]:
-        """Return source partitions whose offsets a transaction of ours holds that does not end."""
+    async def _are_offsets_held(self) -> bool:
+        """Whether offsets of ours are stuck in a transaction that does not end."""
         settings, client = self._settings, self._producer.client
         if settings.progress_topic is None:
-            pending = await pending_offsets(client, self._group, settings.source_topics, settings.shard)
-            return [Partition(*pair) for pair in pending]
+            return bool(await pending_offsets(client, self._group, settings.source_topics, settings.shard))
         producer_id = self._producer._txn_manager.producer_id
-        if await has_open_transaction(client, producer_id, TopicPartition(settings.progress_topic, 0)):
-            return [Partition(topic, settings.shard.number) for topic in settings.source_topics]
-        return []
+        return await has_open_transaction(client, producer_id, TopicPartition(settings.progress_topic, 0))
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch in the transaction; the first one begins it."""

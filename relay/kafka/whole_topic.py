@@ -14,6 +14,7 @@ from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unrea
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
+from relay.kafka.hanging_transactions import written_end
 from relay.records import ConsumerRecord
 
 #: How long reading to the end may take. The end lies before what an open transaction hides.
@@ -23,11 +24,12 @@ _POLL_MS = 200
 
 class WholeTopic:
     """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order,
-    also if a call is cancelled and the next one goes on.
+    also if a call is cancelled and the next one goes on. `waits_for_open`: the end is that of all records,
+    and `to_end` waits for the transactions that are open before it; else the first of these is the end.
     """
 
-    def __init__(self, brokers: Brokers, topic: str) -> None:
-        self._servers, self._topic = brokers.servers, topic
+    def __init__(self, brokers: Brokers, topic: str, *, waits_for_open: bool = False) -> None:
+        self._servers, self._topic, self._waits_for_open = brokers.servers, topic, waits_for_open
         self._pair = TopicPartition(topic, 0)
         self._consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=brokers.servers,
@@ -52,7 +54,7 @@ class WholeTopic:
                 await self._start()
                 # The client asks for ever about a topic that is gone.
                 async with asyncio.timeout(REQUEST_SECONDS):
-                    end = (await self._consumer.end_offsets([self._pair]))[self._pair]
+                    end = await self._end()
                 while await self._consumer.position(self._pair) < end:
                     beat()
                     take(await self._poll(_POLL_MS))
@@ -83,6 +85,12 @@ class WholeTopic:
     async def stop(self) -> None:
         """Disconnect."""
         await stopped(self._consumer)
+
+    async def _end(self) -> int:
+        if self._waits_for_open:
+            return await written_end(self._consumer._client, self._pair)
+        ends = await self._consumer.end_offsets([self._pair])
+        return int(ends[self._pair])
 
     async def _start(self) -> None:
         if self._is_ready:

@@ -11,7 +11,7 @@ from aiokafka.errors import IncompatibleBrokerVersion, KafkaConnectionError, Not
 
 from relay.config.kafka import transactional_settings
 from relay.errors import InstanceFenced
-from relay.kafka.fencing import LastTransaction, ProducerIdAndEpoch, ProducerIdentity, last_transaction
+from relay.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
 from relay.kafka.ports import Partition, Undelivered
 from relay.kafka.requests import TransactionsRequest, TransactionsResponse
 from relay.kafka.sink import TransactionalSink
@@ -170,14 +170,14 @@ def test_who_has_the_id(newest: ProducerIdAndEpoch, state: str, seconds: float |
     identity = ProducerIdentity(OURS)
     if seconds is not None:
         identity.begin(seconds)
-    assert identity.is_fenced_by(LastTransaction(newest, state)) is is_lost
+    assert identity.is_fenced_by(newest, state) is is_lost
 
 
 def test_what_is_not_known_is_not_lost() -> None:
     """A producer id that was asked for without an answer may be the newest."""
     identity = ProducerIdentity(OURS)
     identity.renew(None)
-    assert not identity.is_fenced_by(LastTransaction(ProducerIdAndEpoch(7, 4), "Empty"))
+    assert not identity.is_fenced_by(ProducerIdAndEpoch(7, 4), "Empty")
 
 
 class Coordinator:
@@ -198,7 +198,7 @@ NOT_FOUND, NOT_ALLOWED = 105, 53
 
 
 @pytest.mark.parametrize(
-    ("client", "is_told"),
+    ("client", "is_taken"),
     [
         (Coordinator(0), True),
         (Coordinator(), False),
@@ -209,9 +209,8 @@ NOT_FOUND, NOT_ALLOWED = 105, 53
     ],
     ids=["another one", "no answer", "forgotten", "not allowed", "older brokers", "much older brokers"],
 )
-async def test_what_brokers_do_not_tell_is_no_error(client: Coordinator, is_told: bool) -> None:
-    told = LastTransaction(ProducerIdAndEpoch(7, 4), "Empty") if is_told else None
-    assert await last_transaction(client, 1, "id") == told
+async def test_what_brokers_do_not_tell_stops_nobody(client: Coordinator, is_taken: bool) -> None:
+    assert await is_fenced(client, 1, "id", ProducerIdentity(OURS)) is is_taken
 
 
 NOT_COORDINATOR = 16
@@ -220,7 +219,7 @@ NOT_COORDINATOR = 16
 async def test_who_is_no_coordinator_any_more_does_not_tell() -> None:
     """The start fails, and is tried again with the new one."""
     with pytest.raises(NotCoordinatorError):
-        await last_transaction(Coordinator(NOT_COORDINATOR), 1, "id")
+        await is_fenced(Coordinator(NOT_COORDINATOR), 1, "id", ProducerIdentity(OURS))
 
 
 class Unreached(TransactionalSink):

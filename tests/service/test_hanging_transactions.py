@@ -4,7 +4,9 @@ their records are.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -13,10 +15,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
+from relay.kafka import progress
 from relay.kafka.clients import Brokers
 from relay.kafka.hanging_transactions import open_partitions
-from relay.kafka.ports import Partition
-from relay.kafka.progress import ProgressTopic
+from relay.kafka.ports import Partition, PollFailed
 from relay.kafka.sink import TransactionalSink
 from relay.records import ProducerRecord
 
@@ -39,46 +41,32 @@ class Shard:
         await self.sinks[-1].start()
         return self.sinks[-1]
 
-    async def forget(self, *, offsets: dict[Partition, int], last: str = "") -> None:
+    async def forget(self, *, offsets: dict[Partition, int]) -> None:
         """Write to partitions 0 and 1 of the target, and these offsets, in a transaction that nobody will
-        end. `last`: how the last one of which the coordinator knows has ended.
+        end.
         """
         sink = await self.started()
-        producer = sink._producer
-        if last:
-            await sink.write([ProducerRecord(self.target, 2, NOW, None, last.encode(), ())])
-            await (producer.commit_transaction() if last == "committed" else producer.abort_transaction())
-            sink._identity.end()
-            await self.until_open([], self.target)
         await sink._begin()
-        manager = producer._txn_manager
+        manager = sink._producer._txn_manager
         manager._txn_partitions.update(TopicPartition(self.target, number) for number in (0, 1))
         manager._txn_partitions.add(TopicPartition(self.progress, 0))
         manager._txn_consumer_group = self.config.source.group_id
         await self.write(sink, b"left")
         if offsets:
             await sink._add_offsets(offsets)
-        await self.until_open([0, 1], self.target)
+        assert sorted(await open_partitions(sink._producer.client, [self.target])) == [
+            (self.target, 0),
+            (self.target, 1),
+        ]
 
-    async def until_open(self, partitions: Sequence[int], topic: str) -> None:
-        """Wait until these partitions of a topic are the open ones; markers come behind the answer."""
-        client = self.sinks[-1]._producer.client
-
-        async def is_so() -> bool:
-            return [number for _, number in sorted(await open_partitions(client, [topic]))] == list(
-                partitions
-            )
-
-        await self.kafka.until(is_so)
-
-    async def noted(self) -> dict[int, int]:
-        """The offsets that the progress topic holds, once nothing is open in it any more."""
-
-        await self.until_open([], self.progress)
+    async def progress_read(self) -> dict[int, int]:
+        """The offsets that the progress topic holds, as relay reads them when it starts."""
         brokers = Brokers.from_settings(transactional_settings(self.config).cluster)
-        progress = ProgressTopic(brokers, self.progress, self.config.source.group_id)
-        found = await progress.read()
-        await progress.stop()
+        topic = progress.ProgressTopic(brokers, self.progress, self.config.source.group_id)
+        try:
+            found = await topic.read()
+        finally:
+            await topic.stop()
         return {number: offset for (_, number), offset in found.items()}
 
     async def write(self, sink: TransactionalSink, value: bytes) -> None:
@@ -87,7 +75,10 @@ class Shard:
     async def seen(self) -> tuple[list[bytes | None], dict[int, int]]:
         """The values that readers see, and the group's offsets, once nothing is open any more."""
 
-        await self.until_open([], self.target)
+        async def is_ended() -> bool:
+            return not await open_partitions(self.sinks[-1]._producer.client, [self.target])
+
+        await self.kafka.until(is_ended)
         offsets = await self.kafka.committed(self.config.source.group_id)
         found = await self.kafka.read(self.target, committed=True)
         return [each.value for each in found], {number: offset for (_, number), offset in offsets.items()}
@@ -149,29 +140,6 @@ async def test_records_whose_offsets_count_are_not_aborted(shard: Shard) -> None
     assert await shard.seen() == ([b"left", b"next"] * 2, {0: 3})
 
 
-@pytest.mark.parametrize("is_one_cluster", [True, False])
-async def test_what_was_aborted_and_forgotten_is_aborted_again(
-    shards: Callable[..., Shard], is_one_cluster: bool
-) -> None:
-    """It has no offsets that tell: they come when a transaction is to be committed."""
-    shard = shards(is_one_cluster=is_one_cluster)
-    await shard.forget(offsets={}, last="aborted")
-    sink = await shard.started()
-    assert not sink.has_aborted_hanging_transaction, "no offsets of it have ever counted"
-    await shard.write(sink, b"again")
-    await sink.commit({Partition(shard.source, 0): 3})
-    assert (await shard.seen())[0] == [b"again", b"again"]
-
-
-async def test_what_was_committed_and_forgotten_is_shown_at_the_start(shards: Callable[..., Shard]) -> None:
-    """Its offsets count. Left open, it would end with the next transaction, however that ends."""
-    shard = shards()
-    await shard.forget(offsets={}, last="committed")
-    sink = await shard.started()
-    assert not sink.has_aborted_hanging_transaction
-    assert (await shard.seen())[0] == [b"left", b"left", b"committed"]
-
-
 async def test_what_is_forgotten_with_its_progress_is_aborted(shards: Callable[..., Shard]) -> None:
     """Between clusters: the records would show with the next commit, which has them once more, because the
     offsets that were read at the start are those from before.
@@ -183,11 +151,13 @@ async def test_what_is_forgotten_with_its_progress_is_aborted(shards: Callable[.
     await other_sink._add_offsets({Partition(shard.source, 1): 5})
     sink = await shard.started()
     assert sink.has_aborted_hanging_transaction
+    offsets = [json.loads(each.value or b"")["offset"] for each in await shard.kafka.read(shard.progress)]
+    assert offsets == [7, 5], "the transaction that aborts writes nothing that could count by mistake"
     await shard.write(sink, b"again")
     await sink.commit({Partition(shard.source, 0): 3})
     await other_sink.commit({Partition(shard.source, 1): 6})
     assert (await shard.seen())[0] == [b"again", b"again", b"of another shard"]
-    assert await shard.noted() == {0: 3, 1: 6}
+    assert await shard.progress_read() == {0: 3, 1: 6}
 
 
 async def test_records_whose_progress_counts_are_not_aborted(shards: Callable[..., Shard]) -> None:
@@ -203,4 +173,19 @@ async def test_records_whose_progress_counts_are_not_aborted(shards: Callable[..
     await sink.commit({Partition(shard.source, 0): 3})
     await other_sink.commit({Partition(shard.source, 1): 6})
     assert (await shard.seen())[0] == [b"left", b"next"] * 2
-    assert await shard.noted() == {0: 3, 1: 6}
+    assert await shard.progress_read() == {0: 3, 1: 6}
+
+
+async def test_progress_behind_an_open_transaction_is_waited_for(
+    shards: Callable[..., Shard], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another shard has left it. Without what is hidden, everything would be read once more."""
+    shard, other = (shards(is_one_cluster=False, number=number, count=2) for number in (0, 1))
+    await shard.forget(offsets={Partition(shard.source, 0): 7})
+    await (await other.started()).commit({Partition(shard.source, 1): 6})
+    monkeypatch.setattr(progress, "OPEN_SECONDS", 2.0)
+    with pytest.raises(PollFailed, match="another shard may have left a transaction open"):
+        await other.progress_read()
+    reading = asyncio.create_task(other.progress_read())
+    await shard.started()
+    assert await reading == {1: 6}

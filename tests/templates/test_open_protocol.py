@@ -11,7 +11,9 @@ from support import OPEN, TICDC
 from templates_support import Both
 
 from relay import ConsumerRecord
+from relay.model import RowChange
 from relay.templates.engine import MOST_TRIED
+from relay.templating import RouteTemplates
 
 TABLE = ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name VARCHAR(9), price DOUBLE, note TEXT, at TIMESTAMP)")
 
@@ -241,6 +243,29 @@ def test_a_template_that_has_served_may_go() -> None:
     for ts in times:
         both.learn(*at_times(ts + 2))
         assert all(both.fits(each) for each in at_times(*range(ts + 3, ts + 3 + 64)))
+
+
+def test_templates_that_come_back_drive_each_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of more definitions than templates are tried, in turn: these are derived ever less often."""
+    made: list[RowChange] = []
+    derive = RouteTemplates._derived
+
+    def derived(self: RouteTemplates, record: ConsumerRecord, change: RowChange) -> Any:
+        made.append(change)
+        return derive(self, record, change)
+
+    monkeypatch.setattr(RouteTemplates, "_derived", derived)
+    both = Both(OPEN)
+    times = range(1000, 1000 * (MOST_TRIED + 3), 1000)
+    for ts in times:
+        both.learn(
+            framed(ddl(f"CREATE OR REPLACE TABLE d.t (id INT PRIMARY KEY, name VARCHAR({ts}))", ts=ts))
+        )
+    for _ in range(5):
+        for ts in times:
+            for record in at_times(*range(ts + 1, ts + 70)):
+                both.fits(record)
+    assert len(made) < 3 * len(times)
 
 
 def test_times_of_records() -> None:
