@@ -227,6 +227,13 @@ def test_text_with_a_length_that_canal_takes_for_a_blob() -> None:
     )[0]["data"] == [{"c": "你好"}]
 
 
+def test_a_type_that_cannot_be_read_makes_no_text_of_bytes() -> None:
+    create = ddl("create table t (c varbinary(16))", "CREATE")
+    row = row_message({"c": "longtext("}, {"c": "\0\0"}, sqlType={"c": 2004})
+    _, out = translate(CANAL, CANAL, [record(create), record(row, offset=1)], None, {"binary": "base64"})
+    assert (out["data"], out["mysqlType"]) == ([{"c": "AAA="}], {"c": "varbinary(16)"})
+
+
 def test_the_row_key_goes_where_it_is_asked_for() -> None:
     rows = [r for r in captured("ticdc/canal-json.row-key/07_keys") if b'"rowkey"' in (r.value or b"")]
     both = {"enable-tidb-extension": "true", "output-row-key": "true"}

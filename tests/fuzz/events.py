@@ -263,8 +263,11 @@ def _plain(cell: Cell, column: Column) -> object:
     hours without zeros before them, no time at all without a sign,
     BINARY without the bytes that it is padded with: sources may leave them out, and readers put them back;
     JSON and VECTOR without the spaces that MySQL prints between their parts, and others do not, and JSON
-    without a byte as the null that it is for MySQL.
+    without a byte as the null that it is for MySQL; the YEAR 1900, which MySQL does not have, as the 0000 that
+    Debezium writes so.
     """
+    if column.type.base == "year" and cell == 1900:
+        return 0
     if isinstance(cell, str) and column.type.base in {"json", "vector"}:
         return _JSON_SPACE.sub(lambda match: match[1] or "", cell) or "null"
     if isinstance(cell, str) and column.type.base in FRACTIONAL:

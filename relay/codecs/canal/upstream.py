@@ -123,7 +123,12 @@ def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
     types = wire.mysql_types or {}
     texts = [(name, types.get(name) or "") for name in wire.names]
     suspects = [name for name, text in texts if "(" in text and text.lower().startswith(_TEXTS)]
-    return {name: read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
+    # A text that is no type of MySQL's says nothing: the column has the definition's.
+    return {
+        name: read_mistaken_text
+        for name in suspects
+        if sql_types.get(name) == 2004 and wire.type_of(name) is not None
+    }
 
 
 @native("mistaken-text")
