@@ -5,7 +5,8 @@ use std::cell::Cell;
 use crate::conversions::{self, clock_seconds};
 use crate::json::{self, LongEscapes};
 use crate::ops::{
-    Bytes, Calculation, Change, Choice, Condition, How, Integer, Put, Span, Step, Target, TargetOp,
+    Arithmetic, Bytes, Calculation, Change, Choice, Condition, Constant, Constants, How, Integer, Put, Span,
+    Steps, Target, TargetOp,
 };
 use crate::templates::Record;
 use crate::token::{Escapes, Kind, Place, Token};
@@ -79,18 +80,22 @@ impl<'a> Slots<'a> {
     }
 
     pub fn print(&self, target: &Target, out: &mut Vec<u8>) -> Option<()> {
-        for step in &target.steps {
-            out.extend_from_slice(&step.text);
+        self.print_steps(&target.ops, &target.constants, out)
+    }
+
+    fn print_steps(&self, ops: &Steps<TargetOp>, constants: &Constants, out: &mut Vec<u8>) -> Option<()> {
+        for step in &ops.steps {
+            out.extend_from_slice(constants.text(step.before));
             match &step.op {
                 TargetOp::Put(put) => self.put(put, out)?,
-                TargetOp::Span(span) => self.span(span, out)?,
+                TargetOp::Span(span) => self.span(span, constants, out)?,
                 TargetOp::Number(sum) => self.number(sum, out)?,
-                TargetOp::Changed(members) => self.changed(members, out)?,
-                TargetOp::Choice(choice) => out.extend_from_slice(self.chosen(choice)?),
-                TargetOp::Sized(width, target) => self.sized(*width, target, out)?,
+                TargetOp::Changed(members) => self.changed(members, constants, out)?,
+                TargetOp::Choice(choice) => out.extend_from_slice(constants.text(self.chosen(choice)?)),
+                TargetOp::Sized(width, ops) => self.sized(*width, ops, constants, out)?,
             }
         }
-        out.extend_from_slice(&target.end);
+        out.extend_from_slice(constants.text(ops.end));
         Some(())
     }
 
@@ -133,12 +138,12 @@ impl<'a> Slots<'a> {
     }
 
     /// Print what stands between two tokens of the message, and both, if all tokens there stay as they are.
-    fn span(&self, span: &Span, out: &mut Vec<u8>) -> Option<()> {
+    fn span(&self, span: &Span, constants: &Constants, out: &mut Vec<u8>) -> Option<()> {
         let places = self.places.get(span.first..=span.last)?;
         let as_they_are =
             |place: &Option<Place>| place.as_ref().is_some_and(|place| place.escapes <= span.escapes);
         if !places.iter().all(as_they_are) {
-            return self.print(&span.each, out);
+            return self.print_steps(&span.each, constants, out);
         }
         let (Some(Some(first)), Some(Some(last))) = (places.first(), places.last()) else { return None };
         out.extend_from_slice(self.part(first).get(first.start as usize..last.end as usize)?);
@@ -149,7 +154,7 @@ impl<'a> Slots<'a> {
         if let [Calculation { slot: Integer::Slot(slot), steps }] = sum {
             let text = match steps[..] {
                 [] => self.integer(*slot),
-                [Step::DropDigits(count)] => shortened(self.integer(*slot)?, count),
+                [Arithmetic::DropDigits(count)] => shortened(self.integer(*slot)?, count),
                 _ => None,
             };
             if let Some(text) = text {
@@ -190,7 +195,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    fn changed(&self, members: &[Change], out: &mut Vec<u8>) -> Option<()> {
+    fn changed(&self, members: &[Change], constants: &Constants, out: &mut Vec<u8>) -> Option<()> {
         let mut comma = false;
         for Change { name, old, new, same } in members {
             let Some(old_token) = self.first(old.slots.all()) else { continue };
@@ -202,7 +207,7 @@ impl<'a> Slots<'a> {
             if comma {
                 out.push(b',');
             }
-            out.extend_from_slice(name);
+            out.extend_from_slice(constants.text(*name));
             let old_start = out.len();
             self.print_token(&old_token, &old.how, out)?;
             let new_start = out.len();
@@ -225,23 +230,29 @@ impl<'a> Slots<'a> {
         Some(text != other_text)
     }
 
-    fn chosen<'c>(&self, choice: &'c Choice) -> Option<&'c [u8]> {
+    fn chosen(&self, choice: &Choice) -> Option<Constant> {
         let token = self.first(choice.slots.all())?;
         let Some(least) = choice.least else {
-            return Some(if token.kind == Kind::Null { &choice.null } else { &choice.small });
+            return Some(if token.kind == Kind::Null { choice.null } else { choice.small });
         };
         let number = match token.kind {
-            Kind::Null => return Some(&choice.null),
+            Kind::Null => return Some(choice.null),
             Kind::Text => json::integer(&json::meaning(&token)?)?,
             _ => json::integer(token.text)?,
         };
-        Some(if number >= least { &choice.large } else { &choice.small })
+        Some(if number >= least { choice.large } else { choice.small })
     }
 
-    fn sized(&self, width: usize, target: &Target, out: &mut Vec<u8>) -> Option<()> {
+    fn sized(
+        &self,
+        width: usize,
+        ops: &Steps<TargetOp>,
+        constants: &Constants,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
         let start = out.len();
         out.resize(start + width, 0);
-        self.print(target, out)?;
+        self.print_steps(ops, constants, out)?;
         let size = (out.len() - start - width) as u64;
         let bytes = size.to_be_bytes();
         let (beyond, number) = bytes.split_at(bytes.len() - width);
@@ -258,41 +269,43 @@ fn shortened(digits: &[u8], count: u8) -> Option<&[u8]> {
 
 /// A step within 64 bits, which cost a tenth; None if these are too few.
 #[inline]
-fn short_step(number: i64, step: &Step) -> Option<i64> {
+fn short_step(number: i64, step: &Arithmetic) -> Option<i64> {
     match *step {
-        Step::Add(operand) => number.checked_add(i64::try_from(operand).ok()?),
-        Step::Subtract(operand) => number.checked_sub(i64::try_from(operand).ok()?),
-        Step::Multiply(operand) => number.checked_mul(i64::try_from(operand).ok()?),
+        Arithmetic::Add(operand) => number.checked_add(i64::try_from(operand).ok()?),
+        Arithmetic::Subtract(operand) => number.checked_sub(i64::try_from(operand).ok()?),
+        Arithmetic::Multiply(operand) => number.checked_mul(i64::try_from(operand).ok()?),
         // What is not below 0 is rounded down alike by all.
-        Step::Divide(operand @ 1..) if number >= 0 => number.checked_div(i64::try_from(operand).ok()?),
-        Step::DropDigits(count) if number >= 0 => Some(number / 10_i64.pow(u32::from(count))),
-        Step::Remainder(operand @ 1..) if number >= 0 => number.checked_rem(i64::try_from(operand).ok()?),
-        Step::Right(bits) => number.checked_shr(bits),
-        Step::Clock(ahead) => clock_seconds(number, ahead),
+        Arithmetic::Divide(operand @ 1..) if number >= 0 => number.checked_div(i64::try_from(operand).ok()?),
+        Arithmetic::DropDigits(count) if number >= 0 => Some(number / 10_i64.pow(u32::from(count))),
+        Arithmetic::Remainder(operand @ 1..) if number >= 0 => {
+            number.checked_rem(i64::try_from(operand).ok()?)
+        }
+        Arithmetic::Right(bits) => number.checked_shr(bits),
+        Arithmetic::Clock(ahead) => clock_seconds(number, ahead),
         _ => None,
     }
 }
 
-fn step(number: i128, step: &Step) -> Option<i128> {
+fn step(number: i128, step: &Arithmetic) -> Option<i128> {
     match *step {
-        Step::Add(operand) => number.checked_add(operand),
-        Step::Subtract(operand) => number.checked_sub(operand),
-        Step::Multiply(operand) => number.checked_mul(operand),
-        Step::Divide(operand) => {
+        Arithmetic::Add(operand) => number.checked_add(operand),
+        Arithmetic::Subtract(operand) => number.checked_sub(operand),
+        Arithmetic::Multiply(operand) => number.checked_mul(operand),
+        Arithmetic::Divide(operand) => {
             let quotient = number.checked_div(operand)?;
             Some(quotient - i128::from(floored(number, operand)))
         }
-        Step::Remainder(operand) => {
+        Arithmetic::Remainder(operand) => {
             let remainder = number.wrapping_rem(operand);
             Some(if floored(number, operand) { remainder + operand } else { remainder })
         }
-        Step::DropDigits(count) => Some(number.div_euclid(10_i128.pow(u32::from(count)))),
-        Step::Left(bits) => {
+        Arithmetic::DropDigits(count) => Some(number.div_euclid(10_i128.pow(u32::from(count)))),
+        Arithmetic::Left(bits) => {
             let shifted = number.checked_shl(bits)?;
             (shifted >> bits == number).then_some(shifted)
         }
-        Step::Right(bits) => number.checked_shr(bits),
-        Step::Clock(ahead) => clock_seconds(i64::try_from(number).ok()?, ahead).map(i128::from),
+        Arithmetic::Right(bits) => number.checked_shr(bits),
+        Arithmetic::Clock(ahead) => clock_seconds(i64::try_from(number).ok()?, ahead).map(i128::from),
     }
 }
 

@@ -11,6 +11,7 @@ mod ops;
 mod reading;
 mod rows;
 mod scan;
+mod sharing;
 mod spans;
 mod templates;
 mod token;
@@ -120,7 +121,8 @@ impl Kernel {
     }
 
     fn add(&mut self, template: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let number = self.0.add(Template::read(template)?);
+        let template = Template::read(template, &mut self.0.ways)?;
+        let number = self.0.add(template);
         number.ok_or_else(|| PyValueError::new_err("a template's constants lack the marker"))
     }
 

@@ -1,7 +1,6 @@
 //! Members of a JSON object in any order, found by their names.
 
 use crate::json::{ONES, below};
-use crate::ops::Bytes;
 use crate::scan::behind;
 
 /// So many seeds are tried, until members are found soon.
@@ -17,31 +16,31 @@ const FEW: usize = 64;
 pub struct Names {
     seed: u64,
     /// Where members with the same text up to the first colon begin and end; both 0 in empty places.
-    places: Vec<(usize, usize)>,
+    places: Vec<(u32, u32)>,
 }
 
 impl Names {
     /// The names of members that are sorted. None if one has no colon, or if it takes too many steps to find
     /// all of them, whatever the seed is: then somebody has chosen the names so.
-    pub fn new(members: &[Bytes]) -> Option<Self> {
+    pub fn new(members: &[&[u8]]) -> Option<Self> {
         (0..SEEDS).find_map(|seed| Self::with_seed(members, seed))
     }
 
-    fn with_seed(members: &[Bytes], seed: u64) -> Option<Self> {
+    fn with_seed(members: &[&[u8]], seed: u64) -> Option<Self> {
         let mut names = Self { seed, places: vec![(0, 0); (2 * members.len()).next_power_of_two()] };
         let mut left = STEPS * members.len() + FEW;
         let mut start = 0;
         for group in members.chunk_by(|one, other| name(one) == name(other)) {
             let end = start + group.len();
-            let mut at = names.home(&group[0])?;
+            let mut at = names.home(group[0])?;
             // What it takes to find each member of the group, behind those of other groups.
             let mut before = 0;
             while let (first, last @ 1..) = names.places[at] {
-                before += last - first;
+                before += (last - first) as usize;
                 at = names.after(at);
                 left.checked_sub(before)?;
             }
-            names.places[at] = (start, end);
+            names.places[at] = (u32::try_from(start).ok()?, u32::try_from(end).ok()?);
             left = left.checked_sub(group.len() * before + group.len() * (group.len() + 1) / 2)?;
             start = end;
         }
@@ -49,16 +48,18 @@ impl Names {
     }
 
     /// Which of the members a text begins with.
-    pub fn find(&self, members: &[Bytes], text: &[u8]) -> Option<usize> {
+    pub fn find<'a>(&self, member: impl Fn(usize) -> Option<&'a [u8]>, text: &[u8]) -> Option<usize> {
         let mut at = self.home(text)?;
         loop {
             let &(start, end) = self.places.get(at)?;
             if end == 0 {
                 return None;
             }
-            let found = (start..end).find(|&place| behind(text, &members[place]).is_some());
-            if found.is_some() {
-                return found;
+            let begins =
+                |&place: &u32| member(place as usize).is_some_and(|member| behind(text, member).is_some());
+            let found = (start..end).find(begins);
+            if let Some(place) = found {
+                return Some(place as usize);
             }
             at = self.after(at);
         }

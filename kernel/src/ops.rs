@@ -8,25 +8,53 @@ use crate::token::{Escapes, Kinds};
 
 pub type Bytes = Box<[u8]>;
 
-/// What a part of the source is: steps, and what stands behind them.
+/// The constants of a part of the source or the target, in the order in which they are used: where there are
+/// more templates than a processor's caches hold, what stands together is read sooner.
 #[derive(PartialEq)]
-pub struct Source {
-    pub steps: Vec<SourceStep>,
-    pub end: Bytes,
+pub struct Constants(pub Bytes);
+
+/// Where a constant stands among those of its part.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub struct Constant {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Constants {
+    #[inline]
+    pub fn text(&self, constant: Constant) -> &[u8] {
+        self.0.get(constant.start as usize..constant.end as usize).unwrap_or_default()
+    }
+}
+
+/// What a part of the source or the target is: ops with constants before them, and one behind all.
+#[derive(PartialEq)]
+pub struct Part<Op> {
+    pub constants: Constants,
+    pub ops: Steps<Op>,
+}
+
+#[derive(PartialEq)]
+pub struct Steps<Op> {
+    pub steps: Vec<Step<Op>>,
+    pub end: Constant,
 }
 
 /// An op, and the constant before it, which may be empty.
 #[derive(PartialEq)]
-pub struct SourceStep {
-    pub text: Bytes,
-    pub op: SourceOp,
+pub struct Step<Op> {
+    pub before: Constant,
+    pub op: Op,
 }
+
+pub type Source = Part<SourceOp>;
+pub type Target = Part<TargetOp>;
 
 /// Small, as a table of many columns has many of them.
 #[derive(PartialEq)]
 pub enum SourceOp {
     Take(Kinds),
-    OneOf(Box<[Bytes]>),
+    OneOf(Box<[Constant]>),
     Members(Box<Members>),
     Unordered(Box<Unordered>),
     Length(usize),
@@ -36,8 +64,8 @@ pub enum SourceOp {
 /// Ops that come once for each row, what stands between two rounds of them, and how many slots they have.
 #[derive(PartialEq)]
 pub struct Repeated {
-    pub ops: Source,
-    pub between: Bytes,
+    pub ops: Steps<SourceOp>,
+    pub between: Constant,
     pub width: usize,
 }
 
@@ -45,39 +73,34 @@ pub struct Repeated {
 #[derive(PartialEq)]
 pub struct Members {
     pub each: Vec<Member>,
-    pub end: Bytes,
+    pub end: Constant,
 }
 
 /// A member that may be missing.
 #[derive(PartialEq)]
 pub struct Member {
     /// A comma, and what stands before the token.
-    pub name: Bytes,
+    pub name: Constant,
     pub kinds: Kinds,
 }
 
 /// Members in any order; those with the same text up to the first colon stand together.
 #[derive(PartialEq)]
 pub struct Unordered {
-    pub members: Vec<Bytes>,
+    /// They stand in the first half of `round`.
+    pub members: Vec<Constant>,
     pub names: Names,
     /// The members in the order in which they mostly are, with commas, twice, so that they are all there behind
-    /// each one of the first half; where each begins there, and how long they are together.
-    pub round: Bytes,
-    pub starts: Vec<u32>,
+    /// each one of the first half; and how long they are together.
+    pub round: Constants,
     pub length: usize,
 }
 
-/// What a part of the target is: steps, and what stands behind them.
-pub struct Target {
-    pub steps: Vec<TargetStep>,
-    pub end: Bytes,
-}
-
-/// An op, and the constant before it, which may be empty.
-pub struct TargetStep {
-    pub text: Bytes,
-    pub op: TargetOp,
+impl Unordered {
+    /// Which member a text begins with.
+    pub fn find(&self, text: &[u8]) -> Option<usize> {
+        self.names.find(|place| Some(self.round.text(*self.members.get(place)?)), text)
+    }
 }
 
 /// Small, too.
@@ -87,7 +110,7 @@ pub enum TargetOp {
     Number(Vec<Calculation>),
     Changed(Vec<Change>),
     Choice(Box<Choice>),
-    Sized(usize, Box<Target>),
+    Sized(usize, Box<Steps<TargetOp>>),
 }
 
 const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32);
@@ -122,7 +145,7 @@ pub struct Span {
     /// A string with such escapes, or plainer ones, stays as it is.
     pub escapes: Escapes,
     /// The same, token by token.
-    pub each: Target,
+    pub each: Steps<TargetOp>,
 }
 
 /// How a value is written.
@@ -142,7 +165,7 @@ pub struct How {
 #[derive(PartialEq)]
 pub struct Calculation {
     pub slot: Integer,
-    pub steps: Vec<Step>,
+    pub steps: Vec<Arithmetic>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -153,7 +176,7 @@ pub enum Integer {
 }
 
 #[derive(PartialEq)]
-pub enum Step {
+pub enum Arithmetic {
     Add(i128),
     Subtract(i128),
     Multiply(i128),
@@ -168,7 +191,7 @@ pub enum Step {
 }
 
 pub struct Change {
-    pub name: Bytes,
+    pub name: Constant,
     pub old: Put,
     pub new: Put,
     /// Whether both are written in the same way.
@@ -177,9 +200,9 @@ pub struct Change {
 
 pub struct Choice {
     pub slots: Slots,
-    pub null: Bytes,
-    pub small: Bytes,
-    pub large: Bytes,
+    pub null: Constant,
+    pub small: Constant,
+    pub large: Constant,
     pub least: Option<i128>,
 }
 

@@ -1,7 +1,5 @@
 //! Templates, read from the tuples of `relay.templates.ops`.
 
-use std::sync::Arc;
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
@@ -10,9 +8,10 @@ use crate::avro::AvroOp;
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
-    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Members, Put, Repeated, Slots,
-    Source, SourceOp, SourceStep, Step, Target, TargetMessage, TargetOp, TargetStep, Template, Unordered,
+    Arithmetic, Bytes, Calculation, Change, Choice, Condition, Constant, Constants, How, Integer, Member,
+    Members, Part, Put, Repeated, Slots, SourceOp, Step, Steps, TargetMessage, TargetOp, Template, Unordered,
 };
+use crate::sharing::Ways;
 use crate::spans::{taken, with_spans};
 use crate::token::{Kind, Kinds};
 
@@ -51,7 +50,7 @@ fn together(conditions: Vec<Condition>) -> Vec<Condition> {
 /// A condition on a number, without the multiplication that it begins with: by less than 64 bits it comes to no
 /// more than 128, whatever the number is.
 fn within(mut number: Calculation, mut floor: i128, mut end: i128) -> Condition {
-    if let [Step::Multiply(factor @ 1..)] = number.steps[..] {
+    if let [Arithmetic::Multiply(factor @ 1..)] = number.steps[..] {
         if i64::try_from(factor).is_ok() {
             number.steps.clear();
             floor = floor.div_euclid(factor);
@@ -63,22 +62,19 @@ fn within(mut number: Calculation, mut floor: i128, mut end: i128) -> Condition 
 
 impl Template {
     /// Read a template. ValueError for one that means nothing, or has a conversion that is not here.
-    pub fn read(template: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn read(template: &Bound<'_, PyAny>, ways: &mut Ways) -> PyResult<Self> {
         let fields = Fields::of(template)?;
-        let mut slots = 0;
-        let key = fields.source(0, &mut slots)?;
-        let value = fields.source(1, &mut slots)?;
+        let mut reader = Reader { slots: 0, constants: Vec::new(), ways };
+        let key = fields.part(0, |op, reader| op.source_op(reader), &mut reader)?;
+        let value = fields.part(1, |op, reader| op.source_op(reader), &mut reader)?;
         let taken: Vec<_> = [&key, &value].into_iter().flatten().flat_map(taken).collect();
-        let conditions = together(fields.each(2, |condition| condition.condition(slots))?);
-        let mut met = Vec::new();
-        let mut finished = |mut target: Target| {
-            share(&mut target, &mut met);
-            with_spans(target, &taken)
-        };
+        let conditions = together(fields.each(2, |condition| condition.condition(&mut reader))?);
         let mut target = |fields: &Fields<'_>, index: usize| -> PyResult<TargetMessage> {
-            let key = fields.target(index, slots)?.map(&mut finished);
-            let value = fields.target(index + 1, slots)?.map(&mut finished);
-            Ok(TargetMessage { key, value })
+            let mut part = |index: usize| -> PyResult<_> {
+                let part = fields.part(index, |op, reader| op.target_op(reader), &mut reader)?;
+                Ok(part.map(|part| with_spans(part, &taken)))
+            };
+            Ok(TargetMessage { key: part(index)?, value: part(index + 1)? })
         };
         let mut targets = vec![target(&fields, 3)?];
         targets.extend(fields.each(6, |more| target(&more, 0))?);
@@ -87,27 +83,31 @@ impl Template {
     }
 }
 
-/// Let ops that write values alike share what says how.
-fn share(target: &mut Target, met: &mut Vec<Arc<How>>) {
-    for TargetStep { op, .. } in &mut target.steps {
-        match op {
-            TargetOp::Put(put) => share_how(put, met),
-            TargetOp::Sized(_, inside) => share(inside, met),
-            TargetOp::Changed(members) => {
-                for Change { old, new, .. } in members {
-                    share_how(old, met);
-                    share_how(new, met);
-                }
-            }
-            _ => {}
-        }
-    }
+/// What the ops of a template are read with.
+struct Reader<'a> {
+    /// How many there are in the source, as far as it is read.
+    slots: usize,
+    /// Of the part at hand.
+    constants: Vec<u8>,
+    ways: &'a mut Ways,
 }
 
-fn share_how(put: &mut Put, met: &mut Vec<Arc<How>>) {
-    match met.iter().find(|how| **how == put.how) {
-        Some(how) => put.how = Arc::clone(how),
-        None => met.push(Arc::clone(&put.how)),
+impl Reader<'_> {
+    /// Add a constant to the part.
+    fn constant(&mut self, text: &[u8]) -> PyResult<Constant> {
+        let start = self.constants.len();
+        self.constants.extend_from_slice(text);
+        self.since(start)
+    }
+
+    /// What was added to the part as one constant.
+    fn since(&self, start: usize) -> PyResult<Constant> {
+        Ok(Constant { start: u32::try_from(start)?, end: u32::try_from(self.constants.len())? })
+    }
+
+    fn slot(&self, number: i64) -> PyResult<usize> {
+        let slot = usize::try_from(number).ok().filter(|&slot| slot < self.slots);
+        slot.ok_or_else(|| meaningless("no such slot"))
     }
 }
 
@@ -217,50 +217,53 @@ impl Fields<'_> {
 
 /// What ops of the source are.
 impl<'py> Fields<'py> {
-    fn source(&self, index: usize, slots: &mut usize) -> PyResult<Option<Source>> {
+    /// Read a part of the source or of the target, if there is one.
+    fn part<T>(
+        &self,
+        index: usize,
+        read: impl FnMut(&Fields<'py>, &mut Reader<'_>) -> PyResult<T>,
+        reader: &mut Reader<'_>,
+    ) -> PyResult<Option<Part<T>>> {
         if self.item(index)?.is_none() {
             return Ok(None);
         }
-        self.source_of(index, slots).map(Some)
-    }
-
-    fn source_of(&self, index: usize, slots: &mut usize) -> PyResult<Source> {
-        let (steps, end) = self.steps(index, |op| op.source_op(slots))?;
-        let steps = steps.into_iter().map(|(text, op)| SourceStep { text, op }).collect();
-        Ok(Source { steps, end })
+        let ops = self.steps(index, read, reader)?;
+        Ok(Some(Part { constants: Constants(std::mem::take(&mut reader.constants).into()), ops }))
     }
 
     /// Read ops, each with the constants before it, and the constants behind all.
     fn steps<T>(
         &self,
         index: usize,
-        mut read: impl FnMut(&Fields<'py>) -> PyResult<T>,
-    ) -> PyResult<(Vec<(Bytes, T)>, Bytes)> {
+        mut read: impl FnMut(&Fields<'py>, &mut Reader<'_>) -> PyResult<T>,
+        reader: &mut Reader<'_>,
+    ) -> PyResult<Steps<T>> {
         let mut steps = Vec::new();
-        let mut text = Vec::new();
+        let mut start = reader.constants.len();
         for op in Fields::of(&self.item(index)?)?.0.iter() {
             let op = Fields::of(&op)?;
             if op.tag()? == "constant" {
-                text.extend_from_slice(&op.bytes(0)?);
+                reader.constants.extend_from_slice(&op.bytes(0)?);
             } else {
-                steps.push((std::mem::take(&mut text).into(), read(&op)?));
+                steps.push(Step { before: reader.since(start)?, op: read(&op, reader)? });
+                start = reader.constants.len();
             }
         }
         steps.shrink_to_fit();
-        Ok((steps, text.into()))
+        Ok(Steps { steps, end: reader.since(start)? })
     }
 
-    fn source_op(&self, slots: &mut usize) -> PyResult<SourceOp> {
+    fn source_op(&self, reader: &mut Reader<'_>) -> PyResult<SourceOp> {
         let op = match self.tag()?.as_str() {
             "take" => SourceOp::Take(self.kinds(0)?),
-            "one-of" => SourceOp::OneOf(self.texts(0)?.into()),
-            "members" => SourceOp::Members(Box::new(self.members()?)),
-            "unordered" => SourceOp::Unordered(Box::new(unordered(self.texts(0)?)?)),
+            "one-of" => SourceOp::OneOf(self.one_of(reader)?),
+            "members" => SourceOp::Members(Box::new(self.members(reader)?)),
+            "unordered" => SourceOp::Unordered(Box::new(unordered(&self.texts(0)?)?)),
             "length" => SourceOp::Length(self.width(0)?),
-            "repeated" => SourceOp::Repeated(Box::new(self.repeated()?)),
+            "repeated" => SourceOp::Repeated(Box::new(self.repeated(reader)?)),
             _ => return Err(meaningless("no op of a source has this name")),
         };
-        *slots += match &op {
+        reader.slots += match &op {
             SourceOp::Take(_) => 1,
             SourceOp::Members(members) => members.each.len(),
             SourceOp::Repeated(repeated) => repeated.width,
@@ -269,14 +272,20 @@ impl<'py> Fields<'py> {
         Ok(op)
     }
 
-    fn repeated(&self) -> PyResult<Repeated> {
-        let (between, mut width) = (self.bytes(1)?, 0);
-        let ops = self.source_of(0, &mut width)?;
-        let is_wrong = |step: &SourceStep| matches!(step.op, SourceOp::Length(_) | SourceOp::Repeated(_));
+    fn one_of(&self, reader: &mut Reader<'_>) -> PyResult<Box<[Constant]>> {
+        self.texts(0)?.iter().map(|text| reader.constant(text)).collect()
+    }
+
+    fn repeated(&self, reader: &mut Reader<'_>) -> PyResult<Repeated> {
+        let before = std::mem::take(&mut reader.slots);
+        let ops = self.steps(0, |op, reader| op.source_op(reader), reader)?;
+        let width = std::mem::replace(&mut reader.slots, before);
+        let between = self.bytes(1)?;
+        let is_wrong = |step: &Step<SourceOp>| matches!(step.op, SourceOp::Length(_) | SourceOp::Repeated(_));
         if between.is_empty() || ops.steps.iter().any(is_wrong) {
             return Err(meaningless("a round has no lengths and no rounds inside, and something between"));
         }
-        Ok(Repeated { ops, between, width })
+        Ok(Repeated { ops, between: reader.constant(&between)?, width })
     }
 
     fn kinds(&self, index: usize) -> PyResult<Kinds> {
@@ -287,12 +296,13 @@ impl<'py> Fields<'py> {
         Ok(kinds)
     }
 
-    fn members(&self) -> PyResult<Members> {
-        Ok(Members { each: self.each(0, |member| member.member())?, end: self.bytes(1)? })
+    fn members(&self, reader: &mut Reader<'_>) -> PyResult<Members> {
+        let each = self.each(0, |member| member.member(reader))?;
+        Ok(Members { each, end: reader.constant(&self.bytes(1)?)? })
     }
 
-    fn member(&self) -> PyResult<Member> {
-        let name = [b",", &*self.bytes(0)?].concat().into();
+    fn member(&self, reader: &mut Reader<'_>) -> PyResult<Member> {
+        let name = reader.constant(&[b",", &*self.bytes(0)?].concat())?;
         Ok(Member { name, kinds: self.kinds(1)? })
     }
 
@@ -302,24 +312,24 @@ impl<'py> Fields<'py> {
     }
 }
 
-fn unordered(given: Vec<Bytes>) -> PyResult<Unordered> {
-    // Those that begin alike stand together then.
-    let mut members = given.clone();
-    members.sort_unstable();
-    let mut starts = vec![0; members.len()];
+fn unordered(texts: &[Bytes]) -> PyResult<Unordered> {
+    let mut members = Vec::with_capacity(texts.len());
     let mut round = Vec::new();
-    for member in &given {
-        if let Ok(place) = members.binary_search(member) {
-            starts[place] = u32::try_from(round.len())?;
-        }
-        round.extend_from_slice(member);
+    for text in texts {
+        let start = u32::try_from(round.len())?;
+        round.extend_from_slice(text);
+        members.push(Constant { start, end: u32::try_from(round.len())? });
         round.push(b',');
     }
     let length = round.len().saturating_sub(1);
     round.extend_from_within(..);
-    let names = Names::new(&members)
+    let round = Constants(round.into());
+    // Those that begin alike stand together then.
+    members.sort_unstable_by_key(|member| round.text(*member));
+    let sorted: Vec<_> = members.iter().map(|member| round.text(*member)).collect();
+    let names = Names::new(&sorted)
         .ok_or_else(|| meaningless("a member has no colon, or members are found too slowly"))?;
-    Ok(Unordered { members, names, round: round.into(), starts, length })
+    Ok(Unordered { members, names, round, length })
 }
 
 fn one_begins_another(texts: &[Bytes]) -> bool {
@@ -330,89 +340,75 @@ fn one_begins_another(texts: &[Bytes]) -> bool {
 
 /// What ops of the target are.
 impl<'py> Fields<'py> {
-    fn target(&self, index: usize, slots: usize) -> PyResult<Option<Target>> {
-        if self.item(index)?.is_none() {
-            return Ok(None);
-        }
-        self.target_of(index, |op| op.target_op(slots)).map(Some)
-    }
-
-    fn target_of(
-        &self,
-        index: usize,
-        read: impl FnMut(&Fields<'py>) -> PyResult<TargetOp>,
-    ) -> PyResult<Target> {
-        let (steps, end) = self.steps(index, read)?;
-        let steps = steps.into_iter().map(|(text, op)| TargetStep { text, op }).collect();
-        Ok(Target { steps, end })
-    }
-
-    fn target_op(&self, slots: usize) -> PyResult<TargetOp> {
+    fn target_op(&self, reader: &mut Reader<'_>) -> PyResult<TargetOp> {
         if self.tag()? != "sized" {
-            return self.flat_op(slots);
+            return self.flat_op(reader);
         }
-        Ok(TargetOp::Sized(self.width(0)?, Box::new(self.target_of(1, |op| op.flat_op(slots))?)))
+        let ops = self.steps(1, |op, reader| op.flat_op(reader), reader)?;
+        Ok(TargetOp::Sized(self.width(0)?, Box::new(ops)))
     }
 
     /// An op that has no others inside.
-    fn flat_op(&self, slots: usize) -> PyResult<TargetOp> {
+    fn flat_op(&self, reader: &mut Reader<'_>) -> PyResult<TargetOp> {
         Ok(match self.tag()?.as_str() {
-            "put" => TargetOp::Put(self.put(slots)?),
-            "number" => TargetOp::Number(self.number(slots)?),
-            "changed" => TargetOp::Changed(self.each(0, |member| member.change(slots))?),
-            "choice" => TargetOp::Choice(Box::new(self.choice(slots)?)),
+            "put" => TargetOp::Put(self.put(reader)?),
+            "number" => TargetOp::Number(self.number(reader)?),
+            "changed" => TargetOp::Changed(self.each(0, |member| member.change(reader))?),
+            "choice" => TargetOp::Choice(Box::new(self.choice(reader)?)),
             _ => return Err(meaningless("no op of a target has this name here")),
         })
     }
 
-    fn put(&self, slots: usize) -> PyResult<Put> {
+    fn put(&self, reader: &mut Reader<'_>) -> PyResult<Put> {
         let read = self.conversion(1, Read::new)?;
         let write = self.conversion(2, Write::new)?;
         let null = self.optional(3, bytes)?;
         let lossy = self.conversion(5, Write::new)?;
         let (long_escapes, adds, null_adds) = (self.get(4)?, self.get(6)?, self.get(7)?);
         let how = How { read, write, null, long_escapes, lossy, adds, null_adds };
-        Ok(Put { slots: self.slots(0, slots)?, how: Arc::new(how) })
+        let hash = self.0.get_slice(1, self.0.len()).hash()?;
+        Ok(Put { slots: self.slots(0, reader)?, how: reader.ways.shared(hash, how) })
     }
 
-    fn number(&self, slots: usize) -> PyResult<Vec<Calculation>> {
-        let mut sum = vec![self.calculation(0, 1, slots)?];
-        sum.extend(self.each(2, |plus| plus.calculation(0, 1, slots))?);
+    fn number(&self, reader: &Reader<'_>) -> PyResult<Vec<Calculation>> {
+        let mut sum = vec![self.calculation(0, 1, reader)?];
+        sum.extend(self.each(2, |plus| plus.calculation(0, 1, reader))?);
         Ok(sum)
     }
 
-    fn change(&self, slots: usize) -> PyResult<Change> {
-        let put = |index: usize| Fields::of(&self.item(index)?)?.put(slots);
+    fn change(&self, reader: &mut Reader<'_>) -> PyResult<Change> {
+        let name = reader.constant(&self.bytes(0)?)?;
+        let mut put = |index: usize| Fields::of(&self.item(index)?)?.put(reader);
         let (old, new) = (put(1)?, put(2)?);
         let same = old.how == new.how;
-        Ok(Change { name: self.bytes(0)?, old, new, same })
+        Ok(Change { name, old, new, same })
     }
 
-    fn pair(&self, slots: usize) -> PyResult<(Put, Put)> {
-        let put = |index: usize| Fields::of(&self.item(index)?)?.put(slots);
+    fn pair(&self, reader: &mut Reader<'_>) -> PyResult<(Put, Put)> {
+        let mut put = |index: usize| Fields::of(&self.item(index)?)?.put(reader);
         Ok((put(0)?, put(1)?))
     }
 
-    fn choice(&self, slots: usize) -> PyResult<Choice> {
+    fn choice(&self, reader: &mut Reader<'_>) -> PyResult<Choice> {
         Ok(Choice {
-            slots: self.slots(0, slots)?,
-            null: self.bytes(1)?,
-            small: self.bytes(2)?,
-            large: self.bytes(3)?,
+            slots: self.slots(0, reader)?,
+            null: reader.constant(&self.bytes(1)?)?,
+            small: reader.constant(&self.bytes(2)?)?,
+            large: reader.constant(&self.bytes(3)?)?,
             least: self.get(4)?,
         })
     }
 
-    fn condition(&self, slots: usize) -> PyResult<Condition> {
+    fn condition(&self, reader: &mut Reader<'_>) -> PyResult<Condition> {
         Ok(match self.tag()?.as_str() {
-            "above" => within(self.calculation(0, 2, slots)?, self.get(1)?, i128::MAX),
-            "below" => within(self.calculation(0, 2, slots)?, i128::MIN, self.get(1)?),
-            "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
-            "fits" => Condition::Fits(Fields::of(&self.item(0)?)?.put(slots)?),
-            "differ" => Condition::Differ(self.each(0, |pair| pair.pair(slots))?),
-            "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
+            "above" => within(self.calculation(0, 2, reader)?, self.get(1)?, i128::MAX),
+            "below" => within(self.calculation(0, 2, reader)?, i128::MIN, self.get(1)?),
+            "same" => Condition::Same(reader.slot(self.get(0)?)?, reader.slot(self.get(1)?)?),
+            "fits" => Condition::Fits(Fields::of(&self.item(0)?)?.put(reader)?),
+            "differ" => Condition::Differ(self.each(0, |pair| pair.pair(reader))?),
+            "filled" => Condition::Filled(reader.slot(self.get(0)?)?),
             "among" => Condition::Among {
-                slots: vec![slot(self.get(0)?, slots)?],
+                slots: vec![reader.slot(self.get(0)?)?],
                 tokens: self.sorted_tokens(1)?,
                 is_one: self.get(2)?,
             },
@@ -420,39 +416,39 @@ impl<'py> Fields<'py> {
         })
     }
 
-    fn slots(&self, index: usize, slots: usize) -> PyResult<Slots> {
-        let found = self.get::<Vec<i64>>(index)?.into_iter().map(|number| slot(number, slots));
+    fn slots(&self, index: usize, reader: &Reader<'_>) -> PyResult<Slots> {
+        let found = self.get::<Vec<i64>>(index)?.into_iter().map(|number| reader.slot(number));
         let found = found.collect::<PyResult<Vec<_>>>()?;
         Ok(if let [slot] = *found { Slots::One(slot) } else { Slots::Several(Box::new(found)) })
     }
 
-    fn calculation(&self, number: usize, steps: usize, slots: usize) -> PyResult<Calculation> {
+    fn calculation(&self, number: usize, steps: usize, reader: &Reader<'_>) -> PyResult<Calculation> {
         let slot = match self.get(number)? {
             -1 => Integer::Offset,
             -2 => Integer::TimeMs,
-            number => Integer::Slot(slot(number, slots)?),
+            number => Integer::Slot(reader.slot(number)?),
         };
         let mut steps = self.each(steps, |step| step.step())?;
-        steps.retain(|step| *step != Step::Multiply(1));
+        steps.retain(|step| *step != Arithmetic::Multiply(1));
         Ok(Calculation { slot, steps })
     }
 
-    fn step(&self) -> PyResult<Step> {
+    fn step(&self) -> PyResult<Arithmetic> {
         let operator: String = self.get(0)?;
         let operand: i128 = self.get(1)?;
         let bits = u32::try_from(operand).ok().filter(|&bits| bits < i128::BITS);
         let step = match operator.as_str() {
-            "+" => Some(Step::Add(operand)),
-            "-" => Some(Step::Subtract(operand)),
-            "*" => Some(Step::Multiply(operand)),
+            "+" => Some(Arithmetic::Add(operand)),
+            "-" => Some(Arithmetic::Subtract(operand)),
+            "*" => Some(Arithmetic::Multiply(operand)),
             "//" => (operand != 0).then(|| divide(operand)),
-            "%" => (operand != 0).then_some(Step::Remainder(operand)),
-            "<<" => bits.map(Step::Left),
-            ">>" => bits.map(Step::Right),
+            "%" => (operand != 0).then_some(Arithmetic::Remainder(operand)),
+            "<<" => bits.map(Arithmetic::Left),
+            ">>" => bits.map(Arithmetic::Right),
             "clock" => i64::try_from(operand)
                 .ok()
                 .filter(|ahead| ahead.unsigned_abs() < DAY_SECONDS)
-                .map(Step::Clock),
+                .map(Arithmetic::Clock),
             _ => None,
         };
         step.ok_or_else(|| meaningless("no such step"))
@@ -479,9 +475,9 @@ impl<'py> Fields<'py> {
     }
 }
 
-fn divide(by: i128) -> Step {
+fn divide(by: i128) -> Arithmetic {
     let is_power = |digits: &u8| 10_i128.pow(u32::from(*digits)) == by;
-    (1..MOST_DROPPED).find(is_power).map_or(Step::Divide(by), Step::DropDigits)
+    (1..MOST_DROPPED).find(is_power).map_or(Arithmetic::Divide(by), Arithmetic::DropDigits)
 }
 
 /// No wall clock is so far from UTC.
@@ -489,11 +485,6 @@ const DAY_SECONDS: u64 = 86_400;
 
 /// Of a number of 64 bits no more can be.
 const MOST_DROPPED: u8 = 19;
-
-fn slot(number: i64, slots: usize) -> PyResult<usize> {
-    let slot = usize::try_from(number).ok().filter(|&slot| slot < slots);
-    slot.ok_or_else(|| meaningless("no such slot"))
-}
 
 fn bytes(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     let bytes = object.cast::<PyBytes>().map_err(|_| meaningless("a text is not of bytes"))?;

@@ -2,7 +2,7 @@
 
 use crate::clear;
 use crate::json;
-use crate::ops::{Member, Repeated, Source, SourceOp, Unordered};
+use crate::ops::{Constant, Constants, Members, Repeated, Source, SourceOp, Steps, Unordered};
 use crate::token::{Kind, Kinds, Place, Places};
 
 /// What is found in a message, and room to work in; kept for the next message.
@@ -40,8 +40,9 @@ impl Scan {
     /// Append a place for each slot of a part of the message. The whole part is taken.
     pub fn part(&mut self, source: &Source, part: &[u8], in_value: bool) -> Option<()> {
         u32::try_from(part.len()).ok()?;
-        let mut scanner = Scanner { scan: self, length: part.len(), rest: part, in_value };
-        scanner.source(source)?;
+        let Source { constants, ops } = source;
+        let mut scanner = Scanner { scan: self, constants, length: part.len(), rest: part, in_value };
+        scanner.steps(ops)?;
         scanner.rest.is_empty().then_some(())
     }
 
@@ -68,23 +69,25 @@ const NUMBERS_AT_END: usize = 4;
 /// Whether a part ends like a source: its last constant, and those before it as long as nothing but integers
 /// is between them. Cheaper than a scan, which finds out at the end.
 pub fn ends_like(source: &Source, part: &[u8]) -> bool {
-    let (mut rest, mut text) = (part, &source.end);
-    for step in source.steps.iter().rev().take(NUMBERS_AT_END) {
-        let Some(before) = rest.strip_suffix(&**text) else { return false };
+    let Source { constants, ops } = source;
+    let (mut rest, mut text) = (part, constants.text(ops.end));
+    for step in ops.steps.iter().rev().take(NUMBERS_AT_END) {
+        let Some(before) = rest.strip_suffix(text) else { return false };
         let is_integer = matches!(step.op, SourceOp::Take(kinds) if kinds.are_among(&[Kind::Integer]));
-        if !is_integer || step.text.last().is_none_or(|byte| matches!(byte, b'-' | b'0'..=b'9')) {
+        text = constants.text(step.before);
+        if !is_integer || text.last().is_none_or(|byte| matches!(byte, b'-' | b'0'..=b'9')) {
             return true;
         }
         let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         rest = &before[..before.len() - digits];
         rest = rest.strip_suffix(b"-").unwrap_or(rest);
-        text = &step.text;
     }
     rest.ends_with(text)
 }
 
 struct Scanner<'a, 's> {
     scan: &'s mut Scan,
+    constants: &'s Constants,
     /// Of the whole part.
     length: usize,
     /// What is not taken yet.
@@ -94,31 +97,31 @@ struct Scanner<'a, 's> {
 
 impl<'a> Scanner<'a, '_> {
     #[inline]
-    fn source(&mut self, source: &Source) -> Option<()> {
-        for step in &source.steps {
-            self.constant(&step.text)?;
+    fn steps(&mut self, ops: &Steps<SourceOp>) -> Option<()> {
+        for step in &ops.steps {
+            self.constant(step.before)?;
             match &step.op {
                 SourceOp::Take(kinds) => self.take(*kinds)?,
-                SourceOp::OneOf(texts) => texts.iter().find_map(|text| self.constant(text))?,
-                SourceOp::Members(members) => self.members(&members.each, &members.end)?,
+                SourceOp::OneOf(texts) => texts.iter().find_map(|text| self.constant(*text))?,
+                SourceOp::Members(members) => self.members(members)?,
                 SourceOp::Unordered(members) => self.unordered(members)?,
                 SourceOp::Length(width) => self.length(*width)?,
                 SourceOp::Repeated(repeated) => self.repeated(repeated)?,
             }
         }
-        self.constant(&source.end)
+        self.constant(ops.end)
     }
 
     fn repeated(&mut self, repeated: &Repeated) -> Option<()> {
         let slot = self.scan.places.len();
-        self.source(&repeated.ops)?;
+        self.steps(&repeated.ops)?;
         let (start, width, mut count) = (self.scan.later.len(), repeated.width, 0);
-        if self.scan.is_of_one && behind(self.rest, &repeated.between).is_some() {
+        if self.scan.is_of_one && behind(self.rest, self.constants.text(repeated.between)).is_some() {
             return None;
         }
         std::mem::swap(&mut self.scan.places, &mut self.scan.later);
-        while self.constant(&repeated.between).is_some() {
-            self.source(&repeated.ops)?;
+        while self.constant(repeated.between).is_some() {
+            self.steps(&repeated.ops)?;
             count += 1;
         }
         std::mem::swap(&mut self.scan.places, &mut self.scan.later);
@@ -127,7 +130,12 @@ impl<'a> Scanner<'a, '_> {
     }
 
     #[inline]
-    fn constant(&mut self, text: &[u8]) -> Option<()> {
+    fn constant(&mut self, constant: Constant) -> Option<()> {
+        self.text(self.constants.text(constant))
+    }
+
+    #[inline]
+    fn text(&mut self, text: &[u8]) -> Option<()> {
         self.rest = behind(self.rest, text)?;
         Some(())
     }
@@ -142,14 +150,14 @@ impl<'a> Scanner<'a, '_> {
         kinds.has(kind).then_some(())
     }
 
-    fn members(&mut self, members: &[Member], end: &[u8]) -> Option<()> {
+    fn members(&mut self, members: &Members) -> Option<()> {
         let mut comma = 0;
-        for member in members {
+        for member in &members.each {
             // The first one has no comma before it.
-            match self.constant(member.name.get(1 - comma..)?) {
+            match self.text(self.constants.text(member.name).get(1 - comma..)?) {
                 Some(()) => {
                     self.take(member.kinds)?;
-                    self.constant(end)?;
+                    self.constant(members.end)?;
                     comma = 1;
                 }
                 None => self.scan.places.push(None),
@@ -160,27 +168,27 @@ impl<'a> Scanner<'a, '_> {
 
     /// Most producers begin anywhere, and go on in order.
     fn unordered(&mut self, unordered: &Unordered) -> Option<()> {
-        let Some(first) = unordered.names.find(&unordered.members, self.rest) else {
+        let Some(first) = unordered.find(self.rest) else {
             return unordered.members.is_empty().then_some(());
         };
-        let start = *unordered.starts.get(first)? as usize;
-        let round = unordered.round.get(start..start + unordered.length)?;
-        self.constant(round).or_else(|| self.in_any_order(unordered))
+        let start = unordered.members.get(first)?.start as usize;
+        let round = unordered.round.0.get(start..start + unordered.length)?;
+        self.text(round).or_else(|| self.in_any_order(unordered))
     }
 
     fn in_any_order(&mut self, unordered: &Unordered) -> Option<()> {
-        let Unordered { members, names, .. } = unordered;
+        let members = &unordered.members;
         self.scan.met.clear();
         self.scan.met.resize(members.len(), false);
         for count in 0..members.len() {
             if count > 0 {
                 self.rest = self.rest.strip_prefix(b",")?;
             }
-            let place = names.find(members, self.rest)?;
+            let place = unordered.find(self.rest)?;
             if std::mem::replace(self.scan.met.get_mut(place)?, true) {
                 return None;
             }
-            self.rest = self.rest.get(members[place].len()..)?;
+            self.rest = self.rest.get(unordered.round.text(members[place]).len()..)?;
         }
         Some(())
     }

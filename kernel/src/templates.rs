@@ -10,6 +10,7 @@ use crate::clear;
 use crate::fill::Slots;
 use crate::ops::{Bytes, TargetMessage, Template};
 use crate::scan::{Scan, ends_like};
+use crate::sharing::Ways;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
 pub const MOST_TRIED: usize = 8;
@@ -45,7 +46,8 @@ impl Marker {
     fn template_text(&self, template: &Template) -> Option<Bytes> {
         let source = if self.in_key { &template.key } else { &template.value };
         let source = source.as_ref()?;
-        let mut texts = source.steps.iter().map(|step| &step.text).chain([&source.end]);
+        let constants = source.ops.steps.iter().map(|step| step.before).chain([source.ops.end]);
+        let mut texts = constants.map(|constant| source.constants.text(constant));
         let found = if self.start.needle().is_empty() {
             self.text(texts.next()?)
         } else {
@@ -115,6 +117,7 @@ pub struct Templates {
     /// By the text at the marker.
     pub tried: HashMap<Bytes, Tried, RandomState>,
     shapes: usize,
+    pub ways: Ways,
     pub scan: Scan,
     /// The target of the last record that was translated.
     pub key: Vec<u8>,
@@ -133,8 +136,8 @@ pub struct Translated {
 impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, tried) = (Vec::new(), Vec::new(), HashMap::default());
-        let (scan, key, value, mark) = Default::default();
-        Self { marker, kept, free, tried, shapes: 0, scan, key, value, mark }
+        let (ways, scan, key, value, mark) = Default::default();
+        Self { marker, kept, free, tried, shapes: 0, ways, scan, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
