@@ -1,13 +1,13 @@
 """Templates of one route: deriving them, keeping them, and finding the one that a record fits.
 
-Contract: `RouteTemplates.find` gives the target's key and value of a record that fits a template, with what
-is the same for all of them (`Known`). `RouteTemplates.learn` is told of records that went the straight line,
-and makes a template once a shape was met twice. Templates are a cache: nothing depends on them but time. They
-belong to one value of the catalogue, and are dropped with it. They take so many bytes at most, about; then
-no new ones are made until some were without use for a while.
+Contract: `TopicTemplates.translate` gives the target's key and value of a record that fits a template, and
+the number of what is the same for all of them (`TopicTemplates.known`). `RouteTemplates.learn` is told of
+records that went the straight line, and makes a template once a shape was met twice. Templates are a cache:
+nothing depends on them but time. They belong to one value of the catalogue, and are dropped with it. They
+take so many bytes at most, about; then no new ones are made until some were without use for a while.
 
-A template is derived from a message of one row. `RouteTemplates.find` is for such messages, of which each
-becomes one; `RouteTemplates.find_rows` for those of any number of rows that become any number.
+A template is derived from a message of one row. `TopicTemplates.translate` is for such messages that become
+one; `RouteTemplates.find_rows` for those of any number of rows that become any number.
 """
 
 from __future__ import annotations
@@ -79,9 +79,10 @@ class Known:
     offset follows the DDL that it must follow; None: it does, whatever they are. `uses`: how many rows have
     fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
-    payloads that a row becomes besides. `size`: the template's bytes, about; `shape`: what equal templates
-    have alike. `is_used`: whether a row has fitted since somebody looked; `served`: how many have, of those
-    that are counted. `topic`: of the rows, if it depends on their table, and is known.
+    payloads that a row becomes besides. `is_plain`: whether key and value are all that there is to say.
+    `size`: the template's bytes, about; `shape`: what equal templates have alike. `is_used`: whether a row
+    has fitted since somebody looked; `served`: how many have, of those that are counted. `topic`: of the
+    rows, if it depends on their table, and is known.
     """
 
     __slots__ = (
@@ -89,6 +90,7 @@ class Known:
         "events",
         "has_tombstone",
         "headers",
+        "is_plain",
         "is_used",
         "losses",
         "lost",
@@ -100,18 +102,20 @@ class Known:
         "uses",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is known
         self,
         events: list[Event],
         losses: list[Lossy],
         headers: tuple[Header, ...],
         allows: Allows | None,
         lost: Callable[[int], list[str]],
+        *,
+        more: list[tuple[Header, ...]],
+        has_tombstone: bool,
     ) -> None:
         self.events, self.losses, self.headers, self.allows = events, losses, headers, allows
-        self.lost = lost
-        self.has_tombstone = False
-        self.more: list[tuple[Header, ...]] = []
+        self.lost, self.more, self.has_tombstone = lost, more, has_tombstone
+        self.is_plain = allows is None and not headers and not has_tombstone
         self.uses = self.served = self.size = self.shape = 0
         self.is_used = True
         self.topic: TopicOfRows | None = None
@@ -119,15 +123,17 @@ class Known:
     def losing(self, added: int) -> Known:
         """Return the same for records of which values have added this to the template's number."""
         losses = [*self.losses, *map(Lossy, self.lost(added))]
-        known = Known(self.events, losses, self.headers, self.allows, self.lost)
-        known.has_tombstone, known.more = self.has_tombstone, self.more
-        return known
+        return Known(
+            self.events,
+            losses,
+            self.headers,
+            self.allows,
+            self.lost,
+            more=self.more,
+            has_tombstone=self.has_tombstone,
+        )
 
 
-#: What is known of a template that a record fits, and the key and value that the record becomes.
-Found = tuple[Known, bytes | None, bytes | None]
-#: The same, with its mark (`SOURCE_HEADER`).
-Marked = tuple[Known, bytes | None, bytes | None, bytes]
 #: What is known of a template that rows beside each other fit, and the messages that they become.
 FoundRows = tuple[Known, list[Message]]
 
@@ -178,9 +184,9 @@ class RouteTemplates:
         self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
         self._decoder, self._selection, self._prepare, self._encode = line[:4]
         self._refused, self._writes_ends, self._seal = line[4:]
-        self._topics: dict[str, _TopicTemplates] = {}
-        self._catalog = Catalog()
-        self._last: _TopicTemplates | None = None
+        self._topics: dict[str, TopicTemplates] = {}
+        #: What templates hold for.
+        self.catalog = Catalog()
         self._count = count
         self._uses = 0
         #: Of the templates at hand: how many were made, and `_uses` before.
@@ -189,61 +195,39 @@ class RouteTemplates:
         self._waste, self._sight = 0, _SIGHT
         #: How many records have fitted no template.
         self.misses = 0
-        #: How many records are still to go the straight line without a look at templates.
+        #: How many records are still to go the straight line without a look at templates, until definitions
+        #: change.
         self.idle = 0
         #: Records that were looked at in vain, and what `uses` was when that was counted from 0.
         self._vain = self._uses_then = 0
 
-    def goes_straight(self, catalog: Catalog) -> bool:
-        """Count a record that goes the straight line without a look at templates, as `idle` ones do until
-        definitions change.
-        """
-        if catalog is not self._catalog:
-            self.idle = 0
-            return False
+    def skip(self) -> None:
+        """Count a record that goes the straight line without a look at templates, as `idle` ones do."""
         self.idle -= 1
         self.misses += 1
-        return True
 
-    def find(self, record: ConsumerRecord, catalog: Catalog, place: bytes) -> Marked | None:
-        """Return the target's key and value of a record that fits a template, what is known of it, and the
-        mark that begins with `place`.
+    def of_topic(self, name: str) -> TopicTemplates:
+        """Return the templates of a source topic's messages. They are the same ones whatever happens."""
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = TopicTemplates(self._engine(self._marker, self._frames))
+        return topic
 
-        The caller counts `Known.uses` if it takes them.
+    def known(self, topic: TopicTemplates, number: int) -> Known:
+        """Return what is known of records for which a topic's engine gives this number. The caller counts
+        `Known.uses`.
         """
-        if catalog is not self._catalog:
-            self._drop(catalog)
-        topic = self._last
-        if topic is None or record.topic != topic.name:
-            topic = self._last = self._topics.get(record.topic)
-            if topic is None:
-                return None
-        offset = record.offset
-        found = topic.translate(record.key, record.value, offset, record.timestamp_ms, place)
-        if found is None:
-            return None
-        number, key, value, mark = found
-        try:
-            known = topic.known[number]
-        except KeyError:
+        known = topic.known.get(number)
+        if known is None:
             self._shed(topic)
             known = topic.losing(number)
-        allows = known.allows
-        if allows is not None and not allows(record.partition, offset):
-            return None
-        return known, key, value, mark
+        return known
 
-    def find_rows(
-        self, record: ConsumerRecord, catalog: Catalog, room: int, shared: int
-    ) -> list[FoundRows] | int:
+    def find_rows(self, record: ConsumerRecord, room: int, shared: int) -> list[FoundRows] | int:
         """Return what the rows of a record become, if all fit templates; else how many do before the first
         that fits none. `room`, `shared`: see `Engine.translate_rows`.
         """
-        if catalog is not self._catalog:
-            self._drop(catalog)
-        topic = self._topics.get(record.topic)
-        if topic is None:
-            return 0
+        topic = self.of_topic(record.topic)
         offset = record.offset
         runs = topic.translate_rows(record.key, record.value, offset, record.timestamp_ms, room, shared)
         if isinstance(runs, int):
@@ -277,11 +261,12 @@ class RouteTemplates:
         self.settle()
         return self._uses
 
-    def _drop(self, catalog: Catalog) -> None:
-        """Forget all templates: the definitions have changed."""
+    def begin(self, catalog: Catalog) -> None:
+        """Forget all templates: the definitions are now these."""
         self.settle()
-        self._catalog, self._last = catalog, None
-        self._topics.clear()
+        self.catalog, self.idle = catalog, 0
+        for topic in self._topics.values():
+            topic.clear()
         self._bytes = 0
         missing = self._made * _WORTH - (self._uses - self._uses_before)
         self._waste = min(max(0, self._waste + missing), 2 * _MOST_WASTE)
@@ -310,7 +295,7 @@ class RouteTemplates:
         marked = _marked(self._marker, record)
         if marked is None or not self._has_room():
             return False
-        met, due = self._topic(record.topic).meet((marked, is_split), self._sight)
+        met, due = self.of_topic(record.topic).meet((marked, is_split), self._sight)
         if met < due and due > self._sight:
             self._note_vain()
         return met >= due
@@ -337,7 +322,7 @@ class RouteTemplates:
             self._remove_unused(topic)
         return self._bytes < self._most_bytes
 
-    def _remove_unused(self, topic: _TopicTemplates) -> None:
+    def _remove_unused(self, topic: TopicTemplates) -> None:
         known = topic.known
         for each in known.values():
             self._count_uses(each)
@@ -347,12 +332,6 @@ class RouteTemplates:
         for number in {number % LOSS for number in known} - used:
             topic.engine.remove(number)
             self._forget(topic, number)
-
-    def _topic(self, name: str) -> _TopicTemplates:
-        topic = self._topics.get(name)
-        if topic is None:
-            topic = self._topics[name] = _TopicTemplates(name, self._engine(self._marker, self._frames))
-        return topic
 
     def derive(
         self,
@@ -366,7 +345,7 @@ class RouteTemplates:
         """Add the template of a record that was this row and became these messages; None: it was something
         else, which has no template. `is_split`: as it was counted.
         """
-        topic, marked = self._topic(record.topic), _marked(self._marker, record)
+        topic, marked = self.of_topic(record.topic), _marked(self._marker, record)
         if marked is None:
             return
         known = None
@@ -382,7 +361,7 @@ class RouteTemplates:
         self._bytes += made.size
         self._made += 1
 
-    def _forget(self, topic: _TopicTemplates, number: int) -> list[Known]:
+    def _forget(self, topic: TopicTemplates, number: int) -> list[Known]:
         """Forget what is known of a template; return it."""
         forgotten = topic.pop_all(number)
         for known in forgotten:
@@ -390,7 +369,7 @@ class RouteTemplates:
             self._bytes -= known.size
         return forgotten
 
-    def _shed(self, topic: _TopicTemplates) -> None:
+    def _shed(self, topic: TopicTemplates) -> None:
         """Forget what is known of records that lose something if that is much: it is made again at need."""
         templates = len(topic.known) - topic.losing_count
         if topic.losing_count > _MOST_LOSING + _MOST_LOSING_OF_ONE * templates:
@@ -399,7 +378,7 @@ class RouteTemplates:
 
     def _added(
         self,
-        topic: _TopicTemplates,
+        topic: TopicTemplates,
         record: ConsumerRecord,
         change: RowChange,
         out: Sequence[ProducerRecord] | Sequence[Payload],
@@ -424,7 +403,7 @@ class RouteTemplates:
         encoder raises.
         """
         trace = Trace(self._refused, _digest(record))
-        message = self._decoder.traced(record, change, self._catalog, trace)
+        message = self._decoder.traced(record, change, self.catalog, trace)
         events: list[Event] = [message.change]
         if message.end is not None:
             events.append(message.end)
@@ -442,19 +421,21 @@ class RouteTemplates:
             offset=TracedNumber(trace, OFFSET, record.offset),
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
-        self._decoder.decode(record, self._catalog, lost)
+        self._decoder.decode(record, self.catalog, lost)
         payloads = list(self._encode(events, numbered, lost))
         if any(payload.blobs for payload in payloads):
             raise Untraceable
         first, *others = payloads
         written = [_without_values(event, change) for event in events]
         allows = None if message.after is None else message.after.check(record.topic)
-        known = Known(written, lost, first.headers, allows, trace.lost)
         is_one_row = only_row(events) is not None
-        if others == [Payload(first.key, None)] and first.key is not None and is_one_row:
-            known.has_tombstone = True
+        has_tombstone = others == [Payload(first.key, None)] and first.key is not None and is_one_row
+        if has_tombstone:
             others = []
-        known.more = [payload.headers for payload in others]
+        headers = [payload.headers for payload in others]
+        known = Known(
+            written, lost, first.headers, allows, trace.lost, more=headers, has_tombstone=has_tombstone
+        )
         (key, value), *more = [self._target(payload, trace) for payload in (first, *others)]
         trace.check_marks(text for payload in payloads for _, text in payload.headers)
         template = Template(
@@ -476,14 +457,20 @@ class RouteTemplates:
         return TargetMessage(*[None if text is None else trace.target_ops(text, at) for text, at in parts])
 
 
-class _TopicTemplates:
+class TopicTemplates:
     """The templates of a source topic's messages, and how often shapes without one were met."""
 
-    def __init__(self, name: str, engine: Engine) -> None:
-        self.name, self.engine = name, engine
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
         #: By what an engine gives as a template's number.
         self.known: dict[int, Known] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self.engine.clear()
+        self.known.clear()
         #: The numbers of records that lose something, by their template's, and how many there are.
         self._losing: defaultdict[int, list[int]] = defaultdict(list)
         self.losing_count = 0

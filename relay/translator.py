@@ -75,8 +75,8 @@ from relay.routing import (
     routing_problems,
 )
 from relay.selection import Selection, kind_of
-from relay.templates.engine import Engine, Message
-from relay.templating import Form, FoundRows, Known, Line, RouteTemplates, TopicOfRows
+from relay.templates.engine import Engine, Message, Translation
+from relay.templating import Form, FoundRows, Known, Line, RouteTemplates, TopicOfRows, TopicTemplates
 
 Answer = TypeVar("Answer")
 
@@ -159,12 +159,16 @@ def _selected(selection: Selection, target: Codec, options: Options) -> Selectio
 
 
 class _PartitionRoute(msgspec.Struct, frozen=True):
-    """A source partition, where records go if they keep it, and how their `SOURCE_HEADER` values begin."""
+    """A source partition: where records go if they keep it, how their `SOURCE_HEADER` values begin, and the
+    templates of its topic, where a route has some.
+    """
 
     topic: str
     partition: int
+    target: str
     places: tuple[tuple[str, int]]
     header_prefix: bytes
+    templates: TopicTemplates | None
 
 
 #: What a record has become: the events that it holds, those that are written, the losses of those left out,
@@ -298,38 +302,54 @@ class Translator:
         templates = self._plain_templates
         if templates is None:
             return self._straight(record) if self._templates is None else self._sealed(record)
-        if templates.idle and templates.goes_straight(self.catalog):
-            return self._straight(record)
         path = self._partition_route
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._partition_route = self._partition_route_of(record)
+        if self.catalog is not templates.catalog:
+            templates.begin(self.catalog)
+        its_own = path.templates
+        if templates.idle or its_own is None:
+            templates.skip()
+            return self._straight(record)
+        time_ms = record.timestamp_ms
         try:
-            found = templates.find(record, self.catalog, path.header_prefix)
+            found = its_own.translate(record.key, record.value, record.offset, time_ms, path.header_prefix)
         except Exception:
             check_types(record)
             raise
         if found is None:
             return self._by_rows(record, templates)
-        known, key, value, mark = found
-        ((topic, partition),) = path.places
-        headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
-        given = record.headers
-        if given or known.headers:
-            headers = known.headers + self._inherited(given) + headers
-        if self._moves_rows:
-            its_topic = self._topic_of_rows(known, record)
-            if its_topic is None:
-                templates.misses += 1
-                return self._straight(record)
-            topic = its_topic
-        out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
-        if not known.has_tombstone:
-            known.uses += 1
-            return [out]
-        return self._with_tombstone(record, out, known, mark)
+        number, key, value, mark = found
+        known = its_own.known.get(number)
+        if known is None or not known.is_plain or self._moves_rows or record.headers:
+            out = self._by_template(record, path, templates.known(its_own, number), found)
+            return self._by_rows(record, templates) if out is None else out
+        known.uses += 1
+        return [ProducerRecord(path.target, path.partition, time_ms, key, value, ((SOURCE_HEADER, mark),))]
 
-    def _topic_of_rows(self, known: Known, record: ConsumerRecord) -> str | None:
+    def _by_template(
+        self, record: ConsumerRecord, path: _PartitionRoute, known: Known, found: Translation
+    ) -> list[ProducerRecord] | None:
+        """Return the records of what an engine gives for a record; None if the straight line must say it."""
+        _, key, value, mark = found
+        if known.allows is not None and not known.allows(record.partition, record.offset):
+            return None
+        topic = self._topic_of_rows(record, path, known)
+        if topic is None:
+            return None
+        if self._seal is not None:
+            key, value = self._seal(topic, key, value)
+        headers = (*known.headers, *self._inherited(record.headers), (SOURCE_HEADER, mark))
+        out = ProducerRecord(topic, path.partition, record.timestamp_ms, key, value, headers)
+        if known.has_tombstone:
+            return self._with_tombstone(record, out, known, mark)
+        known.uses += 1
+        return [out]
+
+    def _topic_of_rows(self, record: ConsumerRecord, path: _PartitionRoute, known: Known) -> str | None:
         """Return the topic of a row that fits a template; None if the straight line must say it."""
+        if not self._moves_rows:
+            return path.target
         found = known.topic
         if found is not None and found.seen_version == self._seen_version:
             return found.name
@@ -352,16 +372,27 @@ class Translator:
 
     def _sealed(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Translate a record where templates are for the text that a decoder makes of messages, or of which
-        an encoder makes them; without an engine in the straight line. What goes wrong does so there, too.
+        an encoder makes them. What goes wrong does so in the straight line, too.
         """
-        templates = self._templates
-        if templates is None or (templates.idle and templates.goes_straight(self.catalog)):
+        templates, path = self._templates, self._partition_route_of(record)
+        its_own = path.templates
+        if templates is None or its_own is None:
+            return self._straight(record)
+        if self.catalog is not templates.catalog:
+            templates.begin(self.catalog)
+        if templates.idle:
+            templates.skip()
             return self._straight(record)
         opened = record
+        out = None
         try:
             if self._open is not None:
                 opened = self._open(record)
-            out = self._of_text(record, opened, templates)
+            found = its_own.translate(
+                opened.key, opened.value, opened.offset, opened.timestamp_ms, path.header_prefix
+            )
+            if found is not None:
+                out = self._by_template(record, path, templates.known(its_own, found[0]), found)
         except (Need, DecodeError, EncodeError, MemoryError):
             templates.misses += 1
             return self._straight(record)
@@ -369,32 +400,6 @@ class Translator:
             return out
         templates.misses += 1
         return self._straight(record, templates, opened)
-
-    def _of_text(
-        self, record: ConsumerRecord, opened: ConsumerRecord, templates: RouteTemplates
-    ) -> list[ProducerRecord] | None:
-        """Return what a record with this text becomes by a template; None if there is none for it."""
-        path = self._partition_route
-        if path is None or record.partition != path.partition or record.topic != path.topic:
-            path = self._partition_route = self._partition_route_of(record)
-        found = templates.find(opened, self.catalog, path.header_prefix)
-        if found is None:
-            return None
-        known, key, value, mark = found
-        ((topic, partition),) = path.places
-        if self._moves_rows:
-            its_topic = self._topic_of_rows(known, record)
-            if its_topic is None:
-                return None
-            topic = its_topic
-        if self._seal is not None:
-            key, value = self._seal(topic, key, value)
-        headers = (*known.headers, *self._inherited(record.headers), (SOURCE_HEADER, mark))
-        out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
-        if known.has_tombstone:
-            return self._with_tombstone(record, out, known, mark)
-        known.uses += 1
-        return [out]
 
     def _straight(
         self,
@@ -508,7 +513,7 @@ class Translator:
         is_short = value is None or len(value) <= self._most_uncounted
         if self._writes_rows_alone and is_short and record.timestamp_ms >= 0:
             shared = _RECORD_BYTES + (len(given) + 1) * _HEADER_BYTES
-            found = templates.find_rows(record, self.catalog, self._most_output, shared)
+            found = templates.find_rows(record, self._most_output, shared)
             if not isinstance(found, int):
                 place = self._placed if given or self._moves_rows else self._in_place
                 out = place(record, found)
@@ -533,7 +538,7 @@ class Translator:
         only header, or `_placed` is asked.
         """
         path = self._partition_route or self._partition_route_of(record)
-        ((topic, partition),) = path.places
+        topic, partition = path.target, path.partition
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         out: list[ProducerRecord] = []
         for known, messages in found:
@@ -580,12 +585,9 @@ class Translator:
         straight line must say where they go.
         """
         path = self._partition_route or self._partition_route_of(record)
-        ((topic, partition),) = path.places
-        if self._moves_rows:
-            its_topic = self._topic_of_rows(known, record)
-            if its_topic is None:
-                return False
-            topic = its_topic
+        topic = self._topic_of_rows(record, path, known)
+        if topic is None:
+            return False
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         inherited = self._inherited(record.headers) if record.headers else ()
         own_headers = cycle((known.headers, *known.more))
@@ -595,14 +597,14 @@ class Translator:
                 number = numbers[topic]
                 numbers[topic] += 1
             headers = (*own, *inherited, (SOURCE_HEADER, b"%b%d" % (prefix, number)))
-            out.append(ProducerRecord(topic, partition, time_ms, key, value, headers))
+            out.append(ProducerRecord(topic, path.partition, time_ms, key, value, headers))
         return True
 
     def _teach(self, part: ConsumerRecord, templates: RouteTemplates) -> None:
         """Let the templates learn from a part of a record that has gone the straight line, if it fits none
         of them.
         """
-        if not isinstance(templates.find_rows(part, self.catalog, self._most_output, 0), int):
+        if not isinstance(templates.find_rows(part, self._most_output, 0), int):
             return
         if not templates.is_due(part):
             return
@@ -867,8 +869,9 @@ class Translator:
         topic, partition = record.topic, record.partition
         found = self._partition_routes.get((topic, partition))
         if found is None:
-            prefix, place = f"{topic}/{partition}/".encode(), (self._router.topic_of(topic), partition)
-            found = _PartitionRoute(topic, partition, (place,), prefix)
+            prefix, target = f"{topic}/{partition}/".encode(), self._router.topic_of(topic)
+            templates = None if self._templates is None else self._templates.of_topic(topic)
+            found = _PartitionRoute(topic, partition, target, ((target, partition),), prefix, templates)
             if len(self._partition_routes) >= _MOST_PARTITION_ROUTES:
                 self._partition_routes.clear()
             self._partition_routes[topic, partition] = found
