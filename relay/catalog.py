@@ -151,6 +151,15 @@ class Layered(Mapping[str, _Value]):
         found = self._upper.get(key)
         return self._lower.get(key, default) if found is None else found
 
+    def differing(self, other: Layered[_Value]) -> list[str]:
+        """Find the keys of which one of the two has no value, or another object. That costs little where one
+        was made of the other by a few changes.
+        """
+        keys = self._upper.keys() | other._upper.keys()
+        if self._lower is not other._lower:
+            keys |= self._lower.keys() | other._lower.keys()
+        return [key for key in keys if self.get(key) is not other.get(key)]
+
     def __getitem__(self, key: str) -> _Value:
         return self._upper[key] if key in self._upper else self._lower[key]
 
@@ -234,6 +243,14 @@ class Catalog(msgspec.Struct, frozen=True):
     def versions(self) -> int:
         """How many versions of tables it holds."""
         return sum([len(history) for tables in self.histories.values() for history in tables.values()])
+
+    def changed_since(self, earlier: Catalog) -> list[TableId]:
+        """Find the tables of which an earlier catalogue may say something else."""
+        found: list[TableId] = []
+        for database in self.histories.differing(earlier.histories):
+            tables, others = (each.histories.get(database, _NO_TABLES) for each in (self, earlier))
+            found += [TableId(database, table) for table in tables.differing(others)]
+        return found
 
     def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:
         """The newest definition and the position of its statement: what every row behind that position has.

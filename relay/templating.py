@@ -3,8 +3,9 @@
 Contract: `TopicTemplates.translate` gives the target's key and value of a record that fits a template, and
 the number of what is the same for all of them (`TopicTemplates.known`). `RouteTemplates.learn` is told of
 records that went the straight line, and makes a template once a shape was met twice. Templates are a cache:
-nothing depends on them but time. They belong to one value of the catalogue, and are dropped with it. They
-take so many bytes at most, about; then no new ones are made until some were without use for a while.
+nothing depends on them but time. Each is of one table, and is dropped when the catalogue says something else
+of that. They take so many bytes at most, about; then no new ones are made until some were without use for a
+while.
 
 A template is derived from a message of one row. `TopicTemplates.translate` is for such messages that become
 one; `RouteTemplates.find_rows` for those of any number of rows that become any number.
@@ -23,7 +24,7 @@ from relay.catalog import Catalog
 from relay.codecs.codec import Encode, Payload, Seal, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
-from relay.model import Event, RowChange, Rows, TransactionMark
+from relay.model import Event, RowChange, Rows, TableId, TransactionMark
 from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.selection import Selection
 from relay.templates.engine import Engine, Message, Run
@@ -42,8 +43,8 @@ _MOST_LOSING_OF_ONE: Final = 4
 #: times as many messages as those before.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
-#: Whether templates are worth their making is seen when definitions change, which drops them: each should
-#: have been used so often. Where many were not, shapes have to come more often first.
+#: Whether templates are worth their making is seen when definitions change, which drops those of the tables:
+#: each should have been used so often. Where many were not, shapes have to come more often first.
 _WORTH: Final = 64
 #: How many shapes of a topic are remembered whose templates have lost their place.
 _MOST_REPLACED: Final = 1_000
@@ -79,10 +80,10 @@ class Known:
     offset follows the DDL that it must follow; None: it does, whatever they are. `uses`: how many rows have
     fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
-    payloads that a row becomes besides. `is_plain`: whether key and value are all that there is to say.
-    `size`: the template's bytes, about; `shape`: what equal templates have alike. `is_used`: whether a row
-    has fitted since somebody looked; `served`: how many have, of those that are counted. `topic`: of the
-    rows, if it depends on their table, and is known.
+    payloads that a row becomes besides. `table`: the rows' own. `is_plain`: whether key and value are all
+    that there is to say. `size`: the template's bytes, about; `shape`: what equal templates have alike.
+    `is_used`: whether a row has fitted since somebody looked; `served`: how many have, of those that are
+    counted. `topic`: of the rows, if it depends on their table, and is known.
     """
 
     __slots__ = (
@@ -98,6 +99,7 @@ class Known:
         "served",
         "shape",
         "size",
+        "table",
         "topic",
         "uses",
     )
@@ -110,11 +112,13 @@ class Known:
         allows: Allows | None,
         lost: Callable[[int], list[str]],
         *,
+        table: TableId,
         more: list[tuple[Header, ...]],
         has_tombstone: bool,
     ) -> None:
         self.events, self.losses, self.headers, self.allows = events, losses, headers, allows
         self.lost, self.more, self.has_tombstone = lost, more, has_tombstone
+        self.table = table
         self.is_plain = allows is None and not headers and not has_tombstone
         self.uses = self.served = self.size = self.shape = 0
         self.is_used = True
@@ -129,6 +133,7 @@ class Known:
             self.headers,
             self.allows,
             self.lost,
+            table=self.table,
             more=self.more,
             has_tombstone=self.has_tombstone,
         )
@@ -187,12 +192,13 @@ class RouteTemplates:
         self._topics: dict[str, TopicTemplates] = {}
         #: What templates hold for.
         self.catalog = Catalog()
+        #: Which templates there are of each table.
+        self._of_table: defaultdict[TableId, set[tuple[TopicTemplates, int]]] = defaultdict(set)
         self._count = count
         self._uses = 0
-        #: Of the templates at hand: how many were made, and `_uses` before.
-        self._made = self._uses_before = 0
-        #: What was made in vain, in uses that were missing.
-        self._waste, self._sight = 0, _SIGHT
+        #: How many uses were missing to templates that were forgotten since definitions changed, and before.
+        self._missing = self._waste = 0
+        self._sight = _SIGHT
         #: How many records have fitted no template.
         self.misses = 0
         #: How many records are still to go the straight line without a look at templates, until definitions
@@ -262,16 +268,15 @@ class RouteTemplates:
         return self._uses
 
     def begin(self, catalog: Catalog) -> None:
-        """Forget all templates: the definitions are now these."""
-        self.settle()
+        """Forget the templates of which the definitions have changed to these."""
+        for table in catalog.changed_since(self.catalog):
+            for topic, number in list(self._of_table.get(table, ())):
+                topic.engine.remove(number)
+                self._forget(topic, number)
         self.catalog, self.idle = catalog, 0
-        for topic in self._topics.values():
-            topic.clear()
-        self._bytes = 0
-        missing = self._made * _WORTH - (self._uses - self._uses_before)
-        self._waste = min(max(0, self._waste + missing), 2 * _MOST_WASTE)
+        self._waste = min(max(0, self._waste + self._missing), 2 * _MOST_WASTE)
         self._sight = _SIGHT if self._waste < _MOST_WASTE else _LATE_SIGHT
-        self._made, self._uses_before = 0, self._uses
+        self._missing = 0
 
     def learn(
         self,
@@ -295,7 +300,7 @@ class RouteTemplates:
         marked = _marked(self._marker, record)
         if marked is None or not self._has_room():
             return False
-        met, due = self.of_topic(record.topic).meet((marked, is_split), self._sight)
+        met, due = self.of_topic(record.topic).meet((marked, is_split), self._sight, self.catalog)
         if met < due and due > self._sight:
             self._note_vain()
         return met >= due
@@ -359,14 +364,20 @@ class RouteTemplates:
         topic.note_made((marked, is_split), is_rival=bool(forgotten) and topic.is_rival(made, forgotten))
         topic.known[number] = made
         self._bytes += made.size
-        self._made += 1
+        self._of_table[made.table].add((topic, number))
 
     def _forget(self, topic: TopicTemplates, number: int) -> list[Known]:
-        """Forget what is known of a template; return it."""
+        """Forget what is known of a template, if there is one with this number; return it."""
         forgotten = topic.pop_all(number)
         for known in forgotten:
             self._count_uses(known)
             self._bytes -= known.size
+        if forgotten:
+            self._missing += _WORTH - sum(known.served for known in forgotten)
+            table = forgotten[0].table
+            self._of_table[table].remove((topic, number))
+            if not self._of_table[table]:
+                del self._of_table[table]
         return forgotten
 
     def _shed(self, topic: TopicTemplates) -> None:
@@ -434,7 +445,14 @@ class RouteTemplates:
             others = []
         headers = [payload.headers for payload in others]
         known = Known(
-            written, lost, first.headers, allows, trace.lost, more=headers, has_tombstone=has_tombstone
+            written,
+            lost,
+            first.headers,
+            allows,
+            trace.lost,
+            table=change.table,
+            more=headers,
+            has_tombstone=has_tombstone,
         )
         (key, value), *more = [self._target(payload, trace) for payload in (first, *others)]
         trace.check_marks(text for payload in payloads for _, text in payload.headers)
@@ -465,15 +483,14 @@ class TopicTemplates:
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
         #: By what an engine gives as a template's number.
         self.known: dict[int, Known] = {}
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        self.engine.clear()
-        self.known.clear()
         #: The numbers of records that lose something, by their template's, and how many there are.
         self._losing: defaultdict[int, list[int]] = defaultdict(list)
         self.losing_count = 0
+        self._count_anew(Catalog())
+
+    def _count_anew(self, catalog: Catalog) -> None:
+        """Begin to count shapes: the definitions are now these."""
+        self._catalog = catalog
         #: By the text at the marker and whether rows are split: how many messages fitted no template, which
         #: one is to be the next, and how many templates were made that took the place of others.
         self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
@@ -509,10 +526,12 @@ class TopicTemplates:
         self.losing_count = 0
         return found
 
-    def meet(self, marked: tuple[bytes, bool], sight: int) -> tuple[int, int]:
-        """Count a message that fitted no template. Return how many did, and of which to derive one: the one
-        with number `sight` at first.
+    def meet(self, marked: tuple[bytes, bool], sight: int, catalog: Catalog) -> tuple[int, int]:
+        """Count a message that fitted no template. Return how many did with these definitions, and of which
+        to derive one: the one with number `sight` at first.
         """
+        if catalog is not self._catalog:
+            self._count_anew(catalog)
         if marked not in self._met:
             if len(self._met) >= _MOST_COUNTED or self._met_bytes > _MOST_COUNTED_BYTES:
                 self._met.clear()

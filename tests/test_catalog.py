@@ -611,3 +611,27 @@ def test_a_bootstrap_is_a_definition_as_of_its_position(stream: Stream) -> None:
     assert known.table(TableId("d", "t"), ts(20)) == schema
     assert known.table(TableId("d", "t"), ts(21)) == more
     assert define(known, Bootstrap(more, SOURCE, 7), ts(20)) is known
+
+
+def test_what_has_changed_is_found(stream: Stream) -> None:
+    taken = [stream.catalog]
+    for number in range(60):
+        stream.ddl(10 + number, f"CREATE TABLE t{number % 40} (a INT)", database=f"d{number % 3}")
+        taken.append(stream.catalog)
+    stream.ddl(100, "RENAME TABLE d0.t0 TO d1.other")
+    changed = stream.catalog.changed_since(taken[-1])
+    assert sorted(changed) == [TableId("d0", "t0"), TableId("d1", "other")]
+    assert stream.catalog.changed_since(stream.catalog) == []
+    for earlier in (*taken[::7], pickle.loads(pickle.dumps(taken[30]))):  # noqa: S301 - made here
+        for later in taken[::5]:
+            names = {
+                TableId(database, table)
+                for each in (earlier, later)
+                for database, tables in each.histories.items()
+                for table in tables
+            }
+            found = later.changed_since(earlier)
+            assert len(found) == len(set(found))
+            assert set(found) >= {id for id in names if later.newest(id) != earlier.newest(id)}
+            if earlier in taken:
+                assert set(found) == {id for id in names if later.newest(id)[1] is not earlier.newest(id)[1]}

@@ -171,7 +171,9 @@ class TracedMessage(NamedTuple):
 
 @runtime_checkable
 class TracingDecoder(Decoder, Protocol):
-    """A decoder that offers templates."""
+    """A decoder that offers templates. For rows it asks the catalogue about their own table alone: templates
+    are kept when others change.
+    """
 
     def traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace

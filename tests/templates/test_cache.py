@@ -38,6 +38,15 @@ def translator_with(cache_bytes: int) -> tuple[Translator, list[ConsumerRecord]]
     return translator, rows
 
 
+def change_table(translator: Translator, number: int, ddl: bytes) -> None:
+    """Translate another statement about a table; `ddl`: what stands behind its name."""
+    statement = rows_of_tables()[0][number]
+    value = statement.value or b""
+    start, end = value.index(b"CREATE TABLE `"), value.index(b'","sqlType"')
+    changed = value[:start] + b"ALTER TABLE `table_%04d` %b" % (number, ddl) + value[end:]
+    translator.translate(msgspec.structs.replace(statement, value=changed, offset=1_000_000 + number))
+
+
 def fitting(translator: Translator, record: ConsumerRecord, times: int) -> int:
     """How often a record has fitted a template."""
     before = translator.ways["template"]
@@ -71,13 +80,25 @@ def test_templates_without_use_make_room(monkeypatch: pytest.MonkeyPatch) -> Non
     assert fitting(translator, rows[0], 1) == 0
 
 
-def test_a_change_of_definitions_makes_room() -> None:
+def test_a_table_that_changes_makes_room() -> None:
     translator, rows = translator_with(1)
     assert [fitting(translator, row, 5) for row in rows[:2]] == [3, 0]
-    statement = rows_of_tables()[0][2]
-    changed = (statement.value or b"").replace(b"CREATE TABLE `table_0002`", b"CREATE TABLE `other`")
-    translator.translate(msgspec.structs.replace(statement, value=changed, offset=1_000_000))
+    change_table(translator, 0, b"ADD COLUMN more INT")
     assert fitting(translator, rows[1], 5) >= 2
+
+
+def test_a_table_that_changes_costs_others_nothing() -> None:
+    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    assert [fitting(translator, row, 5) for row in rows] == [3] * TABLES
+    change_table(translator, 2, b"ADD COLUMN more INT")
+    assert [fitting(translator, row, 5) for row in rows] == [5, 5, 3, 5]
+    state = translator.state
+    change_table(translator, 1, b"ADD COLUMN more INT")
+    assert [fitting(translator, row, 5) for row in rows] == [5, 3, 5, 5]
+    translator.restore(state)
+    assert [fitting(translator, row, 5) for row in rows] == [5, 3, 5, 5], "what it is again is another change"
+    translator.restore(translator.state)
+    assert [fitting(translator, row, 5) for row in rows] == [5] * TABLES
 
 
 def untraceable(row: ConsumerRecord) -> ConsumerRecord:
@@ -100,10 +121,9 @@ def test_a_change_of_definitions_has_records_looked_at_again(monkeypatch: pytest
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, untraceable(rows[0]), 40) == 0
-    statement = rows_of_tables()[0][2]
-    changed = (statement.value or b"").replace(b"CREATE TABLE `table_0002`", b"CREATE TABLE `other`")
-    translator.translate(msgspec.structs.replace(statement, value=changed, offset=1_000_000))
-    assert fitting(translator, rows[0], 5) == 3
+    assert fitting(translator, rows[0], 5) == 0
+    change_table(translator, 2, b"ADD COLUMN more INT")
+    assert fitting(translator, rows[0], 5) == 5
 
 
 def test_tables_that_fit_do_not_pay_for_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
