@@ -57,7 +57,6 @@ class ProgressTopic:
 
     def __init__(self, brokers: Brokers, topic: str, group: str) -> None:
         self._topic, self._group = WholeTopic(brokers, topic, waits_for_open=True), group
-        self._name = topic
         self._offsets: dict[Partition, int] = {}
 
     async def read(self) -> Mapping[Partition, int]:
@@ -71,9 +70,9 @@ class ProgressTopic:
                 )
         except TimeoutError as error:
             raise PollFailed(
-                f"topic {self._name} could not be read to its end within {OPEN_SECONDS:g} s: another shard "
-                f"may have left a transaction open, and ends it when it starts again; brokers do when its "
-                f"time is over"
+                f"topic {self._topic.name} could not be read to its end within {OPEN_SECONDS:g} s: another "
+                f"shard may have left a transaction open, and ends it when it starts again; brokers do when "
+                f"its time is over"
             ) from error
         return self._offsets
 

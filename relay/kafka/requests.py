@@ -28,6 +28,10 @@ from aiokafka.protocol.types import (
 
 _TEXT, _COMPACT_TEXT = String("utf-8"), CompactString("utf-8")
 _NO_TAGS: Mapping[int, bytes] = {}
+#: Partitions, by topic.
+_PARTITIONS = CompactArray(
+    ("topic", _COMPACT_TEXT), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)
+)
 
 
 class _TopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not typed
@@ -182,9 +186,7 @@ class _OffsetsRequest_v7(RequestStruct):  # type: ignore[misc]  # noqa: N801 - a
         ("group", _COMPACT_TEXT),
         (
             "topics",
-            CompactArray(
-                ("topic", _COMPACT_TEXT), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)
-            ),
+            _PARTITIONS,
         ),
         ("require_stable", Boolean),
         ("tags", TaggedFields),
@@ -228,9 +230,7 @@ class TransactionsResponse(Response):  # type: ignore[misc]  # aiokafka is not t
                 ("producer_epoch", Int16),
                 (
                     "topics",
-                    CompactArray(
-                        ("topic", _COMPACT_TEXT), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)
-                    ),
+                    _PARTITIONS,
                 ),
                 ("tags", TaggedFields),
             ),
@@ -305,9 +305,7 @@ class _ProducersRequest_v0(RequestStruct):  # type: ignore[misc]  # noqa: N801 -
     SCHEMA = Schema(
         (
             "topics",
-            CompactArray(
-                ("topic", _COMPACT_TEXT), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)
-            ),
+            _PARTITIONS,
         ),
         ("tags", TaggedFields),
     )

@@ -29,7 +29,7 @@ class WholeTopic:
     """
 
     def __init__(self, brokers: Brokers, topic: str, *, waits_for_open: bool = False) -> None:
-        self._servers, self._topic, self._waits_for_open = brokers.servers, topic, waits_for_open
+        self._servers, self.name, self._waits_for_open = brokers.servers, topic, waits_for_open
         self._pair = TopicPartition(topic, 0)
         self._consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=brokers.servers,
@@ -60,18 +60,16 @@ class WholeTopic:
                     take(await self._poll(_POLL_MS))
         except TimeoutError as error:
             raise BrokerUnavailable(
-                f"topic {self._topic} could not be read to its end in time; does it exist?"
+                f"topic {self.name} could not be read to its end in time; does it exist?"
             ) from error
         except UnicodeDecodeError as error:
             raise TopicUnusable(
-                f"topic {self._topic} holds a record that is not relay's: a header's name is not UTF-8"
+                f"topic {self.name} holds a record that is not relay's: a header's name is not UTF-8"
             ) from error
         except KafkaError as error:
             if error.retriable:
-                raise BrokerUnavailable(
-                    f"topic {self._topic} cannot be read now: {text_of(error)}"
-                ) from error
-            raise TopicUnusable(f"topic {self._topic} cannot be read: {text_of(error)}") from error
+                raise BrokerUnavailable(f"topic {self.name} cannot be read now: {text_of(error)}") from error
+            raise TopicUnusable(f"topic {self.name} cannot be read: {text_of(error)}") from error
 
     async def new(self) -> list[ConsumerRecord]:
         """Return what has come since, without asking or waiting; nothing after a failure (see `to_end`)."""
