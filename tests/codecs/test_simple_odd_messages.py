@@ -118,6 +118,22 @@ def test_a_column_without_the_name_of_a_type_is_refused(name: str) -> None:
         read(bootstrap(table(column("a", name))))
 
 
+@pytest.mark.parametrize(
+    ("name", "base", "unsigned"),
+    [
+        ("timestamp unsigned zerofill", "timestamp", True),
+        ("bigint unsigned", "bigint", True),
+        ("double precision", "double", False),
+        ("geometry", "geometry", False),
+    ],
+)
+def test_a_type_may_be_named_as_in_statements(name: str, base: str, unsigned: bool) -> None:
+    change = read(bootstrap(table(column("a", name))), row({"a": None}))[0][-1]
+    assert isinstance(change, RowChange)
+    found = change.schema.columns[1].type
+    assert (found.base, found.unsigned) == (base, unsigned)
+
+
 @pytest.mark.parametrize(("base", "more"), [("decimal", {"decimal": -2}), ("varchar", {"length": -20})])
 def test_parameters_below_zero_are_unknown(base: str, more: dict[str, Any]) -> None:
     change = read(bootstrap(table(column("a", base, **more))), row({"a": "1"}))[0][-1]

@@ -40,6 +40,7 @@ from relay.mysql.types import (
     MAX_BITS,
     checked_type,
     is_type_name,
+    parse_type,
 )
 
 # ---------------------------------------------------------------- wire
@@ -342,15 +343,16 @@ def _merged(told: ColumnEntry, known: Column | None, origin: TableSchema) -> Col
 
 def _type(told: DataType) -> ColumnType:
     """The type; parameters that no server allows are unknown."""
-    base, members = told.mysqlType.lower(), None
+    named, members = parse_type(told.mysqlType), None
+    base = named.base
     if base in {"enum", "set"} and told.elements:
         members = tuple(told.elements)
     length, scale = _read_length(told, base)
     charset, collation = _read_charset(told, base)
     found = ColumnType(
         base,
-        unsigned=told.unsigned is True and base not in {"year", "bit"},
-        zerofill=told.zerofill is True and base != "year",
+        unsigned=(told.unsigned is True or named.unsigned) and base not in {"year", "bit"},
+        zerofill=(told.zerofill is True or named.zerofill) and base != "year",
         length=length,
         scale=scale,
         charset=charset,
