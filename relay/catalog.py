@@ -11,6 +11,7 @@ query, an ALTER that does not fit) the table is unknown rather than wrong.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -389,8 +390,9 @@ def _read(message: DdlMessage, limits: Limits) -> Ddl:
     ddl = message.ddl
     if len(ddl) * _MOST_UTF8 > limits.ddl_bytes and len(ddl.encode(errors="replace")) > limits.ddl_bytes:
         raise exceeded("ddl", "statement", "bytes", "ddl_bytes", limits.ddl_bytes)
+    read = _read_once if len(ddl) <= _LONGEST_REMEMBERED else read_ddl
     try:
-        statement = read_ddl(
+        statement = read(
             ddl, backslash_escapes=not message.is_restored, most_statements=limits.ddl_statements
         )
     except DdlNotUnderstood:
@@ -401,6 +403,11 @@ def _read(message: DdlMessage, limits: Limits) -> Ddl:
             raise exceeded("ddl", "statement", "columns", "columns", limits.columns)
     return statement
 
+
+#: TiCDC sends a statement once for each partition. What is remembered of one takes some 15 bytes for each of
+#: its characters.
+_LONGEST_REMEMBERED: Final = 2048
+_read_once: Final = functools.lru_cache(maxsize=1024)(read_ddl)
 
 #: Whether a text that is not understood may be about tables, by its first word behind comments.
 _CHANGES_A_TABLE: Final = re.compile(
