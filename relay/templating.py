@@ -190,7 +190,7 @@ class RouteTemplates:
         self._decoder, self._selection, self._prepare, self._encode = line[:4]
         self._refused, self._writes_ends, self._seal = line[4:]
         self._topics: dict[str, TopicTemplates] = {}
-        #: What templates hold for.
+        #: The definitions that all templates agree with.
         self.catalog = Catalog()
         #: Which templates there are of each table.
         self._of_table: defaultdict[TableId, set[tuple[TopicTemplates, int]]] = defaultdict(set)
@@ -213,7 +213,7 @@ class RouteTemplates:
         self.misses += 1
 
     def of_topic(self, name: str) -> TopicTemplates:
-        """Return the templates of a source topic's messages. They are the same ones whatever happens."""
+        """Return the templates of a source topic, always the same object: callers may keep it."""
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = TopicTemplates(self._engine(self._marker, self._frames))
@@ -267,8 +267,8 @@ class RouteTemplates:
         self.settle()
         return self._uses
 
-    def begin(self, catalog: Catalog) -> None:
-        """Forget the templates of which the definitions have changed to these."""
+    def drop_outdated(self, catalog: Catalog) -> None:
+        """Forget the templates of tables whose definitions have changed: these hold from now on."""
         for table in catalog.changed_since(self.catalog):
             for topic, number in list(self._of_table.get(table, ())):
                 topic.engine.remove(number)

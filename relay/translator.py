@@ -306,23 +306,23 @@ class Translator:
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._partition_route = self._partition_route_of(record)
         if self.catalog is not templates.catalog:
-            templates.begin(self.catalog)
-        its_own = path.templates
-        if templates.idle or its_own is None:
+            templates.drop_outdated(self.catalog)
+        of_topic = path.templates
+        if templates.idle or of_topic is None:
             templates.skip()
             return self._straight(record)
         time_ms = record.timestamp_ms
         try:
-            found = its_own.translate(record.key, record.value, record.offset, time_ms, path.header_prefix)
+            found = of_topic.translate(record.key, record.value, record.offset, time_ms, path.header_prefix)
         except Exception:
             check_types(record)
             raise
         if found is None:
             return self._by_rows(record, templates)
         number, key, value, mark = found
-        known = its_own.known.get(number)
+        known = of_topic.known.get(number)
         if known is None or not known.is_plain or self._moves_rows or record.headers:
-            out = self._by_template(record, path, templates.known(its_own, number), found)
+            out = self._by_template(record, path, templates.known(of_topic, number), found)
             return self._by_rows(record, templates) if out is None else out
         known.uses += 1
         return [ProducerRecord(path.target, path.partition, time_ms, key, value, ((SOURCE_HEADER, mark),))]
@@ -375,11 +375,11 @@ class Translator:
         an encoder makes them. What goes wrong does so in the straight line, too.
         """
         templates, path = self._templates, self._partition_route_of(record)
-        its_own = path.templates
-        if templates is None or its_own is None:
+        of_topic = path.templates
+        if templates is None or of_topic is None:
             return self._straight(record)
         if self.catalog is not templates.catalog:
-            templates.begin(self.catalog)
+            templates.drop_outdated(self.catalog)
         if templates.idle:
             templates.skip()
             return self._straight(record)
@@ -388,11 +388,11 @@ class Translator:
         try:
             if self._open is not None:
                 opened = self._open(record)
-            found = its_own.translate(
+            found = of_topic.translate(
                 opened.key, opened.value, opened.offset, opened.timestamp_ms, path.header_prefix
             )
             if found is not None:
-                out = self._by_template(record, path, templates.known(its_own, found[0]), found)
+                out = self._by_template(record, path, templates.known(of_topic, found[0]), found)
         except (Need, DecodeError, EncodeError, MemoryError):
             templates.misses += 1
             return self._straight(record)
