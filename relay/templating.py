@@ -35,6 +35,8 @@ from relay.templates.tracing import Trace, TracedNumber, Untraceable
 #: take; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
 _MOST_COUNTED_BYTES: Final = 1 << 20
+#: What is kept of a shape beside its text takes about so many bytes.
+_COUNT_BYTES: Final = 200
 #: How many combinations of losses are kept as something known, of all templates of a topic and of each.
 _MOST_LOSING: Final = 256
 _MOST_LOSING_OF_ONE: Final = 4
@@ -43,8 +45,8 @@ _MOST_LOSING_OF_ONE: Final = 4
 #: times as many messages as those before.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
-#: Whether templates are worth their making is seen when definitions change, which drops those of the tables:
-#: each should have been used so often. Where many were not, shapes have to come more often first.
+#: Whether templates are worth their making is seen when definitions change: for each that was made, or could
+#: not be, so many rows should have fitted one. Where they did not, shapes have to come more often first.
 _WORTH: Final = 64
 #: How many shapes of a topic are remembered whose templates have lost their place.
 _MOST_REPLACED: Final = 1_000
@@ -60,6 +62,8 @@ _IDLE: Final = 15
 #: How many bytes a template takes in an engine for each that it has as MessagePack; measured with the kernel.
 _FOR_A_PACKED_BYTE: Final = 2
 
+#: Messages that are counted together: their text at the marker, and whether their rows are split.
+_Shape = tuple[bytes, bool]
 Prepare = Callable[[list[Event]], list[Event]]
 Allows = Callable[[int, int], bool]
 Count = Callable[[list[Event], list[Lossy], int], None]
@@ -192,13 +196,17 @@ class RouteTemplates:
         self._topics: dict[str, TopicTemplates] = {}
         #: The definitions that all templates agree with.
         self.catalog = Catalog()
-        #: Which templates there are of each table.
+        #: Which templates there are of each table, and of which shapes of its messages one was derived, or
+        #: could not be; and the bytes of these shapes.
         self._of_table: defaultdict[TableId, set[tuple[TopicTemplates, int]]] = defaultdict(set)
+        self._shapes_of: defaultdict[TableId, set[tuple[TopicTemplates, _Shape]]] = defaultdict(set)
+        self._shape_bytes = 0
         self._count = count
         self._uses = 0
-        #: How many uses were missing to templates that were forgotten since definitions changed, and before.
-        self._missing = self._waste = 0
-        self._sight = _SIGHT
+        #: How many templates were derived, or could not be, since their worth was seen, and `_uses` before.
+        self._derivations = self._uses_before = 0
+        #: What was derived in vain, in uses that were missing.
+        self._waste, self._sight = 0, _SIGHT
         #: How many records have fitted no template.
         self.misses = 0
         #: How many records are still to go the straight line without a look at templates, until definitions
@@ -273,10 +281,13 @@ class RouteTemplates:
             for topic, number in list(self._of_table.get(table, ())):
                 topic.engine.remove(number)
                 self._forget(topic, number)
+            self._count_anew(table)
         self.catalog, self.idle = catalog, 0
-        self._waste = min(max(0, self._waste + self._missing), 2 * _MOST_WASTE)
-        self._sight = _SIGHT if self._waste < _MOST_WASTE else _LATE_SIGHT
-        self._missing = 0
+        if self._derivations:
+            missing = self._derivations * _WORTH - (self.uses - self._uses_before)
+            self._waste = min(max(0, self._waste + missing), 2 * _MOST_WASTE)
+            self._sight = _SIGHT if self._waste < _MOST_WASTE else _LATE_SIGHT
+            self._derivations, self._uses_before = 0, self._uses
 
     def learn(
         self,
@@ -300,7 +311,7 @@ class RouteTemplates:
         marked = _marked(self._marker, record)
         if marked is None or not self._has_room():
             return False
-        met, due = self.of_topic(record.topic).meet((marked, is_split), self._sight, self.catalog)
+        met, due = self.of_topic(record.topic).meet((marked, is_split), self._sight)
         if met < due and due > self._sight:
             self._note_vain()
         return met >= due
@@ -353,6 +364,9 @@ class RouteTemplates:
         topic, marked = self.of_topic(record.topic), _marked(self._marker, record)
         if marked is None:
             return
+        self._derivations += 1
+        if change is not None:
+            self._note_shape(change.table, topic, (marked, is_split))
         known = None
         if change is not None and out and not any(message.blobs for message in out):
             known = self._added(topic, record, change, out, losses)
@@ -366,6 +380,24 @@ class RouteTemplates:
         self._bytes += made.size
         self._of_table[made.table].add((topic, number))
 
+    def _note_shape(self, table: TableId, topic: TopicTemplates, shape: _Shape) -> None:
+        """Note that a template of this shape was derived, or could not be: that may be so until the table
+        changes.
+        """
+        if (topic, shape) in self._shapes_of[table]:
+            return
+        if self._shape_bytes > _MOST_COUNTED_BYTES:
+            for other in list(self._shapes_of):
+                self._count_anew(other)
+        self._shapes_of[table].add((topic, shape))
+        self._shape_bytes += len(shape[0]) + _COUNT_BYTES
+
+    def _count_anew(self, table: TableId) -> None:
+        """Forget how many messages have come of a table's shapes."""
+        for topic, shape in self._shapes_of.pop(table, ()):
+            topic.count_anew(shape)
+            self._shape_bytes -= len(shape[0]) + _COUNT_BYTES
+
     def _forget(self, topic: TopicTemplates, number: int) -> list[Known]:
         """Forget what is known of a template, if there is one with this number; return it."""
         forgotten = topic.pop_all(number)
@@ -373,7 +405,6 @@ class RouteTemplates:
             self._count_uses(known)
             self._bytes -= known.size
         if forgotten:
-            self._missing += _WORTH - sum(known.served for known in forgotten)
             table = forgotten[0].table
             self._of_table[table].remove((topic, number))
             if not self._of_table[table]:
@@ -486,14 +517,9 @@ class TopicTemplates:
         #: The numbers of records that lose something, by their template's, and how many there are.
         self._losing: defaultdict[int, list[int]] = defaultdict(list)
         self.losing_count = 0
-        self._count_anew(Catalog())
-
-    def _count_anew(self, catalog: Catalog) -> None:
-        """Begin to count shapes: the definitions are now these."""
-        self._catalog = catalog
-        #: By the text at the marker and whether rows are split: how many messages fitted no template, which
-        #: one is to be the next, and how many templates were made that took the place of others.
-        self._met: dict[tuple[bytes, bool], tuple[int, int, int]] = {}
+        #: By shape: how many messages fitted no template, which one is to be the next, and how many templates
+        #: were made that took the place of others.
+        self._met: dict[_Shape, tuple[int, int, int]] = {}
         self._met_bytes = 0
         #: The shapes of templates whose place others have taken; how many these were, and their rows.
         self._replaced: set[int] = set()
@@ -526,20 +552,23 @@ class TopicTemplates:
         self.losing_count = 0
         return found
 
-    def meet(self, marked: tuple[bytes, bool], sight: int, catalog: Catalog) -> tuple[int, int]:
-        """Count a message that fitted no template. Return how many did with these definitions, and of which
-        to derive one: the one with number `sight` at first.
+    def meet(self, shape: _Shape, sight: int) -> tuple[int, int]:
+        """Count a message that fitted no template. Return how many did, and of which to derive one: the one
+        with number `sight` at first.
         """
-        if catalog is not self._catalog:
-            self._count_anew(catalog)
-        if marked not in self._met:
+        if shape not in self._met:
             if len(self._met) >= _MOST_COUNTED or self._met_bytes > _MOST_COUNTED_BYTES:
                 self._met.clear()
                 self._met_bytes = 0
-            self._met_bytes += len(marked[0])
-        met, due, replaced = self._met.get(marked, (0, sight, 0))
-        self._met[marked] = met + 1, due, replaced
+            self._met_bytes += len(shape[0])
+        met, due, replaced = self._met.get(shape, (0, sight, 0))
+        self._met[shape] = met + 1, due, replaced
         return met + 1, due
+
+    def count_anew(self, shape: _Shape) -> None:
+        """Forget how many messages of a shape have come."""
+        if self._met.pop(shape, None) is not None:
+            self._met_bytes -= len(shape[0])
 
     def is_rival(self, made: Known, replaced: Sequence[Known]) -> bool:
         """Whether a template and what it has replaced drive each other out: it was replaced itself before, or
@@ -556,16 +585,16 @@ class TopicTemplates:
         self._replaced.add(shape)
         return made.shape in self._replaced or self._replaced_served < _WORTH * self._replaced_count
 
-    def note_made(self, marked: tuple[bytes, bool], *, is_rival: bool) -> None:
+    def note_made(self, shape: _Shape, *, is_rival: bool) -> None:
         """Note that a template was made of a message; `is_rival`: it drives out another one (`is_rival`)."""
-        met, _, replaced = self._met[marked]
+        met, _, replaced = self._met[shape]
         replaced += is_rival
-        self._met[marked] = met, met + _PATIENCE**replaced, replaced
+        self._met[shape] = met, met + _PATIENCE**replaced, replaced
 
-    def note_none(self, marked: tuple[bytes, bool]) -> None:
+    def note_none(self, shape: _Shape) -> None:
         """Note that no template could be made of a message."""
-        met, _, replaced = self._met[marked]
-        self._met[marked] = met, met * _PATIENCE, replaced
+        met, _, replaced = self._met[shape]
+        self._met[shape] = met, met * _PATIENCE, replaced
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:

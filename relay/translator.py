@@ -322,25 +322,29 @@ class Translator:
         number, key, value, mark = found
         known = of_topic.known.get(number)
         if known is None or not known.is_plain or self._moves_rows or record.headers:
-            out = self._by_template(record, path, templates.known(of_topic, number), found)
+            known = templates.known(of_topic, number)
+            topic = self._topic_of_rows(record, path, known)
+            if topic is None:
+                templates.misses += 1
+                return self._straight(record)
+            out = self._by_template(record, known, (topic, path.partition), found)
             return self._by_rows(record, templates) if out is None else out
         known.uses += 1
         return [ProducerRecord(path.target, path.partition, time_ms, key, value, ((SOURCE_HEADER, mark),))]
 
     def _by_template(
-        self, record: ConsumerRecord, path: _PartitionRoute, known: Known, found: Translation
+        self, record: ConsumerRecord, known: Known, place: tuple[str, int], found: Translation
     ) -> list[ProducerRecord] | None:
-        """Return the records of what an engine gives for a record; None if the straight line must say it."""
-        _, key, value, mark = found
+        """Return the records of what an engine gives for a record, which go to this topic and partition; None
+        if the template is not for rows at its position.
+        """
+        (topic, partition), (_, key, value, mark) = place, found
         if known.allows is not None and not known.allows(record.partition, record.offset):
-            return None
-        topic = self._topic_of_rows(record, path, known)
-        if topic is None:
             return None
         if self._seal is not None:
             key, value = self._seal(topic, key, value)
         headers = (*known.headers, *self._inherited(record.headers), (SOURCE_HEADER, mark))
-        out = ProducerRecord(topic, path.partition, record.timestamp_ms, key, value, headers)
+        out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
         if known.has_tombstone:
             return self._with_tombstone(record, out, known, mark)
         known.uses += 1
@@ -383,8 +387,8 @@ class Translator:
         if templates.idle:
             templates.skip()
             return self._straight(record)
-        opened = record
-        out = None
+        opened, out = record, None
+        topic: str | None = path.target
         try:
             if self._open is not None:
                 opened = self._open(record)
@@ -392,14 +396,18 @@ class Translator:
                 opened.key, opened.value, opened.offset, opened.timestamp_ms, path.header_prefix
             )
             if found is not None:
-                out = self._by_template(record, path, templates.known(of_topic, found[0]), found)
+                known = templates.known(of_topic, found[0])
+                topic = self._topic_of_rows(record, path, known)
+                if topic is not None:
+                    out = self._by_template(record, known, (topic, path.partition), found)
         except (Need, DecodeError, EncodeError, MemoryError):
             templates.misses += 1
             return self._straight(record)
         if out is not None:
             return out
         templates.misses += 1
-        return self._straight(record, templates, opened)
+        # Of rows whose topic the straight line must say, one more template would be none the better.
+        return self._straight(record, None if topic is None else templates, opened)
 
     def _straight(
         self,

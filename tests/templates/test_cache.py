@@ -4,14 +4,15 @@ for where hardly any record fits one.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pytest
+from fake_registry import MemoryRegistry
 from support import CANAL, TICDC
 
 from benchmarks import wide
-from relay import ConsumerRecord, Translator, templating
+from relay import ConsumerRecord, Resolver, Translator, templating
 from relay.limits import DEFAULT_LIMITS
 from relay.templates.interpreter import Interpreter
 
@@ -134,3 +135,55 @@ def test_tables_that_fit_do_not_pay_for_one_that_does_not(monkeypatch: pytest.Mo
         fitting(translator, row, 1) for _ in range(100) for row in (rows[0], *[untraceable(rows[1])] * 3)
     ]
     assert sum(found) == 100
+
+
+def derivations(monkeypatch: pytest.MonkeyPatch) -> list[ConsumerRecord]:
+    """The records of which templates are derived from now on, or could not be."""
+    found: list[ConsumerRecord] = []
+    derive = templating.RouteTemplates.derive
+
+    def noting(self: templating.RouteTemplates, record: ConsumerRecord, *args: Any, **named: Any) -> None:
+        found.append(record)
+        derive(self, record, *args, **named)
+
+    monkeypatch.setattr(templating.RouteTemplates, "derive", noting)
+    return found
+
+
+@pytest.mark.parametrize("target", [CANAL, "debezium-json", "debezium-avro"])
+def test_rows_whose_topic_templates_cannot_say_are_learnt_once(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derived = derivations(monkeypatch)
+    translator = Translator(TICDC, target, topic="{database}_{table}", engine=Interpreter)
+    resolver = Resolver(registries={"target": MemoryRegistry()})
+    for record in wide.of_tables(1, COLUMNS, 100):
+        resolver.translate(translator, record)
+    assert translator.ways["template"] == 0
+    assert 0 < len(derived) <= 8
+
+
+def test_what_cannot_be_derived_is_hardly_tried_where_definitions_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    derived = derivations(monkeypatch)
+    for number in range(200):
+        change_table(translator, 0, b"ADD COLUMN more_%d INT" % number)
+        for row in (*rows[1:3], *[untraceable(rows[3])] * 3):
+            translator.translate(row)
+    assert len(derived) < 10
+    assert translator.ways["template"] >= 390
+
+
+def test_what_is_kept_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templating, "_MOST_COUNTED_BYTES", 500)
+    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    derived = derivations(monkeypatch)
+    for _ in range(20):
+        for row in map(untraceable, rows):
+            translator.translate(row)
+    # Where all are remembered, each is tried at its 2nd and its 16th message.
+    assert 2 * TABLES < len(derived) < 10 * TABLES
+    change_table(translator, 0, b"ADD COLUMN more INT")
+    assert fitting(translator, rows[1], 5) >= 2
