@@ -197,7 +197,7 @@ def _random_shapes(workload: str) -> Records:
 
 
 def _with_ddl(workload: str, every: int) -> Records:
-    """A statement before every few rows, which drops all templates: each a new version of the table."""
+    """A statement before every few rows, which drops the templates: each a new version of the table."""
     statement, *rows = wide.messages(workload, _STATEMENTS * every)
     changing = msgspec.json.decode(statement.value or b"")
     records = [statement]

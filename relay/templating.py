@@ -1,7 +1,7 @@
 """Templates of one route: deriving them, keeping them, and finding the one that a record fits.
 
 Contract: `TopicTemplates.translate` gives the target's key and value of a record that fits a template, and
-the number of what is the same for all of them (`TopicTemplates.known`). `RouteTemplates.learn` is told of
+the number of what is the same for all of them, its `Known`. `RouteTemplates.learn` is told of
 records that went the straight line, and makes a template once a shape was met twice. Templates are a cache:
 nothing depends on them but time. Each is of one table, and is dropped when the catalogue says something else
 of that. They take so many bytes at most, about; then no new ones are made until some were without use for a
@@ -84,10 +84,10 @@ class Known:
     offset follows the DDL that it must follow; None: it does, whatever they are. `uses`: how many rows have
     fitted that are not counted yet. `has_tombstone`: whether a record with the same key and no value
     follows. `lost`: the words of what values add to the template's number. `more`: the headers of the
-    payloads that a row becomes besides. `table`: the rows' own. `is_plain`: whether key and value are all
-    that there is to say. `size`: the template's bytes, about; `shape`: what equal templates have alike.
-    `is_used`: whether a row has fitted since somebody looked; `served`: how many have, of those that are
-    counted. `topic`: of the rows, if it depends on their table, and is known.
+    payloads that a row becomes besides. `table`: the rows' own. `is_plain`: whether there are no
+    headers, no tombstone and no DDL that rows must follow. `size`: the template's bytes, about; `shape`: what
+    equal templates have alike. `is_used`: whether a row has fitted since somebody looked; `served`: how many
+    have, of those that are counted. `topic`: of the rows, if it depends on their table, and is known.
     """
 
     __slots__ = (
@@ -227,7 +227,7 @@ class RouteTemplates:
             topic = self._topics[name] = TopicTemplates(self._engine(self._marker, self._frames))
         return topic
 
-    def known(self, topic: TopicTemplates, number: int) -> Known:
+    def known_of(self, topic: TopicTemplates, number: int) -> Known:
         """Return what is known of records for which a topic's engine gives this number. The caller counts
         `Known.uses`.
         """

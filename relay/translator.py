@@ -160,7 +160,7 @@ def _selected(selection: Selection, target: Codec, options: Options) -> Selectio
 
 class _PartitionRoute(msgspec.Struct, frozen=True):
     """A source partition: where records go if they keep it, how their `SOURCE_HEADER` values begin, and the
-    templates of its topic, where a route has some.
+    templates of its topic, where a route has some. `places`: `target` and the partition, alone.
     """
 
     topic: str
@@ -308,7 +308,9 @@ class Translator:
         if self.catalog is not templates.catalog:
             templates.drop_outdated(self.catalog)
         of_topic = path.templates
-        if templates.idle or of_topic is None:
+        if of_topic is None:
+            return self._straight(record)
+        if templates.idle:
             templates.skip()
             return self._straight(record)
         time_ms = record.timestamp_ms
@@ -322,7 +324,7 @@ class Translator:
         number, key, value, mark = found
         known = of_topic.known.get(number)
         if known is None or not known.is_plain or self._moves_rows or record.headers:
-            known = templates.known(of_topic, number)
+            known = templates.known_of(of_topic, number)
             topic = self._topic_of_rows(record, path, known)
             if topic is None:
                 templates.misses += 1
@@ -396,7 +398,7 @@ class Translator:
                 opened.key, opened.value, opened.offset, opened.timestamp_ms, path.header_prefix
             )
             if found is not None:
-                known = templates.known(of_topic, found[0])
+                known = templates.known_of(of_topic, found[0])
                 topic = self._topic_of_rows(record, path, known)
                 if topic is not None:
                     out = self._by_template(record, known, (topic, path.partition), found)

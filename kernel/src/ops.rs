@@ -25,6 +25,12 @@ impl Constants {
     pub fn text(&self, constant: Constant) -> &[u8] {
         self.0.get(constant.start as usize..constant.end as usize).unwrap_or_default()
     }
+
+    /// What begins where a constant does, and is so long.
+    #[inline]
+    pub fn from(&self, constant: Constant, length: usize) -> Option<&[u8]> {
+        self.0.get(constant.start as usize..)?.get(..length)
+    }
 }
 
 /// What a part of the source or the target is: ops with constants before them, and one behind all.

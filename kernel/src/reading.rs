@@ -366,7 +366,8 @@ impl<'py> Fields<'py> {
         let lossy = self.conversion(5, Write::new)?;
         let (long_escapes, adds, null_adds) = (self.get(4)?, self.get(6)?, self.get(7)?);
         let how = How { read, write, null, long_escapes, lossy, adds, null_adds };
-        let hash = self.0.get_slice(1, self.0.len()).hash()?;
+        let hash = self.0.get_slice(1, self.0.len()).hash();
+        let hash = hash.map_err(|_| meaningless("a field is of another type"))?;
         Ok(Put { slots: self.slots(0, reader)?, how: reader.ways.shared(hash, how) })
     }
 

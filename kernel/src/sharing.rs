@@ -7,14 +7,14 @@ use foldhash::fast::RandomState;
 
 use crate::ops::How;
 
-/// As long as there are no more ways than these, none is looked for that no template has.
+/// Below so many ways, none is removed.
 const FEW: usize = 64;
 
 /// The ways that were met.
 pub struct Ways {
     /// By Python's hash of each, the same for equal ones.
     met: HashMap<isize, Arc<How>, RandomState>,
-    /// With so many, those go that no template has.
+    /// At so many, those that no template uses are removed.
     full: usize,
 }
 

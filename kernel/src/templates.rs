@@ -117,6 +117,7 @@ pub struct Templates {
     /// By the text at the marker.
     pub tried: HashMap<Bytes, Tried, RandomState>,
     shapes: usize,
+    /// How values are written, of all templates.
     pub ways: Ways,
     pub scan: Scan,
     /// The target of the last record that was translated.

@@ -184,10 +184,7 @@ class _OffsetsRequest_v7(RequestStruct):  # type: ignore[misc]  # noqa: N801 - a
     RESPONSE_TYPE = _OffsetsResponse
     SCHEMA = Schema(
         ("group", _COMPACT_TEXT),
-        (
-            "topics",
-            _PARTITIONS,
-        ),
+        ("topics", _PARTITIONS),
         ("require_stable", Boolean),
         ("tags", TaggedFields),
     )
@@ -228,10 +225,7 @@ class TransactionsResponse(Response):  # type: ignore[misc]  # aiokafka is not t
                 ("start_time_ms", Int64),
                 ("producer_id", Int64),
                 ("producer_epoch", Int16),
-                (
-                    "topics",
-                    _PARTITIONS,
-                ),
+                ("topics", _PARTITIONS),
                 ("tags", TaggedFields),
             ),
         ),
@@ -303,10 +297,7 @@ class _ProducersRequest_v0(RequestStruct):  # type: ignore[misc]  # noqa: N801 -
     API_VERSION = 0
     RESPONSE_TYPE = _ProducersResponse
     SCHEMA = Schema(
-        (
-            "topics",
-            _PARTITIONS,
-        ),
+        ("topics", _PARTITIONS),
         ("tags", TaggedFields),
     )
 

@@ -112,26 +112,28 @@ def test_a_definition_that_contradicts_itself_is_refused(
         read(bootstrap(schema))
 
 
-@pytest.mark.parametrize("name", ["", "bigint('a unsigned", "int(11)", "int,", "int ", "İ"])
+@pytest.mark.parametrize(
+    "name", ["", "unsigned", "unsigned unsigned", "bigint('a unsigned", "int(11)", "int,", "int ", "İ"]
+)
 def test_a_column_without_the_name_of_a_type_is_refused(name: str) -> None:
     with pytest.raises(Malformed, match="a column without the name of a type"):
         read(bootstrap(table(column("a", name))))
 
 
 @pytest.mark.parametrize(
-    ("name", "base", "unsigned"),
+    ("name", "length", "column_type"),
     [
-        ("timestamp unsigned zerofill", "timestamp", True),
-        ("bigint unsigned", "bigint", True),
-        ("double precision", "double", False),
-        ("geometry", "geometry", False),
+        ("timestamp unsigned zerofill", 11, ColumnType("timestamp", unsigned=True, zerofill=True, length=0)),
+        ("bigint unsigned", 20, ColumnType("bigint", unsigned=True)),
+        ("int unsigned", 10, ColumnType("int", unsigned=True)),
+        ("int unsigned", 11, ColumnType("int", unsigned=True, length=11)),
+        ("double precision", 22, ColumnType("double")),
     ],
 )
-def test_a_type_may_be_named_as_in_statements(name: str, base: str, unsigned: bool) -> None:
-    change = read(bootstrap(table(column("a", name))), row({"a": None}))[0][-1]
+def test_a_type_may_be_named_as_in_statements(name: str, length: int, column_type: ColumnType) -> None:
+    change = read(bootstrap(table(column("a", name, length=length))), row({"a": None}))[0][-1]
     assert isinstance(change, RowChange)
-    found = change.schema.columns[1].type
-    assert (found.base, found.unsigned) == (base, unsigned)
+    assert change.schema.columns[1].type == column_type
 
 
 @pytest.mark.parametrize(("base", "more"), [("decimal", {"decimal": -2}), ("varchar", {"length": -20})])

@@ -29,6 +29,7 @@ VALUES_LOST: Final = frozenset(
             Lossy.INVALID_TEXT,
             Lossy.DECIMAL_DIGITS,
             Lossy.ZERO_DATE,
+            Lossy.JSON_NULL,
             Lossy.TIME_RANGE,
             Lossy.YEAR_BELOW_100,
         ),
@@ -244,6 +245,9 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
         found = cells[column.name]
         if cell is ABSENT or found is ABSENT or _plain(cell, column) == _plain(found, column):
             continue
+        members = column.type.members or ()
+        if len(set(members)) < len(members):
+            continue  # MySQL warns of a name that a SET has twice: a text does not tell which one is meant
         if cell == cell:  # noqa: PLR0124 - not NaN, which equals nothing
             raise BrokenError(
                 "values",

@@ -279,7 +279,7 @@ def definition(
     names = [column.name for column in entry.columns]
     if not are_names(names):
         raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
-    if not all(is_type_name(column.dataType.mysqlType) for column in entry.columns):
+    if not all(_is_type(column.dataType.mysqlType) for column in entry.columns):
         raise Malformed(protocol, "tableSchema.columns", "a column without the name of a type")
     if any(type(each.default) is int and each.default.bit_length() > MAX_BITS for each in entry.columns):
         raise Malformed(protocol, "tableSchema.columns", "a default beyond 64 bits")
@@ -341,17 +341,27 @@ def _merged(told: ColumnEntry, known: Column | None, origin: TableSchema) -> Col
     return msgspec.structs.replace(known, type=column_type, nullable=told.nullable, default=default)
 
 
+def _is_type(name: str) -> bool:
+    """Whether this is the name of a type, perhaps with attributes."""
+    try:
+        parse_type(name)
+    except ValueError:
+        return False
+    return is_type_name(name) is not None
+
+
 def _type(told: DataType) -> ColumnType:
     """The type; parameters that no server allows are unknown."""
-    named, members = parse_type(told.mysqlType), None
-    base = named.base
+    named = parse_type(told.mysqlType)
+    base, members = named.base, None
+    unsigned = told.unsigned is True or named.unsigned
     if base in {"enum", "set"} and told.elements:
         members = tuple(told.elements)
-    length, scale = _read_length(told, base)
+    length, scale = _read_length(told, base, unsigned=unsigned)
     charset, collation = _read_charset(told, base)
     found = ColumnType(
         base,
-        unsigned=(told.unsigned is True or named.unsigned) and base not in {"year", "bit"},
+        unsigned=unsigned and base not in {"year", "bit"},
         zerofill=(told.zerofill is True or named.zerofill) and base != "year",
         length=length,
         scale=scale,
@@ -365,14 +375,14 @@ def _type(told: DataType) -> ColumnType:
         return msgspec.structs.replace(found, length=None, scale=None, members=None)
 
 
-def _read_length(told: DataType, base: str) -> tuple[int | None, int | None]:
+def _read_length(told: DataType, base: str, *, unsigned: bool) -> tuple[int | None, int | None]:
     """The length and the scale of a type, as a definition has them."""
     length = told.length or None
     decimal = told.decimal or 0
     if length is None or length < 0 or base in _FIXED_LENGTHS or base in FLOATS:
         return None, None
     if base in DISPLAY_WIDTHS:
-        is_usual = length == DISPLAY_WIDTHS[base][told.unsigned is True]
+        is_usual = length == DISPLAY_WIDTHS[base][unsigned]
         return (None if is_usual else length), None
     if base in _TEMPORAL_LENGTHS:
         return decimal or temporal_digits(base, length), None
