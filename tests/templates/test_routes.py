@@ -5,7 +5,7 @@ in Python and without.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,9 @@ from output_digests import OPTION_SETS
 from support import CAPTURED, captured, protocol_of, reading_options
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, Resolver, Translator
+from relay.catalog import Catalog
 from relay.codecs import BUILT_IN
+from relay.model import RowChange, TableId, TransactionMark
 from relay.needs import Need
 from relay.selection import Selection
 from relay.templates.interpreter import Interpreter
@@ -86,3 +88,37 @@ def middle_tso(file: str, records: Sequence[ConsumerRecord]) -> int:
     for record in records:
         found += [event.source.tso for event in resolver.inspect(reader, record)]
     return sorted(found)[len(found) // 2]
+
+
+#: What a catalogue is asked by the name of a table.
+_ASKED = ("table", "of_moment", "has", "newest", "standing", "definitions", "dropped")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_rows_depend_on_the_definition_of_their_own_table(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Templates are kept when other tables change."""
+    asked: set[TableId] = set()
+    for name in _ASKED:
+        monkeypatch.setattr(Catalog, name, _noting(getattr(Catalog, name), asked))
+    for file in [file for file in CAPTURED if file.rpartition("/")[0] == folder]:
+        translator = Translator(protocol_of(file), "canal-json", reading_options(file))
+        for record in captured(file):
+            asked.clear()
+            try:
+                found = translator.inspect(record)
+            except (CodecError, Need):
+                continue
+            tables = {event.table for event in found if isinstance(event, RowChange)}
+            if tables and all(isinstance(event, RowChange | TransactionMark) for event in found):
+                assert asked <= tables
+            translator.learn(record)
+
+
+def _noting(ask: Callable[..., object], asked: set[TableId]) -> Callable[..., object]:
+    def noting(catalog: Catalog, id: TableId, *more: object) -> object:
+        asked.add(id)
+        return ask(catalog, id, *more)
+
+    return noting
