@@ -215,10 +215,17 @@ class RouteTemplates:
         #: Records that were looked at in vain, and what `uses` was when that was counted from 0.
         self._vain = self._uses_then = 0
 
-    def skip(self) -> None:
-        """Count a record that goes the straight line without a look at templates, as `idle` ones do."""
+    def skips(self, catalog: Catalog) -> bool:
+        """Go on with this catalogue; whether the next record goes the straight line without a look at
+        templates, as `idle` ones do, which is counted.
+        """
+        if catalog is not self.catalog:
+            self._drop_outdated(catalog)
+        if not self.idle:
+            return False
         self.idle -= 1
         self.misses += 1
+        return True
 
     def of_topic(self, name: str) -> TopicTemplates:
         """Return the templates of a source topic, always the same object: callers may keep it."""
@@ -275,7 +282,7 @@ class RouteTemplates:
         self.settle()
         return self._uses
 
-    def drop_outdated(self, catalog: Catalog) -> None:
+    def _drop_outdated(self, catalog: Catalog) -> None:
         """Forget the templates of tables whose definitions have changed: these hold from now on."""
         for table in catalog.changed_since(self.catalog):
             for topic, number in list(self._of_table.get(table, ())):
@@ -364,18 +371,19 @@ class RouteTemplates:
         topic, marked = self.of_topic(record.topic), _marked(self._marker, record)
         if marked is None:
             return
+        shape = marked, is_split
         self._derivations += 1
         if change is not None:
-            self._note_shape(change.table, topic, (marked, is_split))
+            self._note_shape(change.table, topic, shape)
         known = None
         if change is not None and out and not any(message.blobs for message in out):
             known = self._added(topic, record, change, out, losses)
         if known is None:
-            topic.note_none((marked, is_split))
+            topic.note_none(shape)
             return
         number, made = known
         forgotten = self._forget(topic, number)
-        topic.note_made((marked, is_split), is_rival=bool(forgotten) and topic.is_rival(made, forgotten))
+        topic.note_made(shape, is_rival=bool(forgotten) and topic.is_rival(made, forgotten))
         topic.known[number] = made
         self._bytes += made.size
         self._of_table[made.table].add((topic, number))

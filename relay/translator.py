@@ -301,18 +301,15 @@ class Translator:
         """
         templates = self._plain_templates
         if templates is None:
-            return self._straight(record) if self._templates is None else self._sealed(record)
+            sealed = self._templates
+            return self._straight(record) if sealed is None else self._sealed(record, sealed)
         path = self._partition_route
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._partition_route = self._partition_route_of(record)
-        if self.catalog is not templates.catalog:
-            templates.drop_outdated(self.catalog)
-        of_topic = path.templates
-        if of_topic is None:
+        # Nearly all records are spared the call.
+        if (self.catalog is not templates.catalog or templates.idle) and templates.skips(self.catalog):
             return self._straight(record)
-        if templates.idle:
-            templates.skip()
-            return self._straight(record)
+        of_topic = path.templates or templates.of_topic(record.topic)
         time_ms = record.timestamp_ms
         try:
             found = of_topic.translate(record.key, record.value, record.offset, time_ms, path.header_prefix)
@@ -376,19 +373,13 @@ class Translator:
         known.uses += 1
         return [out, ProducerRecord(out.topic, out.partition, out.timestamp_ms, key, None, its_headers)]
 
-    def _sealed(self, record: ConsumerRecord) -> list[ProducerRecord]:
+    def _sealed(self, record: ConsumerRecord, templates: RouteTemplates) -> list[ProducerRecord]:
         """Translate a record where templates are for the text that a decoder makes of messages, or of which
         an encoder makes them. What goes wrong does so in the straight line, too.
         """
-        templates, path = self._templates, self._partition_route_of(record)
-        of_topic = path.templates
-        if templates is None or of_topic is None:
+        if templates.skips(self.catalog):
             return self._straight(record)
-        if self.catalog is not templates.catalog:
-            templates.drop_outdated(self.catalog)
-        if templates.idle:
-            templates.skip()
-            return self._straight(record)
+        path, of_topic = self._partition_route_of(record), templates.of_topic(record.topic)
         opened, out = record, None
         topic: str | None = path.target
         try:

@@ -28,7 +28,7 @@ impl Constants {
 
     /// What begins where a constant does, and is so long.
     #[inline]
-    pub fn from(&self, constant: Constant, length: usize) -> Option<&[u8]> {
+    pub fn slice(&self, constant: Constant, length: usize) -> Option<&[u8]> {
         self.0.get(constant.start as usize..)?.get(..length)
     }
 }

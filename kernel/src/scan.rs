@@ -171,7 +171,7 @@ impl<'a> Scanner<'a, '_> {
         let Some(first) = unordered.find(self.rest) else {
             return unordered.members.is_empty().then_some(());
         };
-        let round = unordered.round.from(*unordered.members.get(first)?, unordered.length)?;
+        let round = unordered.round.slice(*unordered.members.get(first)?, unordered.length)?;
         self.text(round).or_else(|| self.in_any_order(unordered))
     }
 

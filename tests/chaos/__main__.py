@@ -56,7 +56,9 @@ def main() -> int:
     report = Report(given.output)
     # The measurements come first, while the machine is quiet.
     is_some = given.only or given.mode or given.seed is not None
-    what = [given.what] if given.what else ["faults"] if is_some else _ALL[mode() is Mode.SHADOW]
+    # Where each record goes both ways, throughput says nothing.
+    everything = ["soak", "faults"] if mode() is Mode.SHADOW else ["throughput", "soak", "faults"]
+    what = [given.what] if given.what else ["faults"] if is_some else everything
     try:
         return max([_PARTS[each](given, report) for each in what])
     except KeyboardInterrupt:
@@ -144,10 +146,6 @@ _PARTS: dict[str, Callable[[argparse.Namespace, Report], int]] = {
     "throughput": _throughput,
     "spark": _spark,
 }
-
-
-#: Without a name: what is run, and what where each record goes both ways, so that throughput says nothing.
-_ALL = {False: ["throughput", "soak", "faults"], True: ["soak", "faults"]}
 
 
 if __name__ == "__main__":
