@@ -37,7 +37,7 @@ def client(url: str, cache: Path | None = None, **more: Any) -> SchemaRegistry:
     settings = RegistrySettings(
         table="target.schema_registry", urls=(url,), cache=str(cache) if cache else "", **more
     )
-    return SchemaRegistry(settings, retries=0)
+    return SchemaRegistry(settings)
 
 
 def schema(*fields: Any) -> RegisteredSchema:
