@@ -62,11 +62,7 @@ class Selection(NamedTuple):
         kept: list[Event] = []
         left_out: list[Lossy] = []
         for event in events:
-            commit_ts = event.source.tso
-            # An event before 1970 has a negative one, and is before no bound that nobody has set.
-            if (self.since_commit_ts and commit_ts < self.since_commit_ts) or (
-                self.before_commit_ts is not None and commit_ts >= self.before_commit_ts
-            ):
+            if not self._is_within(event.source.tso):
                 continue
             if self.tables is not None and not _is_of(event, self.tables):
                 left_out.append(Lossy.TABLE_LEFT_OUT)
@@ -83,6 +79,13 @@ class Selection(NamedTuple):
             else:
                 kept.append(event)
         return kept, left_out
+
+    def _is_within(self, commit_ts: int) -> bool:
+        """Whether something of this moment is within the bounds."""
+        # An event before 1970 has a negative one, and is before no bound that nobody has set.
+        if self.since_commit_ts and commit_ts < self.since_commit_ts:
+            return False
+        return self.before_commit_ts is None or commit_ts < self.before_commit_ts
 
     def _told_instead(self, event: Event) -> Iterator[Bootstrap]:
         """The definitions that rows need of an event that is left out."""

@@ -273,24 +273,11 @@ def definition(
 
     Raises Malformed for one without a name, and for columns of one name; LimitExceeded.
     """
-    if not entry.table or not entry.schema:
-        raise Malformed(protocol, "tableSchema", "a definition without the name of its table")
-    check_columns(protocol, "tableSchema.columns", len(entry.columns), limits)
-    names = [column.name for column in entry.columns]
-    if not are_names(names):
-        raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
-    if not all(_is_type(column.dataType.mysqlType) for column in entry.columns):
-        raise Malformed(protocol, "tableSchema.columns", "a column without the name of a type")
-    if any(type(each.default) is int and each.default.bit_length() > MAX_BITS for each in entry.columns):
-        raise Malformed(protocol, "tableSchema.columns", "a default beyond 64 bits")
-    for index in entry.indexes or ():
-        # Others may have hidden columns, of expressions.
-        if index.primary and not _is_key(index.columns, names):
-            raise Malformed(protocol, "tableSchema.indexes", "a primary key of columns that the table lacks")
+    _check(entry, protocol, limits)
     id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
     origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
     columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
-    if (is_current or is_tso(entry.version)) and of_known.keys() == set(names):
+    if (is_current or is_tso(entry.version)) and of_known.keys() == {column.name for column in columns}:
         # TiCDC's classic architecture has them in the order in which they were added.
         places = {name: at for at, name in enumerate(of_known)}
         columns.sort(key=lambda column: places[column.name])
@@ -306,6 +293,24 @@ def definition(
     if not is_tso(entry.version) and entry.version == _content_version(shown_table(found)):
         return msgspec.structs.replace(found, version=None)
     return found
+
+
+def _check(entry: TableEntry, protocol: str, limits: Limits) -> None:
+    """Raise Malformed for an entry that makes no definition, LimitExceeded for one of too many columns."""
+    if not entry.table or not entry.schema:
+        raise Malformed(protocol, "tableSchema", "a definition without the name of its table")
+    check_columns(protocol, "tableSchema.columns", len(entry.columns), limits)
+    names = [column.name for column in entry.columns]
+    if not are_names(names):
+        raise Malformed(protocol, "tableSchema.columns", "a column without a name, or two of one")
+    if not all(_is_type(column.dataType.mysqlType) for column in entry.columns):
+        raise Malformed(protocol, "tableSchema.columns", "a column without the name of a type")
+    if any(type(each.default) is int and each.default.bit_length() > MAX_BITS for each in entry.columns):
+        raise Malformed(protocol, "tableSchema.columns", "a default beyond 64 bits")
+    for index in entry.indexes or ():
+        # Others may have hidden columns, of expressions.
+        if index.primary and not _is_key(index.columns, names):
+            raise Malformed(protocol, "tableSchema.indexes", "a primary key of columns that the table lacks")
 
 
 def are_names(names: Sequence[str]) -> bool:
