@@ -28,8 +28,8 @@ class Registry:
     def __init__(self, url: str) -> None:
         self.url = url
         self.own_url = url.removesuffix("/apis/ccompat/v7") + "/apis/registry/v2"
-        # A busy machine is no failure, nor is a request that the registry loses: it is asked again.
-        settings = RegistrySettings(table="target.schema_registry", urls=(url,), timeout_seconds=30)
+        # A busy machine is no failure. Apicurio 3.3.3 loses an answer now and then, and is asked again.
+        settings = RegistrySettings(table="target.schema_registry", urls=(url,), timeout_seconds=20)
         client = SchemaRegistry(settings)
         self._resolver = Resolver(registries={"source": client, "target": client})
         self.schema = cache(lambda id: json.loads(client.schema(id).text))

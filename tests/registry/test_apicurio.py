@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ def client(url: str, cache: Path | None = None, **more: Any) -> SchemaRegistry:
     settings = RegistrySettings(
         table="target.schema_registry", urls=(url,), cache=str(cache) if cache else "", **more
     )
-    return SchemaRegistry(settings)
+    return SchemaRegistry(settings, retries=1)
 
 
 def schema(*fields: Any) -> RegisteredSchema:
@@ -63,10 +65,21 @@ def test_another_url_of_it_lacks_no_schema(url: str) -> None:
     with pytest.raises(SchemaMissing, match=r"has no schema 0{8}-"):
         client(url).schema("00000000-0000-0000-0000-000000000001")
     for other in (url.removesuffix("/apis/ccompat/v7"), f"{url}/nowhere"):
-        with pytest.raises(RegistryUnavailable, match=r"status 404.*/apis/ccompat/v7"):
-            client(other).schema(id)
-        with pytest.raises(RegistryUnavailable, match=r"status 404.*/apis/ccompat/v7"):
-            client(other).id_of("there-value", schema(ID))
+        wrong = SchemaRegistry(RegistrySettings(table="t", urls=(other,), timeout_seconds=3), retries=0)
+        for ask in (partial(wrong.schema, id), partial(wrong.id_of, "there-value", schema(ID))):
+            assert re.search(r"status 404.*/apis/ccompat/v7", answered_refusal(ask))
+
+
+def answered_refusal(ask: Callable[[], object]) -> str:
+    """What is said of a wrong URL. Apicurio 3.3.3 loses one of some 1,000 answers with status 404: then it is
+    asked again.
+    """
+    for _ in range(5):
+        with pytest.raises(RegistryUnavailable) as raised:
+            ask()
+        if "no answer" not in str(raised.value):
+            break
+    return str(raised.value)
 
 
 def test_an_incompatible_schema_is_explained(url: str) -> None:
