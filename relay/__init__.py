@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from relay.catalog import Catalog
     from relay.codecs.losses import Lossy
     from relay.errors import (
         ClaimCheckMissing,
@@ -70,15 +71,17 @@ if TYPE_CHECKING:
     from relay.routing import TopicRule
     from relay.selection import Selection
     from relay.storage import Storage
+    from relay.straight_line import State
     from relay.table_globs import TableFilter, TableGlob
     from relay.templates.engine import Engine
-    from relay.translator import State, Translator
+    from relay.translator import Translator
 
 __all__ = [
     "ABSENT",
     "Absent",
     "Blob",
     "Bootstrap",
+    "Catalog",
     "ClaimCheck",
     "ClaimCheckMissing",
     "CodecError",
@@ -144,8 +147,9 @@ __all__ = [
 #: Where the public names live, the light modules first. They are imported when a name is asked for, so that
 #: `relay --help` need not load the codecs.
 _HOMES = (
-    *("errors", "limits", "records", "model", "needs", "partitioning", "table_globs"),
-    *("codecs.losses", "storage", "selection", "routing", "templates.engine", "translator", "resolver"),
+    *("errors", "limits", "records", "model", "needs", "partitioning", "table_globs", "catalog"),
+    *("codecs.losses", "storage", "selection", "routing", "templates.engine", "straight_line"),
+    *("translator", "resolver"),
 )
 
 

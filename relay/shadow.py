@@ -28,7 +28,7 @@ class ShadowTranslator(Translator):
         counts = self._settled()
         counted = counts.copy()
         try:
-            straight = self._straight(record)
+            straight = self._line.translate(record)
         except CodecError as error:
             raise TemplatesDiffer(f"{record.place}: the straight line refuses it: {error}") from error
         if straight != by_template:

@@ -32,7 +32,7 @@ from relay.records import check_types
 from relay.templates.interpreter import Interpreter
 
 #: Values that are given back as they came: nobody needs to know what is inside.
-OPAQUE = {"State", "Engine"}
+OPAQUE = {"Catalog", "State", "Engine"}
 
 
 def own_types(found: Any) -> Iterator[type]:

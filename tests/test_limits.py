@@ -37,7 +37,7 @@ from relay.model import RowChange, TableId
 from relay.needs import Answers, ClaimCheck
 from relay.policies import ErrorPolicies, Policy
 from relay.storage import Storage
-from relay.translator import State
+from relay.straight_line import State
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)
@@ -125,7 +125,7 @@ def test_rows_of_a_protocol_that_does_not_look_for_itself(monkeypatch: pytest.Mo
     """A codec of another package need not know of limits."""
     reading = translator(TICDC, Limits(rows=2))
     events = translator(TICDC).inspect(rows(TICDC, 3))
-    monkeypatch.setattr(reading, "_decode", lambda *_: (events, reading.catalog))
+    monkeypatch.setattr(reading._line, "decode", lambda *_: (events, reading.catalog))
     with pytest.raises(LimitExceeded, match=r"limit `rows`"):
         reading.translate(rows(TICDC, 3))
 
@@ -231,7 +231,7 @@ def test_copies_for_other_partitions_share_their_bytes(target: str) -> None:
 def test_messages_are_made_one_by_one(target: str) -> None:
     """So that the limit acts before all of them take memory."""
     events: list[Any] = translator(CANAL).inspect(statement(CANAL, "CREATE TABLE t (id int)")) * 2
-    encode = translator(OPEN, target=target)._encode
+    encode = translator(OPEN, target=target)._line.encode
     events.append("no event")
     messages = iter(encode(events, record(message()), []))
     assert next(messages).value
@@ -903,10 +903,10 @@ def out_of_memory(*_: object) -> Any:
     raise MemoryError
 
 
-@pytest.mark.parametrize("part", ["_decode", "_encode"])
+@pytest.mark.parametrize("part", ["decode", "encode"])
 def test_memory_that_runs_out_is_an_error_with_a_policy(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reading = translator(TICDC)
-    monkeypatch.setattr(reading, part, out_of_memory)
+    monkeypatch.setattr(reading._line, part, out_of_memory)
     with pytest.raises(OutOfMemory) as raised:
         reading.translate(record(message()))
     assert raised.value.code == "decode.out-of-memory"

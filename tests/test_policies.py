@@ -37,8 +37,8 @@ class Decodes:
     """Counts what a translator decodes."""
 
     def __init__(self, translator: Translator) -> None:
-        self.count, self._decode = 0, translator._decode
-        translator._decode = self
+        self.count, self._decode = 0, translator._line.decode
+        translator._line.decode = self
 
     def __call__(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

@@ -14,7 +14,7 @@ from support import CANAL, OPEN, TICDC, captured, record, row_message, translate
 
 from relay import ConsumerRecord, Lossy, Translator
 from relay.model import Event, Watermark
-from relay.translator import Selection
+from relay.selection import Selection
 
 #: Every event becomes messages of its own here, rows and DDL and watermarks.
 _TARGET = {"enable-tidb-extension": "true", "output-raw-change-event": "true"}

@@ -26,8 +26,8 @@ from relay.model import (
 )
 from relay.mysql.types import format_type
 from relay.records import Header
+from relay.selection import kind_of
 from relay.shown import printable
-from relay.translator import kind_of
 
 Line = list[tuple[str, str]]
 

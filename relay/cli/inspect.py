@@ -37,9 +37,10 @@ from relay.model import (
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
 from relay.resolver import Resolver
+from relay.selection import kind_of
 from relay.shown import printable, to_json
 from relay.storage import storage_problems
-from relay.translator import Translator, kind_of
+from relay.translator import Translator
 
 
 def inspect(  # noqa: PLR0913 - the command's options

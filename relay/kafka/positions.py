@@ -3,7 +3,7 @@
 Kafka finds offsets by the timestamps of its records, and a commit ts is in the messages only. For `start =
 "commit-ts"` reading begins at the first record whose timestamp is at most `COMMIT_TS_MARGIN_MS` before the
 physical time of the commit ts, and the translator leaves out the events below the commit ts itself
-(`relay.translator.Selection`). That is right if no timestamp is further than the margin before the commit
+(`relay.selection.Selection`). That is right if no timestamp is further than the margin before the commit
 time of its events. Every CDC producer sends an event after its commit; the margin is for clocks that differ.
 
 If no record is that recent, reading begins at the oldest one, not at the end. In a partition at rest that

@@ -33,7 +33,7 @@ from relay.codecs.wire.shaped import RowKeys
 from relay.model import TSO_LOGICAL_BITS
 from relay.records import ProducerRecord
 from relay.routing import TopicRule
-from relay.translator import Selection
+from relay.selection import Selection
 
 FLAT = "flat-json"
 TIME_MS = 1_795_254_680_000

@@ -40,8 +40,8 @@ from relay.errors import DefinitionMissing, ServiceError
 from relay.model import ColumnType, TableSchema
 from relay.needs import ClaimCheck
 from relay.shadow import ShadowTranslator, TemplatesDiffer
+from relay.straight_line import State
 from relay.templates.engine import Engine
-from relay.translator import State
 
 #: Processor time of a record of up to a megabyte, and of each megabyte more.
 MAX_SECONDS: Final = 2.0

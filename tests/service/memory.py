@@ -22,7 +22,7 @@ from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import About, Status
-from relay.translator import State
+from relay.straight_line import State
 
 _TABLES: dict[str, Any] = {
     "route": {"from": "ticdc-canal-json", "to": "canal-json"},

@@ -19,7 +19,7 @@ from relay.kafka.ports import Partition, PollFailed, StartPosition, Undelivered
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
 from relay.service.loop.history import Schemas
-from relay.translator import State
+from relay.straight_line import State
 
 C = Partition("in", 2)
 WAITING = PLAIN.model_copy(update={"schema": PLAIN.schema.model_copy(update={"wait": Wait.TRUE})})

@@ -18,7 +18,7 @@ from relay.config.kafka import start_settings
 from relay.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.kafka.positions import start_offsets
 from relay.records import SOURCE_HEADER
-from relay.translator import Selection
+from relay.selection import Selection
 
 pytestmark = pytest.mark.kafka
 

@@ -26,7 +26,7 @@ from relay.mysql.types import format_type
 from relay.record_lines import format_record, parse_record
 from relay.records import Header
 from relay.service.loop.history import Schemas, history_record, kept_records, source_records, teach
-from relay.translator import State
+from relay.straight_line import State
 
 GOLDEN = Path(__file__).with_name("schema_history.golden.jsonl")
 GOLDEN_PROGRESS = Path(__file__).with_name("progress.golden.jsonl")

@@ -27,7 +27,7 @@ from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.intake import TOGETHER, Intake
 from relay.service.loop.ledger import Owned, Round
-from relay.translator import State
+from relay.straight_line import State
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 

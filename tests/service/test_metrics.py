@@ -22,10 +22,11 @@ from status_support import LIMIT, ORDERS_0, ORDERS_1, Clock, Translated, make_st
 from relay.codecs.losses import Lossy
 from relay.counts import OTHER_TABLES
 from relay.model import Event, Heartbeat, Op, SchemaChange, TableId, TransactionMark, Watermark
+from relay.selection import kind_of
 from relay.service.observe import report
 from relay.service.observe.metrics import OPS, OTHER_KINDS, ROW_CHANGE, exposition, registry_of
 from relay.service.observe.status import STAGES, Status
-from relay.translator import Translator, kind_of
+from relay.translator import Translator
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 #: What is not known of a partition is not there.

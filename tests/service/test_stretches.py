@@ -21,7 +21,7 @@ from relay.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.intake import Intake, RoundBuilder
 from relay.service.loop.ledger import Owned, Round
-from relay.translator import State
+from relay.straight_line import State
 
 #: The first record whose topic is not certain, and how many there are.
 FIRST, COUNT = 3, 9

@@ -12,9 +12,11 @@ from fake_registry import MemoryRegistry
 from support import CANAL, TICDC
 
 from benchmarks import wide
-from relay import ConsumerRecord, Resolver, Translator, templating
+from relay import ConsumerRecord, Resolver, Translator
 from relay.limits import DEFAULT_LIMITS
 from relay.templates.interpreter import Interpreter
+from relay.templating import route_templates, topic_templates
+from relay.templating.route_templates import RouteTemplates
 
 TABLES: Final = 4
 COLUMNS: Final = 12
@@ -71,7 +73,7 @@ def test_a_table_has_none_where_there_is_no_room() -> None:
 
 
 def test_templates_without_use_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templating, "_LOOK_EVERY", 10)
+    monkeypatch.setattr(route_templates, "_LOOK_EVERY", 10)
     translator, rows = translator_with(1)
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, rows[1], 8) == 0
@@ -109,7 +111,7 @@ def untraceable(row: ConsumerRecord) -> ConsumerRecord:
 
 
 def test_records_are_not_looked_at_where_hardly_any_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templating, "_VAIN", 10)
+    monkeypatch.setattr(route_templates, "_VAIN", 10)
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, untraceable(rows[0]), 40) == 0
@@ -118,7 +120,7 @@ def test_records_are_not_looked_at_where_hardly_any_fits(monkeypatch: pytest.Mon
 
 
 def test_a_change_of_definitions_has_records_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templating, "_VAIN", 10)
+    monkeypatch.setattr(route_templates, "_VAIN", 10)
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, untraceable(rows[0]), 40) == 0
@@ -128,7 +130,7 @@ def test_a_change_of_definitions_has_records_looked_at_again(monkeypatch: pytest
 
 
 def test_tables_that_fit_do_not_pay_for_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templating, "_VAIN", 10)
+    monkeypatch.setattr(route_templates, "_VAIN", 10)
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
     assert fitting(translator, rows[0], 5) == 3
     found = [
@@ -140,13 +142,13 @@ def test_tables_that_fit_do_not_pay_for_one_that_does_not(monkeypatch: pytest.Mo
 def derivations(monkeypatch: pytest.MonkeyPatch) -> list[ConsumerRecord]:
     """The records of which templates are derived from now on, or could not be."""
     found: list[ConsumerRecord] = []
-    derive = templating.RouteTemplates.derive
+    derive = RouteTemplates.derive
 
-    def noting(self: templating.RouteTemplates, record: ConsumerRecord, *args: Any, **named: Any) -> None:
+    def noting(self: RouteTemplates, record: ConsumerRecord, *args: Any, **named: Any) -> None:
         found.append(record)
         derive(self, record, *args, **named)
 
-    monkeypatch.setattr(templating.RouteTemplates, "derive", noting)
+    monkeypatch.setattr(RouteTemplates, "derive", noting)
     return found
 
 
@@ -177,7 +179,8 @@ def test_what_cannot_be_derived_is_hardly_tried_where_definitions_change(
 
 
 def test_what_is_kept_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templating, "_MOST_COUNTED_BYTES", 500)
+    monkeypatch.setattr(route_templates, "_MOST_NOTED_BYTES", 500)
+    monkeypatch.setattr(topic_templates, "_MOST_COUNTED_BYTES", 500)
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
     derived = derivations(monkeypatch)
     for _ in range(20):

@@ -13,12 +13,13 @@ from open_support import cell, ddl, framed, row
 from support import OPEN, record, row_message
 from templates_support import Both
 
-from relay import ConsumerRecord, Translator, templating
+from relay import ConsumerRecord, Translator
 from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
 from relay.templates.engine import Engine
 from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Template
+from relay.templating import route_templates
 
 TABLE = ddl(
     "CREATE TABLE d.t (id INT PRIMARY KEY, price DECIMAL(30,18), day DATE, at DATETIME(6) NOT NULL,"
@@ -118,7 +119,7 @@ def test_losses_are_counted_once_when_their_template_makes_room(
     """With a template goes what is known of each set of losses that values added to it: another template may
     take its number.
     """
-    monkeypatch.setattr(templating, "_LOOK_EVERY", 10)
+    monkeypatch.setattr(route_templates, "_LOOK_EVERY", 10)
     limits = msgspec.structs.replace(DEFAULT_LIMITS, cache_bytes=1)
     translator, plain = (
         Translator(OPEN, "ticdc-debezium", limits=limits, engine=each) for each in (make, None)

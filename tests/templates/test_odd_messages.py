@@ -11,11 +11,12 @@ from support import CANAL, OPEN, TICDC, captured, record, row_message
 from templates_support import Both, outcome
 from test_table_topics import ddl
 
-from relay import ConsumerRecord, Translator, templating
+from relay import ConsumerRecord, Translator
 from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
 from relay.templates import scanning
 from relay.templates.engine import Engine
+from relay.templating import route_templates, topic_templates
 
 DEBEZIUM = "debezium-json"
 #: A time of records, in ms since 1970.
@@ -78,8 +79,8 @@ def test_losses_are_counted_however_many_values_lose_something(
     engine: type[Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is kept of each combination is bounded, and counted before it goes."""
-    monkeypatch.setattr(templating, "_MOST_LOSING", 3)
-    monkeypatch.setattr(templating, "_MOST_LOSING_OF_ONE", 1)
+    monkeypatch.setattr(route_templates, "_MOST_LOSING", 3)
+    monkeypatch.setattr(route_templates, "_MOST_LOSING_OF_ONE", 1)
     names = [f"c{at}" for at in range(6)]
     columns = ", ".join(f"{name} INT NULL DEFAULT 5" for name in names)
     both = Both(TICDC, target=DEBEZIUM, engine=engine)
@@ -90,16 +91,16 @@ def test_losses_are_counted_however_many_values_lose_something(
         both.fits(compact(row_message(types, {"id": str(at)} | cells, pkNames=["id"]), at))
     assert both.templated.ways["template"] > 100
     assert both.templated.lossy[Lossy.NULL_REPLACED_BY_DEFAULT] > 100
-    (topic,) = both.templated._templates._topics.values()  # type: ignore[union-attr]
+    (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]
     assert len(topic.known) < 10
 
 
 def test_texts_at_the_marker_are_forgotten_when_they_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templating, "_MOST_COUNTED_BYTES", 1_000)
+    monkeypatch.setattr(topic_templates, "_MOST_COUNTED_BYTES", 1_000)
     both = Both(TICDC, target=CANAL)
     for at in range(50):
         assert not both.fits(insert(at, database="d" * 100 + str(at)))
-    (topic,) = both.templated._templates._topics.values()  # type: ignore[union-attr]
+    (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]
     assert len(topic._met) < 12
 
 

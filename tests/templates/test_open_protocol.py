@@ -13,7 +13,7 @@ from templates_support import Both
 from relay import ConsumerRecord
 from relay.model import RowChange
 from relay.templates.engine import MOST_TRIED
-from relay.templating import RouteTemplates
+from relay.templating.deriving import Deriver
 
 TABLE = ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name VARCHAR(9), price DOUBLE, note TEXT, at TIMESTAMP)")
 
@@ -248,13 +248,13 @@ def test_a_template_that_has_served_may_go() -> None:
 def test_templates_that_come_back_drive_each_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of more definitions than templates are tried, in turn: these are derived ever less often."""
     made: list[RowChange] = []
-    derive = RouteTemplates._derived
+    derive = Deriver.derive
 
-    def derived(self: RouteTemplates, record: ConsumerRecord, change: RowChange) -> Any:
+    def noting(self: Deriver, record: ConsumerRecord, change: RowChange, *args: Any) -> Any:
         made.append(change)
-        return derive(self, record, change)
+        return derive(self, record, change, *args)
 
-    monkeypatch.setattr(RouteTemplates, "_derived", derived)
+    monkeypatch.setattr(Deriver, "derive", noting)
     both = Both(OPEN)
     times = range(1000, 1000 * (MOST_TRIED + 3), 1000)
     for ts in times:

@@ -41,8 +41,9 @@ from relay.record_lines import DECODE_ERRORS, format_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
 from relay.registry import SchemaLine, SchemaList
 from relay.resolver import Answer, Resolver
+from relay.selection import kind_of
 from relay.shown import plain_json, printable, to_json
-from relay.translator import Translator, kind_of
+from relay.translator import Translator
 
 #: Records of a request that are translated; the rest is counted.
 MOST_RECORDS: Final = 100

@@ -14,7 +14,7 @@ from relay.needs import ClaimCheck, Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Learns, Resolver
 from relay.service.observe.status import HasCounts
-from relay.translator import State
+from relay.straight_line import State
 
 #: Waits between two tries. An object store may show an object later than the message that refers to it.
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)

@@ -29,8 +29,8 @@ from relay.service.loop.history import history_record
 from relay.service.loop.ledger import Owned, RecordRefused, Round
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
+from relay.straight_line import State
 from relay.topics.table_topics import TableTopics
-from relay.translator import State
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010

@@ -20,7 +20,7 @@ from relay.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.database_times import DatabaseTimes
 from relay.service.observe.status import Status
-from relay.translator import State
+from relay.straight_line import State
 
 #: How often offsets of transactions are committed again, moved or not; `offsets.retention.minutes` is a week
 #: by default.

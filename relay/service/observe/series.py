@@ -25,7 +25,7 @@ from relay.errors import (
     UnusableTopicName,
 )
 from relay.policies import ERROR_CLASSES, Policy
-from relay.translator import Route
+from relay.route import Route
 
 #: Errors from which relay recovers, whatever the route: by where they come up.
 _RECOVERED: tuple[tuple[str, type[RelayError]], ...] = (
