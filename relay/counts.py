@@ -61,7 +61,7 @@ class CountsByTable:
 
 
 class EventCounts:
-    """EventCounts of one translator.
+    """The counts of one translator.
 
     `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
     here. `by_table`: the same of a bounded number of tables, if it is wanted.

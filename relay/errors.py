@@ -6,6 +6,7 @@
     │   ├─ DecodeError
     │   │   ├─ Malformed            the bytes are not a message of this protocol
     │   │   ├─ UnsupportedMessage   a message of this protocol that relay cannot take
+    │   │   ├─ DefinitionMissing    a row came before the definition of its table
     │   │   ├─ LimitExceeded        the record is more than `relay.limits` allows
     │   │   └─ OutOfMemory          the process has no memory left for this record
     │   └─ EncodeError

@@ -214,7 +214,7 @@ class Translator:
 
     @property
     def events(self) -> Counter[str]:
-        """Events translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
+        """Events translated, by kind (as `kind_of` names it)."""
         return self._settled().events
 
     @property

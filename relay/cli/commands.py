@@ -538,7 +538,7 @@ def _check(
     """Check a configuration and the files that it names, and print everything that is wrong, or what it does.
     No broker is asked without --connect.
 
-    With --connect: one line per check, ok, FAILED or untested, with the reason and what to do. The exit
+    With --connect: one line per check, ok, note, FAILED or untested, with the reason and what to do. The exit
     status is 3 if one FAILED.
     """
     from relay.cli.check import check

@@ -1,4 +1,4 @@
-"""The protocols, and the public names of the codecs. A new protocol is a module here and a line in the table.
+"""The protocols, and the public names of the codecs. A new protocol is a module of a family and a line here.
 
 A codec may also come from another package, as an entry point of the group `relay.protocols`.
 """

@@ -2,7 +2,8 @@
 
 `TopicTemplates.translate` gives the target's key and value of a record that fits a template, and the number
 of what is the same for all of them, its `Known`. `RouteTemplates.learn` is told of records that went the
-straight line, and makes a template once a shape was met twice. `FastPath` is the way through both.
+straight line, and makes a template once a shape has come often enough. `FastPath` and `SealedFastPath` are
+the ways through both.
 
 Templates are a cache: nothing depends on them but time. Each is of one table, and is dropped when the
 catalogue says something else of that. They take so many bytes at most, about; then no new ones are made until

@@ -123,7 +123,7 @@ class Deriver:
             self._form.most_bytes,
             tuple(more),
         )
-        known.size, known.shape = _bytes_of(template), hash(template)
+        known.size, known.fingerprint = _bytes_of(template), hash(template)
         return template, known
 
     def _written(self, events: list[Event], lost: list[Lossy]) -> list[Event]:

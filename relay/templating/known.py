@@ -33,6 +33,7 @@ class Known:
     __slots__ = (
         "allows",
         "events",
+        "fingerprint",
         "has_tombstone",
         "headers",
         "is_plain",
@@ -41,7 +42,6 @@ class Known:
         "lost",
         "more",
         "served",
-        "shape",
         "size",
         "table",
         "topic",
@@ -72,7 +72,7 @@ class Known:
         #: Whether there are no headers, no tombstone and no DDL that rows must follow.
         self.is_plain = allows is None and not headers and not has_tombstone
         #: The template's bytes, about, and a number that equal templates have alike.
-        self.size = self.shape = 0
+        self.size = self.fingerprint = 0
         #: How many rows have fitted that are not counted yet, and how many of those that are.
         self.uses = self.served = 0
         #: Whether a row has fitted since somebody looked.

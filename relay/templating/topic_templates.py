@@ -22,7 +22,7 @@ _MOST_COUNTED_BYTES: Final = 1 << 20
 _PATIENCE: Final = 8
 #: For each template that was made, or could not be, so many rows should have fitted one.
 WORTH: Final = 64
-#: How many shapes of a topic are remembered whose templates have lost their place.
+#: How many templates of a topic are remembered that have lost their place.
 _MOST_REPLACED: Final = 1_000
 
 #: Messages that are counted together: their text at the marker, and whether their rows are split.
@@ -44,7 +44,7 @@ class TopicTemplates:
         #: were made that took the place of others.
         self._met: dict[Shape, tuple[int, int, int]] = {}
         self._met_bytes = 0
-        #: The shapes of templates whose place others have taken; how many these were, and their rows.
+        #: The fingerprints of templates whose place others have taken; how many these were, and their rows.
         self._replaced: set[int] = set()
         self._replaced_count = self._replaced_served = 0
 
@@ -98,15 +98,15 @@ class TopicTemplates:
         those that were replaced have hardly been worth their making. Otherwise rows have moved on, as from
         one definition of a table to the next.
         """
-        shape = replaced[0].shape
-        if shape == made.shape:
+        fingerprint = replaced[0].fingerprint
+        if fingerprint == made.fingerprint:
             return True
         self._replaced_count += 1
         self._replaced_served += sum(known.served for known in replaced)
         if len(self._replaced) >= _MOST_REPLACED:
             self._replaced.clear()
-        self._replaced.add(shape)
-        return made.shape in self._replaced or self._replaced_served < WORTH * self._replaced_count
+        self._replaced.add(fingerprint)
+        return made.fingerprint in self._replaced or self._replaced_served < WORTH * self._replaced_count
 
     def note_made(self, shape: Shape, *, is_rival: bool) -> None:
         """Note that a template was made of a message; `is_rival`: it drives out another one (`is_rival`)."""

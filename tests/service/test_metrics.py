@@ -21,7 +21,17 @@ from status_support import LIMIT, ORDERS_0, ORDERS_1, Clock, Translated, make_st
 
 from relay.codecs.losses import Lossy
 from relay.counts import OTHER_TABLES
-from relay.model import Event, Heartbeat, Op, SchemaChange, TableId, TransactionMark, Watermark
+from relay.model import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    Op,
+    SchemaChange,
+    TableId,
+    TableSchema,
+    TransactionMark,
+    Watermark,
+)
 from relay.selection import kind_of
 from relay.service.observe import report
 from relay.service.observe.metrics import OPS, OTHER_KINDS, ROW_CHANGE, exposition, registry_of
@@ -177,6 +187,7 @@ def test_kinds_are_those_that_a_translator_counts() -> None:
     others: tuple[Event, ...] = (
         SchemaChange("", source, (), "", source, 0),
         Watermark(source, 0),
+        Bootstrap(TableSchema(TableId("", ""), ()), source, 0),
         TransactionMark(is_begin=True, id="", source=source, emitted_at_ns=0),
         Heartbeat(source, 0),
     )

@@ -23,7 +23,7 @@ from relay.service.observe.status import RUNNING, Histogram, Progress, Status
 #: The kind of rows in `relay_events_total`; their label `op` is the operation, and other kinds have none.
 ROW_CHANGE: Final = "row-change"
 OPS: Final = tuple(op.value for op in Op)
-OTHER_KINDS: Final = ("schema-change", "watermark", "transaction-mark", "heartbeat")
+OTHER_KINDS: Final = ("schema-change", "watermark", "bootstrap", "transaction-mark", "heartbeat")
 #: The label `kind` of losses: what is lost of rows, what the two formats leave no place for, what is no loss.
 LOSS, EXPECTED, NOTE = "loss", "expected", "note"
 #: The label `table` of the tables beyond those that are counted by themselves; names have a dot.
