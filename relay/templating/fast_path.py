@@ -205,6 +205,10 @@ class FastPath(_RowPath):
 
     # ------------------------------------------------------------ several rows
 
+    def _has_templates(self) -> bool:
+        """Whether there are templates in this record's topic that several rows could fit."""
+        return self._writes_rows_alone and self._of_topic is not None and bool(self._of_topic.known)
+
     def _by_rows(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord]:
         """Translate a record that is no message of one row with a template: by the templates of its rows, or
         in the straight line. Then what has no template is learnt.
@@ -212,7 +216,7 @@ class FastPath(_RowPath):
         fitted, value, given = 0, record.value, record.headers
         # A longer text may have too many values; without a time that counts, rows may have the first one's.
         is_short = value is None or len(value) <= self._most_uncounted
-        if self._writes_rows_alone and is_short and record.timestamp_ms >= 0:
+        if self._has_templates() and is_short and record.timestamp_ms >= 0:
             try:
                 found = self.templates.find_rows(record, self._most_output, overhead_bytes(len(given) + 1))
             except MemoryError:

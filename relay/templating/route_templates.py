@@ -33,9 +33,10 @@ _MOST_WASTE: Final = 32 * WORTH
 #: While there is no room for new templates: how many records without one come between two looks for templates
 #: without use.
 _LOOK_EVERY: Final = 10_000
-#: Where so many records of shapes that were met before had no template that they fit, and not an eighth as
-#: many had one in that time, so many records for each of them are not looked at.
+#: Where so many records of shapes that were met before had no template that they fit, and not a quarter as
+#: many had one in that time (`_FIT_FOR_VAIN`), so many records for each of them are not looked at.
 _VAIN: Final = 256
+_FIT_FOR_VAIN: Final = 4
 _IDLE: Final = 15
 
 Count = Callable[[list[Event], list[Lossy], int], None]
@@ -75,7 +76,7 @@ class RouteTemplates:
         #: How many records have fitted no template.
         self.misses = 0
         #: How many records are still to go the straight line without a look at templates, until definitions
-        #: change.
+        #: change; where they change too often for templates, also after that.
         self.idle = 0
         #: Records that were looked at in vain, and what `uses` was when that was counted from 0.
         self._vain = self._uses_then = 0
@@ -154,12 +155,14 @@ class RouteTemplates:
                 topic.engine.remove(number)
                 self._forget(topic, number)
             self._count_anew(table)
-        self.catalog, self.idle = catalog, 0
+        self.catalog = catalog
         if self._derivations:
             missing = self._derivations * WORTH - (self.uses - self._uses_before)
             self._waste = min(max(0, self._waste + missing), 2 * _MOST_WASTE)
             self._sight = _SIGHT if self._waste < _MOST_WASTE else _LATE_SIGHT
             self._derivations, self._uses_before = 0, self._uses
+        if self._sight == _SIGHT:
+            self.idle = 0
 
     def learn(
         self,
@@ -184,7 +187,7 @@ class RouteTemplates:
         if marked is None or not self._has_room():
             return False
         met, due = self.of_topic(record.topic).meet((marked, is_split), self._sight)
-        if met < due and due > self._sight:
+        if met < due and due > _SIGHT:
             self._note_vain()
         return met >= due
 
@@ -194,7 +197,7 @@ class RouteTemplates:
         if self._vain < _VAIN:
             return
         uses = self.uses
-        if 8 * (uses - self._uses_then) < self._vain:
+        if _FIT_FOR_VAIN * (uses - self._uses_then) < self._vain:
             self.idle = _IDLE * self._vain
         self._vain, self._uses_then = 0, uses
 

@@ -129,6 +129,34 @@ def test_a_change_of_definitions_has_records_looked_at_again(monkeypatch: pytest
     assert fitting(translator, rows[0], 5) == 5
 
 
+def test_records_are_not_looked_at_where_definitions_change_too_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many statements as make templates not worth their making; from then on few records are looked at."""
+    monkeypatch.setattr(route_templates, "_VAIN", 10)
+    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    found = []
+    looked: list[ConsumerRecord] = []
+    is_due = RouteTemplates.is_due
+
+    def noting(self: RouteTemplates, record: ConsumerRecord, **named: Any) -> bool:
+        looked.append(record)
+        return is_due(self, record, **named)
+
+    monkeypatch.setattr(RouteTemplates, "is_due", noting)
+    for number in range(60):
+        change_table(translator, 0, b"COMMENT = '%d'" % number)
+        looked.clear()
+        fitting(translator, rows[0], 20)
+        found.append(len(looked))
+    assert found[0] == 2, "the second one has a template"
+    assert sum(found[-20:]) < 20 * 20 / 4
+    monkeypatch.setattr(route_templates, "_IDLE", 0)
+    assert fitting(translator, rows[0], 1000) > 100, (
+        "when statements come no more, rows have a template again"
+    )
+
+
 def test_tables_that_fit_do_not_pay_for_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_templates, "_VAIN", 10)
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
