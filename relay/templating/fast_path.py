@@ -29,7 +29,7 @@ from relay.errors import DecodeError, EncodeError
 from relay.limits import uncounted_bytes
 from relay.model import Event, RowChange
 from relay.needs import Need
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord, check_types
+from relay.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord, check_types
 from relay.straight_line import PartitionPath, StraightLine, overhead_bytes, size_bytes
 from relay.templates.engine import Engine, Message, Translation
 from relay.templating.deriving import Deriver, Form, TracedLine
@@ -187,15 +187,21 @@ class FastPath(_RowPath):
             return self._by_rows(record, path)
         number, key, value, mark = found
         known = of_topic.known.get(number)
-        if known is None or not known.is_plain or self._moves_rows or record.headers:
+        if known is None or not known.is_plain or self._moves_rows:
             known = templates.known_of(of_topic, number)
             topic = self._topic_of_rows(record, path, known)
             if topic is None:
                 return self._straight(record)
             out = self._by_template(record, known, (topic, path.partition), found)
             return self._by_rows(record, path) if out is None else out
+        allows = known.allows
+        if allows is not None and not allows(record.partition, record.offset):
+            return self._by_rows(record, path)
         known.uses += 1
-        return [ProducerRecord(path.target, path.partition, time_ms, key, value, ((SOURCE_HEADER, mark),))]
+        headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
+        if record.headers:
+            headers = (*line.inherited(record.headers), *headers)
+        return [ProducerRecord(path.target, path.partition, time_ms, key, value, headers)]
 
     def _entered(self, record: ConsumerRecord) -> tuple[PartitionPath, TopicTemplates]:
         """Go on in the partition of this record."""
