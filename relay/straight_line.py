@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -117,11 +117,8 @@ class StraightLine:
         lossy: list[Lossy] = []
         try:
             decoded, events, left_out, catalog, spread, out = self._run(record, lossy)
-        except (Need, DecodeError, MemoryError) as error:
+        except Exception as error:
             self._note(error, record)
-            raise
-        except Exception:
-            check_types(record)
             raise
         if self.refused:
             self._refuse_losses(lossy)
@@ -173,11 +170,8 @@ class StraightLine:
         """Decode one record, and change nothing. Raises DecodeError, Need."""
         try:
             return self.decode(record, self.catalog, lossy)
-        except (Need, DecodeError, MemoryError) as error:
+        except Exception as error:
             self._note(error, record)
-            raise
-        except Exception:
-            check_types(record)
             raise
 
     # ------------------------------------------------------------ where events go
@@ -306,14 +300,15 @@ class StraightLine:
                 reason += ", strict=false every loss"
             raise NotRepresentable(self.route.target.name, "", reason)
 
-    def _note(self, error: Need[Any] | DecodeError | MemoryError, record: ConsumerRecord) -> None:
+    def _note(self, error: Exception, record: ConsumerRecord) -> None:
         """Note what a failed record needed. Raises what says more than the error: OutOfMemory, which has a
-        policy, for MemoryError, and the name of the format that the record has.
+        policy, for MemoryError, the name of the format that the record has, and TypeError for its members.
         """
         if isinstance(error, Need):
             self._answers.want(error, record.place)
             return
-        self._answers.distrust(record.place)
+        if isinstance(error, DecodeError | MemoryError):
+            self._answers.distrust(record.place)
         check_types(record)
         if isinstance(error, Malformed | UnsupportedMessage):
             named = named_error(error, record, self._schema_of(record))
