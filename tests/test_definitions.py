@@ -241,6 +241,12 @@ def test_what_is_stepped_over_costs_as_much_as_it_is_long(begin: bytes, end: byt
     assert_linear(split)
 
 
+def test_parts_may_be_many_before_and_within_a_statement() -> None:
+    many = b"/**/ -- x\n" * 3_000
+    found = list(statements([many + b";" + many + b"/*! " + many + b" USE " + many + b" d */;"], 100_000))
+    assert [(each.text.split()[-1], each.text.count("x")) for each in found] == [("*/", 6_000)]
+
+
 def test_a_comment_of_many_chunks_does_not_swallow_what_follows() -> None:
     chunks = [b"-- ", *[b"x" * 65_536] * 3, b"\nUSE d;"]
     assert [each.text for each in statements(chunks, 1000)] == ["USE d"]

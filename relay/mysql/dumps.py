@@ -25,14 +25,37 @@ _LONGEST_PART: Final = 64 << 20
 #: Bytes that are looked at to know with which word a statement begins.
 _ENOUGH: Final = 4096
 
+#: Parts that are stepped over by one match, which takes some 115 bytes of memory for each.
+_PARTS_AT_ONCE: Final = 1000
+#: What follows the beginning of a comment.
+_TO_END_OF_COMMENT: Final = rb".*?\*/"
+_LINE_COMMENTS: Final = (rb"--(?=[\x00-\x20])[^\n]*+\n", rb"#[^\n]*+\n")
+
+
+def _parts(*kinds: bytes) -> re.Pattern[bytes]:
+    """Return what steps over parts of these kinds, and never back.
+
+    An atomic group: a possessive one goes on from a wrong place in CPython before 3.11.5 where a part fails
+    behind a lookahead (gh-106052).
+    """
+    return re.compile(rb"(?>(?:%b){1,%d})" % (rb"|".join(kinds), _PARTS_AT_ONCE), re.DOTALL)
+
+
 #: What stands between statements: blanks, comments that do nothing, and MariaDB's mark of a sandboxed dump.
-_BETWEEN: Final = re.compile(
-    rb"(?:[\s;]++|--(?=[\x00-\x20])[^\n]*+\n|#[^\n]*+\n|/\*(?![!MT])(?:[^*]++|\*(?!/))*+\*/"
-    rb"|/\*(?![!]|M!|T!)[MT](?:[^*]++|\*(?!/))*+\*/|/\*M!999999\\-[^*]*+\*/)*+"
+_BETWEEN: Final = _parts(
+    rb"[\s;]++",
+    *_LINE_COMMENTS,
+    rb"/\*(?![!MT])" + _TO_END_OF_COMMENT,
+    rb"/\*(?![!]|M!|T!)[MT]" + _TO_END_OF_COMMENT,
+    rb"/\*M!999999\\-[^*]*+\*/",
 )
-_FIRST_WORD: Final = re.compile(
-    rb"(?:\s|/\*(?:M?!\d*|T!(?:\[[^\]]*+\])?)|/\*(?![!MT])(?:[^*]++|\*(?!/))*+\*/)*+([A-Za-z]+)"
+_BEFORE_FIRST_WORD: Final = _parts(
+    rb"\s++",
+    *_LINE_COMMENTS,
+    rb"/\*(?:M?!\d*+|T!(?:\[[^\]]*+\])?)",
+    rb"/\*(?![!MT])" + _TO_END_OF_COMMENT,
 )
+_WORD: Final = re.compile(rb"[A-Za-z]++")
 _DELIMITER: Final = re.compile(rb"DELIMITER[ \t]+(\S+)[^\n]*\n?", re.IGNORECASE)
 #: mysqldump says at the beginning which database it dumps, where no USE does.
 _HEADER: Final = re.compile(rb"^-- Host: .*?    Database: ([^\r\n]+?)[ \t]*$", re.MULTILINE)
@@ -70,13 +93,17 @@ def statements(chunks: Iterable[bytes], longest: int) -> Iterator[DumpStatement]
 def _inside(delimiter: bytes) -> re.Pattern[bytes]:
     """Return what steps over all that cannot end a statement."""
     end = re.escape(delimiter[:1])
-    plain = rb"[^'\"`#/\-" + end + rb"]++"
-    string = rb"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\"|`[^`]*+`"
-    comment = rb"/\*(?:[^*]++|\*(?!/))*+\*/|--(?=[\x00-\x20])[^\n]*+\n|#[^\n]*+\n"
     # A sign that begins nothing, not the delimiter either: so many bytes behind it tell.
     seen = b"(?=.{%d})" % max(len(delimiter) - 1, 1)
-    other = rb"(?!" + re.escape(delimiter) + rb")(?:-(?!-[\x00-\x20])|/(?!\*))" + seen
-    return re.compile(rb"(?:" + b"|".join([plain, string, comment, other]) + rb")++", re.DOTALL)
+    return _parts(
+        rb"[^'\"`#/\-" + end + rb"]++",
+        rb"'(?:[^'\\]++|\\.)*+'",
+        rb'"(?:[^"\\]++|\\.)*+"',
+        rb"`[^`]*+`",
+        rb"/\*" + _TO_END_OF_COMMENT,
+        *_LINE_COMMENTS,
+        rb"(?!" + re.escape(delimiter) + rb")(?:-(?!-[\x00-\x20])|/(?!\*))" + seen,
+    )
 
 
 class _Scanner:
@@ -139,17 +166,19 @@ class _Scanner:
     def _skip_known(self) -> None:
         """Step over what is seen whole."""
         while True:
-            found = _BETWEEN.match(self._data, self._at)
-            end = self._at if found is None else found.end()
-            self._step(end)
+            while found := _BETWEEN.match(self._data, self._at):
+                self._step(found.end())
             if self._data.startswith(self._delimiter, self._at):
                 self._step(self._at + len(self._delimiter))
             elif len(self._data) - self._at >= _ENOUGH or not self._fill():
                 return
 
     def _is_kept(self) -> bool:
-        found = _FIRST_WORD.match(self._data, self._at)
-        return found is not None and found[1].decode().upper() in _KEPT
+        at = self._at
+        while found := _BEFORE_FIRST_WORD.match(self._data, at):
+            at = found.end()
+        word = _WORD.match(self._data, at)
+        return word is not None and word[0].decode().upper() in _KEPT
 
     def _part(self) -> bytes:
         """Return the next part of a statement; nothing, and step over its end, when that is reached."""

@@ -72,7 +72,7 @@ _parse = msgspec.json.Decoder().decode
 
 _TOKEN: Final = re.compile(
     rb"""(?P<string>"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")
-    |(?P<number>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+)(?![-+.0-9eE])
+    |(?P<number>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?)(?![-+.0-9eE])
     |(?P<null>null)
     |(?P<boolean>true|false)""",
     re.VERBOSE | re.DOTALL,

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +91,14 @@ def locked(folder: Path) -> Iterator[None]:
     with folder.with_name(folder.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """Unpack an archive of which the sum is known. Python before 3.11.4 has no filters."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+    else:
+        archive.extractall(folder)
 
 
 def digest(contents: Iterable[bytes]) -> str:

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from readers.parts import jars
+from readers.parts import jars, unpack
 
 from relay.demo.kafka import free_ports
 
@@ -70,7 +70,7 @@ def _unpack(archive: Path, home: Path) -> None:
     with zipfile.ZipFile(archive) as jar:
         (name,) = [name for name in jar.namelist() if name.endswith(".txz")]
         with jar.open(name) as packed, tarfile.open(fileobj=packed, mode="r|xz") as files:
-            files.extractall(home, filter="data")
+            unpack(files, home)
 
 
 def _wait_ready(server: subprocess.Popen[bytes], log: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from jgo.maven import MavenContext
-from readers.parts import PartMissing, locked
+from readers.parts import PartMissing, locked, unpack
 
 from relay.demo.kafka import cache_dir, free_ports, java_binary
 
@@ -38,7 +38,7 @@ def _unpacked() -> Path:
                 staging = Path(temporary, "registry")
                 staging.mkdir()
                 with tarfile.open(_fetched(Path(temporary, "m2"))) as archive:
-                    archive.extractall(staging, filter="data")
+                    unpack(archive, staging)
                 staging.rename(folder)
     return folder
 
