@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from relay import ConsumerRecord, Translator
-from relay.codecs.canal import ckafka_rows, reading
+from relay.codecs.canal import ckafka_rows, text_readers
+from relay.codecs.canal.message_types import parse_mysql_types
 from relay.codecs.canal.parts import parts
+from relay.codecs.canal.text_rows import TextReader
 from relay.codecs.wire.rows import Tables
 from relay.errors import CodecError, Malformed
 
@@ -64,12 +66,12 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The readers that are compiled from here on."""
     made: list[object] = []
 
-    class Counted(reading.TextReader):
+    class Counted(TextReader):
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             made.append(self)
 
-    monkeypatch.setattr(reading, "TextReader", Counted)
+    monkeypatch.setattr(text_readers, "TextReader", Counted)
     monkeypatch.setattr(ckafka_rows, "TextReader", Counted)
     return made
 
@@ -195,8 +197,8 @@ def test_types_in_many_orders_are_known_without_being_read(monkeypatch: pytest.M
         read.append(arguments)
         return parse(*arguments)
 
-    parse = reading.parse_mysql_types
-    monkeypatch.setattr(reading, "parse_mysql_types", noting)
+    parse = parse_mysql_types
+    monkeypatch.setattr(text_readers, "parse_mysql_types", noting)
     for each in rows(table, 100, member="mysqlType"):
         translator.translate(each)
     assert 0 < len(read) < 30
@@ -211,13 +213,13 @@ def test_rows_without_types_are_known_beside_rows_in_many_orders(
     translator.translate(record(create(table), 0))
     for each in rows(table, 40, member="mysqlType"):
         translator.translate(each)
-    calls, compiled = [], reading._TableReaders.compiled
+    calls, compiled = [], text_readers._TableReaders.compiled
 
     def noting(*arguments: Any) -> Any:
         calls.append(arguments)
         return compiled(*arguments)
 
-    monkeypatch.setattr(reading._TableReaders, "compiled", noting)
+    monkeypatch.setattr(text_readers._TableReaders, "compiled", noting)
     few = {"c0": "bigint", "c1": "varchar"}
     for number in range(41, 141):
         row = message("INSERT", number, mysqlType=nothing, data=[values(few, number)])
@@ -240,7 +242,7 @@ def test_only_what_is_made_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in rows(table, 40, member="mysqlType"):
         translator.translate(each)
     assert charged
-    assert reading._CHECKER_BYTES + 1000 * reading._CHECKED_MEMBER_BYTES not in charged
+    assert text_readers._CHECKER_BYTES + 1000 * text_readers._CHECKED_MEMBER_BYTES not in charged
 
 
 @pytest.mark.parametrize("member", ["data", "old"])

@@ -20,8 +20,9 @@ from support import CANAL, OPEN, TICDC, record
 
 from relay import ConsumerRecord, Limits, Translator
 from relay.catalog import Catalog
-from relay.codecs.canal import ckafka_rows, reading, writing
-from relay.codecs.canal.reading import TextReader
+from relay.codecs.canal import ckafka_rows, text_readers, writing
+from relay.codecs.canal.message_types import parse_mysql_types
+from relay.codecs.canal.text_rows import TextReader
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)
@@ -229,7 +230,7 @@ def test_nothing_is_compiled_for_rows_whose_columns_never_come_again(
 @pytest.mark.parametrize("source", [CKAFKA, TICDC, CANAL])
 def test_the_order_of_members_compiles_nothing_anew(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    for module in (reading, ckafka_rows):
+    for module in (text_readers, ckafka_rows):
 
         class Reader(TextReader):
             def __init__(self, *arguments: Any, **more: Any) -> None:
@@ -387,8 +388,8 @@ def with_blob(numbers: str, at: int) -> ConsumerRecord:
 
 def test_type_numbers_that_vary_are_no_new_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unsigned columns and NULLs change `sqlType` from row to row."""
-    parse = mock.Mock(wraps=reading.parse_mysql_types)
-    monkeypatch.setattr(reading, "parse_mysql_types", parse)
+    parse = mock.Mock(wraps=parse_mysql_types)
+    monkeypatch.setattr(text_readers, "parse_mysql_types", parse)
     translator = Translator(CANAL, CANAL)
     for at in range(600):
         numbers = {"c0": at % 30 + 1000, "c1": at // 30 + 1000, "b": 2004}

@@ -33,8 +33,9 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
+from relay.codecs.canal.message_types import are_full, parse_mysql_types
 from relay.codecs.canal.parts import parts
-from relay.codecs.canal.reading import TextReaders, are_full, parse_mysql_types
+from relay.codecs.canal.text_readers import TextReaders
 from relay.codecs.canal.traced import traced_row
 from relay.codecs.canal.upstream import (
     UpstreamOptions,

@@ -25,7 +25,7 @@ from relay.codecs.canal.local_times import ZonedReaders
 from relay.codecs.canal.message import DELETE, READ, ROW_OPS, ROW_WORDS, UPDATE, CanalMessage, ddl_word
 from relay.codecs.canal.packets import Boundary, Entry, Header, PacketReader, WireChange, WireColumn, WireRow
 from relay.codecs.canal.protobuf import bytes_field, number_field
-from relay.codecs.canal.reading import TextReaders
+from relay.codecs.canal.text_readers import TextReaders
 from relay.codecs.canal.upstream import (
     UpstreamOptions,
     canal_carries,

@@ -8,7 +8,8 @@ from datetime import UTC, tzinfo
 
 from relay.catalog import Catalog
 from relay.codecs.canal.message import CanalMessage, Cells
-from relay.codecs.canal.reading import TextReader, TextReaders, TextRows
+from relay.codecs.canal.text_readers import TextReaders
+from relay.codecs.canal.text_rows import TextReader, TextRows
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.local_times import LocalTimes, is_local_time
 from relay.model import Event, Op, RowChange, Source

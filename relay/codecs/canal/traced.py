@@ -10,7 +10,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.canal.message import DELETE, INSERT, UPDATE, Cells
-from relay.codecs.canal.reading import TextReader, TextRows
+from relay.codecs.canal.text_rows import TextReader, TextRows
 from relay.codecs.codec import TracedMessage
 from relay.codecs.wire.local_times import is_local_time
 from relay.codecs.wire.rows import TypedRows

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect
-from relay.codecs.canal.reading import TextReader, TextRows
+from relay.codecs.canal.text_rows import TextReader, TextRows
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
