@@ -15,7 +15,7 @@ from relay.codecs.canal import ckafka_rows, text_readers
 from relay.codecs.canal.message_types import parse_mysql_types
 from relay.codecs.canal.parts import parts
 from relay.codecs.canal.text_rows import TextReader
-from relay.codecs.wire.rows import Tables
+from relay.codecs.wire.tables import Tables
 from relay.errors import CodecError, Malformed
 
 _FIRST_MS = 1_795_254_680_000

@@ -48,7 +48,6 @@ from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
-from relay.codecs.wire.rows import NAMELESS
 from relay.codecs.wire.shaping import (
     Binary,
     KeepUnknownBefore,
@@ -58,6 +57,7 @@ from relay.codecs.wire.shaping import (
     op_without_before,
     shaped_style,
 )
+from relay.codecs.wire.tables import NAMELESS
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_values

@@ -28,8 +28,9 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.compiled import RowFunction, is_due
 from relay.codecs.wire.local_times import LocalTimes
-from relay.codecs.wire.rows import NAMELESS, LazyRows, PartNames, Table, Tables, TypedReader, TypedRows
+from relay.codecs.wire.rows import LazyRows, PartNames, TypedReader, TypedRows
 from relay.codecs.wire.shaping import column_styles
+from relay.codecs.wire.tables import NAMELESS, Table, Tables
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle, Write

@@ -17,7 +17,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import is_due
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import NAMELESS, Table, Tables
+from relay.codecs.wire.tables import NAMELESS, Table, Tables
 from relay.errors import Malformed
 from relay.model import Event, Op, Position, RowChange, Source, TableId, TableSchema
 from relay.mysql.types import BINARIES

@@ -19,8 +19,10 @@ from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect
 from relay.codecs.canal.text_rows import TextReader, TextRows
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
-from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
+from relay.codecs.wire.compiled import Convert, Read, Write
+from relay.codecs.wire.rows import TypedReader, TypedRows, present_places
 from relay.codecs.wire.shaping import column_styles
+from relay.codecs.wire.tables import NAMELESS
 from relay.codecs.wire.traced import TracedCells, TracedReader, choice_of
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Row, RowChange, TableSchema

@@ -29,7 +29,8 @@ from relay.codecs.debezium.kinds import (
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.compiled import AT_USE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
-from relay.codecs.wire.rows import Table, TypedReader, TypedRows
+from relay.codecs.wire.rows import TypedReader, TypedRows
+from relay.codecs.wire.tables import Table
 from relay.model import ABSENT, Op, Position, TableSchema
 
 # Members of an enumeration cost a lookup of their own at each use.

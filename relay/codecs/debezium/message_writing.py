@@ -32,8 +32,9 @@ from relay.codecs.debezium.schema import (
 from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.codecs.wire.compiled import Null
-from relay.codecs.wire.rows import RowTarget, TypeInfo, Write
+from relay.codecs.wire.compiled import Null, Write
+from relay.codecs.wire.row_writing import RowTarget
+from relay.codecs.wire.rows import TypeInfo
 from relay.codecs.wire.ticdc_json import BACKSLASH, printed, with_long_escapes
 from relay.codecs.wire.traced import replacing
 from relay.model import Column, Generated, Op, SchemaChange, TableId, TableSchema, Watermark
@@ -50,7 +51,7 @@ _MIDDLES: Final = {
 }
 
 #: An image: `{column: value}`, or of a whole row a struct that prints alike
-#: (`relay.codecs.wire.rows.row_struct`).
+#: (`relay.codecs.wire.compiled.row_struct`).
 Row = Any
 
 

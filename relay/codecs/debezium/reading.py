@@ -24,7 +24,8 @@ from relay.codecs.debezium.schema import DeclaredColumn, has_scale, member_count
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
 from relay.codecs.wire.lenient_json import complaint
-from relay.codecs.wire.rows import PartNames, Tables, TypedReader, TypedRows
+from relay.codecs.wire.rows import PartNames, TypedReader, TypedRows
+from relay.codecs.wire.tables import Tables
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
 from relay.model import ABSENT, Column, ColumnType, Images, Position, Rows, TableId, TableSchema

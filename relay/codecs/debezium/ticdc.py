@@ -46,8 +46,9 @@ from relay.codecs.wire.large_messages import (
     compressed,
     decompressed,
 )
-from relay.codecs.wire.rows import NAMELESS, TypedWriters
+from relay.codecs.wire.row_writing import TypedWriters
 from relay.codecs.wire.shaping import KeepUnknownBefore, Key, Tombstones, op_without_before
+from relay.codecs.wire.tables import NAMELESS
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.codecs.wire.ticdc_options import RawChangeEvent
 from relay.errors import DdlNotUnderstood, LimitExceeded, Malformed, NotRepresentable, UnsupportedMessage

@@ -20,6 +20,7 @@ import msgspec
 from relay.codecs.debezium.schema import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.values import bits, signed64
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.compiled import Convert, Read, Write
 from relay.codecs.wire.debezium_temporal import (
     FIRST_TIMESTAMP,
     ZERO_TIMESTAMP,
@@ -30,7 +31,6 @@ from relay.codecs.wire.debezium_temporal import (
     time_micros,
 )
 from relay.codecs.wire.lenient_json import go_number
-from relay.codecs.wire.rows import Convert, Read, Write
 from relay.model import Cell, Column, ColumnType
 from relay.mysql import numbers, temporal
 from relay.mysql.members import set_text, write_label

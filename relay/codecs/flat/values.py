@@ -19,8 +19,8 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.compiled import Convert, Read, Write
 from relay.codecs.wire.lenient_json import json_document
-from relay.codecs.wire.rows import Convert, Read, Write
 from relay.model import Column
 from relay.mysql import numbers, temporal
 from relay.mysql.members import label_writer

@@ -25,7 +25,7 @@ from relay.codecs.maxwell.messages import (
 from relay.codecs.maxwell.options import NAME, MaxwellOptions
 from relay.codecs.maxwell.rows import RowDecoder
 from relay.codecs.maxwell.traced import traced_row
-from relay.codecs.wire.rows import NAMELESS
+from relay.codecs.wire.tables import NAMELESS
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, TableSchema, TransactionMark
 from relay.mysql.ddl.drops import rename_words

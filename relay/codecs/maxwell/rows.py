@@ -22,7 +22,8 @@ from relay.codecs.maxwell.options import NAME
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, complaint
-from relay.codecs.wire.rows import PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
+from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.codecs.wire.tables import Table, Tables
 from relay.errors import DefinitionMissing, Malformed
 from relay.limits import Limits, check_columns
 from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, TableId, TableSchema

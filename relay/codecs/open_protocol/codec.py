@@ -39,6 +39,7 @@ from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
 from relay.codecs.open_protocol.signs import signs
 from relay.codecs.open_protocol.traced import traced_row
 from relay.codecs.wire.caches import CachePool
+from relay.codecs.wire.compiled import Write
 from relay.codecs.wire.ddl_codes import code_of, kinds_of
 from relay.codecs.wire.large_messages import (
     RECORD_OVERHEAD,
@@ -53,7 +54,8 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import RowTarget, TypedReader, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.row_writing import RowTarget, TypedWriters
+from relay.codecs.wire.rows import TypedReader, TypeInfo
 from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import (
     CONNECTOR,

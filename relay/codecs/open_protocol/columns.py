@@ -16,8 +16,8 @@ from types import NoneType
 from typing import Any, Final
 
 from relay.codecs.wire.base64_text import base64_text, read_base64
+from relay.codecs.wire.compiled import Read, Write
 from relay.codecs.wire.lenient_json import go_number
-from relay.codecs.wire.rows import Read, Write
 from relay.model import Column, ColumnType, Generated, TableSchema
 from relay.mysql import numbers, temporal
 from relay.mysql.types import BINARIES, CHARS, GEOMETRIES

@@ -26,7 +26,7 @@ from relay.codecs.open_protocol.columns import (
     type_of,
 )
 from relay.codecs.open_protocol.frames import NAME
-from relay.codecs.wire.rows import Table
+from relay.codecs.wire.tables import Table
 from relay.errors import UnsupportedMessage
 from relay.model import Column, Generated, Index, TableSchema, UniqueKey
 from relay.mysql.types import BINARIES, CHARS

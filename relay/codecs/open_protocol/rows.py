@@ -31,7 +31,8 @@ from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
 from relay.codecs.wire.local_times import LocalTimes, is_local_time
-from relay.codecs.wire.rows import Columns, PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
+from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.codecs.wire.tables import Columns, Table, Tables
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import ABSENT, ColumnType, Images, Op, Source, TableSchema

@@ -27,8 +27,8 @@ from relay.codecs.simple.values import (
     timestamp_writer,
 )
 from relay.codecs.wire.base64_text import base64_text, read_base64
+from relay.codecs.wire.compiled import Read, Write
 from relay.codecs.wire.lenient_json import REFUSED, complaint
-from relay.codecs.wire.rows import Read, Write
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ColumnType
 from relay.mysql import numbers, values

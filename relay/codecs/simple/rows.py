@@ -17,16 +17,8 @@ from relay.codecs.simple.message import Image, Message, Wire
 from relay.codecs.simple.values import location_in, named_zone
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.local_times import LocalTimes
-from relay.codecs.wire.rows import (
-    NAMELESS,
-    PartialRows,
-    PartNames,
-    Table,
-    Tables,
-    TypedReader,
-    TypedRows,
-    hidden_places,
-)
+from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.codecs.wire.tables import NAMELESS, Table, Tables, hidden_places
 from relay.errors import DefinitionMissing, Malformed
 from relay.limits import Limits, check_columns
 from relay.model import ABSENT, Images, Op, TableId, TableSchema

@@ -33,7 +33,7 @@ from relay.codecs.debezium.native.traced import traced_row
 from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.table_changes import change_word, parse, told_events
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.rows import NAMELESS
+from relay.codecs.wire.tables import NAMELESS
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import (
     Bootstrap,

@@ -18,8 +18,8 @@ import msgspec
 from relay.codecs.debezium.defaults import within_64_bits
 from relay.codecs.debezium.native.fields import DATES, Field
 from relay.codecs.debezium.schema import BITS, JSON
+from relay.codecs.wire.compiled import Write
 from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days
-from relay.codecs.wire.rows import Write
 from relay.codecs.wire.tidb_defaults import NOW
 from relay.model import Column, Default
 from relay.mysql.binary_defaults import default_bytes

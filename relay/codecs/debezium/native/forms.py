@@ -26,6 +26,7 @@ from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64
+from relay.codecs.wire.compiled import Read
 from relay.codecs.wire.debezium_temporal import (
     ZERO_TIMESTAMP,
     date_text,
@@ -35,7 +36,6 @@ from relay.codecs.wire.debezium_temporal import (
     time_text,
     timestamp_text,
 )
-from relay.codecs.wire.rows import Read
 from relay.model import ABSENT, ColumnType
 from relay.mysql import temporal
 from relay.mysql.members import label_reader

@@ -37,8 +37,9 @@ from relay.codecs.debezium.native.value_writing import ValueWriter
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.codecs.wire.compiled import Null
-from relay.codecs.wire.rows import RowTarget, TypeInfo, Write
+from relay.codecs.wire.compiled import Null, Write
+from relay.codecs.wire.row_writing import RowTarget
+from relay.codecs.wire.rows import TypeInfo
 from relay.codecs.wire.traced import replacing
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Column, Op, Snapshot, Source, TableId, TableSchema, Transaction
@@ -62,7 +63,7 @@ _MIDDLES: Final = {
 _WORDS: Final = {Op.UPDATE: b"u", Op.INSERT: b"c", Op.READ: b"r", Op.DELETE: b"d"}
 
 #: An image: `{column: value}`, or of a whole row a struct that prints alike
-#: (`relay.codecs.wire.rows.row_struct`).
+#: (`relay.codecs.wire.compiled.row_struct`).
 Row = Any
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 from relay.codecs.debezium.native.forms import MOST_BYTES, decimal_reader, time_reader
 from relay.codecs.debezium.value_writing import LONGEST
 from relay.codecs.debezium.values import read_bits, signed64, unsigned64
+from relay.codecs.wire.compiled import Convert, Read, Write
 from relay.codecs.wire.debezium_temporal import FIRST_TIMESTAMP, date_text, time_micros
-from relay.codecs.wire.rows import Convert, Read, Write
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _FIRST_DAY: Final = date.min.toordinal() - _EPOCH

@@ -49,8 +49,8 @@ from relay.codecs.debezium.value_writing import (
 from relay.codecs.debezium.values import bits, read_bits, signed64, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
+from relay.codecs.wire.compiled import Convert, Read, Write
 from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days, date_text, time_micros
-from relay.codecs.wire.rows import Convert, Read, Write
 from relay.errors import NotRepresentable
 from relay.model import Column, ColumnType
 from relay.mysql import numbers, temporal

@@ -33,7 +33,8 @@ from relay.codecs.debezium.native.schema_changes import (
 )
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.rows import TypedWriters, halves
+from relay.codecs.wire.row_writing import TypedWriters
+from relay.codecs.wire.rows import halves
 from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import changes_chosen_key, differ
 from relay.errors import NotRepresentable
