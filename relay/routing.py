@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.catalog import Catalog, Layered
+from relay.catalog import Catalog
+from relay.catalog.layered import Layered
 from relay.errors import ConfigError, Problem, UnusableTopicName
 from relay.model import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
 from relay.mysql.ddl.parts import parts

@@ -1,0 +1,201 @@
+"""The catalogue after one statement, and what follows for versions behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from relay.catalog.budget import DdlBudget
+from relay.catalog.histories import (
+    NO_TABLES,
+    Alter,
+    Catalog,
+    CopiedTo,
+    Copy,
+    Define,
+    Drop,
+    DropView,
+    Effect,
+    History,
+    Identity,
+    Recover,
+    Version,
+    recovered,
+)
+from relay.model import Position, TableId, TableSchema
+
+#: Columns and changes of columns that are kept of one table, all versions together, for each version of the
+#: catalogue's limit; each takes some hundred bytes.
+_PARTS_A_VERSION: Final = 256
+
+
+class Writer:
+    """Builds the catalogue after one statement, copying only what the statement touches."""
+
+    def __init__(self, catalog: Catalog, at: Position, identity: Identity, budget: DdlBudget) -> None:
+        self._before, self._at, self._identity, self._budget = catalog, at, identity, budget
+        self._histories = catalog.histories
+        #: Databases that this text has dropped, and touched no more.
+        self._dropped: set[str] = set()
+
+    def catalog(self) -> Catalog:
+        """The catalogue after the statement; the same object if nothing has changed."""
+        if self._histories is self._before.histories:
+            return self._before
+        return msgspec.structs.replace(self._before, histories=self._histories)
+
+    def record(self, table: TableId, effect: Effect) -> None:
+        """Give the table a version, in order of position, unless this very statement has given it before."""
+        if self._is_repeated(table):
+            return
+        self._dropped.discard(table.database)
+        history = self._history(table)
+        place = 0
+        while place < len(history) and self._at.precedes(history[place].at):
+            place += 1
+        if place == len(history) >= self._before.limit:
+            return
+        version = self._version(table, history[place:], self._at, effect, self._identity)
+        copies = self._redo(table, history[:place], (version, *history[place:]))
+        done: set[tuple[TableId, Identity]] = set()
+        while copies:
+            target, identity = copies.pop(0)
+            # A copy goes forward in time; only positions that contradict one another could lead here twice.
+            if (target, identity) not in done:
+                done.add((target, identity))
+                copies += self._redo_copy(target, identity)
+
+    def copy(
+        self, source: TableId, target: TableId, *, if_absent: bool = False, is_moved: bool = False
+    ) -> None:
+        """Give `target` the definition of `source`, and note at `source` where it went."""
+        if source != target:
+            self.record(target, Copy(source, if_absent))
+            self.record(source, CopiedTo(target, is_moved))
+
+    def move(self, old: TableId, new: TableId) -> bool:
+        """Rename a table. False if there is no such table: then the statement is a repeat.
+
+        Maxwell sends `RENAME TABLE a TO x, b TO a` once for each pair with the whole text, at offsets of
+        their own.
+        """
+        if self._at.commit_ts is None and not self._is_repeated(old) and self._state(self._history(old))[1]:
+            return False
+        self.copy(old, new, is_moved=True)
+        return True
+
+    def drop(self, tables: Iterable[TableId]) -> None:
+        """Drop tables."""
+        for table in tables:
+            self.record(table, Drop())
+
+    def drop_database(self, database: str) -> None:
+        """Drop all tables, and note it at the database itself for tables that turn up late."""
+        if database in self._dropped:
+            return
+        for table in {*self._histories.get(database, ()), ""}:
+            self.record(TableId(database, table), Drop())
+        self._dropped.add(database)
+
+    def has(self, table: TableId) -> bool:
+        """Whether a table of exactly this name is known to exist at this point of the statement."""
+        history = self._history(table)
+        return bool(history) and not self._state(history)[1]
+
+    def _is_repeated(self, table: TableId) -> bool:
+        """Whether the catalogue had this statement before: its own earlier effects do not count."""
+        history = self._before.history(table)
+        return any(version.identity == self._identity for version in history)
+
+    def _history(self, table: TableId) -> History:
+        tables = self._histories.get(table.database)
+        if tables is None:
+            return ()
+        found = tables.get(table.table)
+        return tables.get("", ()) if found is None else found
+
+    def _state(self, history: History) -> tuple[TableSchema | None, bool]:
+        """The schema, and whether the table is gone, at this statement's position."""
+        found = next((version for version in history if not self._at.precedes(version.at)), None)
+        return (None, False) if found is None else (found.schema, found.is_gone)
+
+    def _redo(self, table: TableId, newer: History, older: History) -> list[tuple[TableId, Identity]]:
+        """Put the newer versions on top of the older ones, derived again. Return the copies made of them."""
+        copies = []
+        for version in reversed(newer):
+            older = (self._version(table, older, version.at, version.effect, version.identity), *older)
+            if isinstance(version.effect, CopiedTo):
+                copies.append((version.effect.target, version.identity))
+        tables = self._histories.get(table.database, NO_TABLES)
+        kept = _newest_parts(older[: self._before.limit], self._before.limit * _PARTS_A_VERSION)
+        self._histories = self._histories.with_one(table.database, tables.with_one(table.table, kept))
+        return copies
+
+    def _redo_copy(self, target: TableId, identity: Identity) -> list[tuple[TableId, Identity]]:
+        """Derive again the copy that this statement made, and what follows from it."""
+        history = self._history(target)
+        for place, version in enumerate(history):
+            if version.identity == identity and isinstance(version.effect, Copy):
+                return self._redo(target, history[: place + 1], history[place + 1 :])
+        return []
+
+    def _version(
+        self, table: TableId, older: History, at: Position, effect: Effect, identity: Identity
+    ) -> Version:
+        schema, is_gone = (older[0].schema, older[0].is_gone) if older else (None, False)
+        exists = bool(older) and not is_gone
+        match effect:
+            case Define(defined, if_absent):
+                if not (if_absent and exists):
+                    schema, is_gone = defined, False
+            case Alter(changes):
+                schema, is_gone = None if schema is None else self._budget.altered(schema, changes), False
+            case Copy(source, if_absent):
+                if not (if_absent and exists):
+                    schema, is_gone = self._copied(source, table, identity), False
+            case Recover(source):
+                schema, is_gone = recovered(older if source == table else self._history(source)), False
+            case CopiedTo(_, is_moved):
+                schema, is_gone = (None, True) if is_moved else (schema, is_gone)
+            case Drop() | DropView():
+                schema, is_gone = _dropped(effect, schema, is_gone=is_gone)
+        if schema is not None and schema.id != table:
+            schema = msgspec.structs.replace(schema, id=table)
+        return Version(at, schema, is_gone, effect, identity)
+
+    def _copied(self, source: TableId, target: TableId, identity: Identity) -> TableSchema | None:
+        """Return the source's definition just before its copy was made; as of now if that is to come."""
+        history = self._history(source)
+        for place, version in enumerate(history):
+            if (
+                version.identity == identity
+                and isinstance(version.effect, CopiedTo)
+                and version.effect.target == target
+            ):
+                return history[place + 1].schema if place + 1 < len(history) else None
+        return self._state(history)[0]
+
+
+def _newest_parts(history: History, most: int) -> History:
+    """Return the newest versions that have no more than so many columns and changes together, or the newest
+    one.
+    """
+    for count, version in enumerate(history):
+        effect = version.effect
+        most -= 1
+        if isinstance(effect, Alter):
+            most -= len(effect.changes)
+        elif isinstance(effect, Define) and effect.schema is not None:
+            most -= len(effect.schema.columns)
+        if most < 0 and count:
+            return history[:count]
+    return history
+
+
+def _dropped(
+    effect: Drop | DropView, schema: TableSchema | None, *, is_gone: bool
+) -> tuple[TableSchema | None, bool]:
+    is_kept = isinstance(effect, DropView) and (schema is None or not schema.is_view)
+    return (schema, is_gone) if is_kept else (None, True)
