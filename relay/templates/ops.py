@@ -296,3 +296,8 @@ class Template(NamedTuple):
     target_value: tuple[TargetOp, ...] | None
     most_bytes: int
     more: tuple[TargetMessage, ...] = ()
+
+    @property
+    def targets(self) -> tuple[TargetMessage, ...]:
+        """The messages that a row becomes."""
+        return TargetMessage(self.target_key, self.target_value), *self.more
