@@ -27,7 +27,7 @@ from relay.codecs.canal.ckafka_values import cell_reader
 from relay.codecs.canal.upstream import read_mistaken_text
 from relay.codecs.debezium import ticdc_columns
 from relay.codecs.debezium import value_writing as ticdc
-from relay.codecs.debezium.native import forms
+from relay.codecs.debezium.native import forms, temporal_reading
 from relay.codecs.debezium.native import value_writing as debezium
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.values import bits, double_reader, read_bits, signed64, unsigned64
@@ -238,16 +238,16 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     "iso-datetime": lambda: _in_style("datetime", is_iso=True),
     "padded-datetime": _padded_datetime,
     "iso-timestamp": _iso_timestamp,
-    "zoned": forms.timestamp_reader,
-    "iso-date": lambda: forms.read_iso_date,
-    "iso-time": lambda digits: lambda iso: forms.clock_text(iso, digits),
-    "iso-wall": lambda digits: lambda iso: forms.wall_text(iso, digits),
+    "zoned": temporal_reading.timestamp_reader,
+    "iso-date": lambda: temporal_reading.read_iso_date,
+    "iso-time": lambda digits: lambda iso: temporal_reading.clock_text(iso, digits),
+    "iso-wall": lambda digits: lambda iso: temporal_reading.wall_text(iso, digits),
     # Dates and times of numbers.
     "date-days": lambda: date_text,
-    "datetime-count": lambda micros, digits: forms.count_reader(datetime_text, micros, 1, digits),
-    "datetime-nanos": forms.nanos_reader,
-    "time-count": lambda micros, per, digits: forms.count_reader(time_text, micros, per, digits),
-    "clock": forms.time_reader,
+    "datetime-count": lambda micros, digits: temporal_reading.count_reader(datetime_text, micros, 1, digits),
+    "datetime-nanos": temporal_reading.nanos_reader,
+    "time-count": lambda micros, per, digits: temporal_reading.count_reader(time_text, micros, per, digits),
+    "clock": temporal_reading.time_reader,
     "event-time": event_time_reader,
 }
 

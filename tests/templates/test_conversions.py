@@ -15,7 +15,7 @@ import pytest
 from templates import values_support as made_values
 
 from relay.codecs.canal import ckafka_values
-from relay.codecs.debezium import schema as names
+from relay.codecs.debezium import semantic_names as names
 from relay.codecs.debezium import ticdc_columns
 from relay.codecs.debezium import value_writing as ticdc
 from relay.codecs.debezium.native import forms
@@ -143,16 +143,14 @@ def _target_styles(lost: list[Any]) -> Iterator[values.TextStyle]:
 
 _DECLARED: Final = [
     *(DeclaredColumn("c", kind) for kind in ("boolean", "int8", "int16", "int32", "int64", "float", "double", "string", "bytes")),
-    *(DeclaredColumn("c", "bytes", name=name, parameters={"scale": "4"}) for name in (forms.DECIMAL, forms.VARIABLE_DECIMAL)),
+    *(DeclaredColumn("c", "bytes", name=name, parameters={"scale": "4"}) for name in (names.DECIMAL, names.VARIABLE_SCALE_DECIMAL)),
     *(
         DeclaredColumn("c", "string", name=name)
         for name in (
-            names.BITS, names.ENUM, names.SET, names.JSON, names.YEAR, names.DATE, names.TIME, names.MILLIS,
-            names.MICROS, names.ZONED, "io.debezium.data.FloatVector", "io.debezium.data.geometry.Geometry",
-            "org.apache.kafka.connect.data.Date", "io.debezium.time.IsoDate", "io.debezium.time.Time",
-            "org.apache.kafka.connect.data.Time", "io.debezium.time.NanoTime", "io.debezium.time.IsoTime",
-            "org.apache.kafka.connect.data.Timestamp", "io.debezium.time.NanoTimestamp",
-            "io.debezium.time.IsoTimestamp",
+            names.BITS, names.ENUM, names.ENUM_SET, names.JSON, names.YEAR, names.DATE, names.MICRO_TIME, names.TIMESTAMP,
+            names.MICRO_TIMESTAMP, names.ZONED_TIMESTAMP, names.FLOAT_VECTOR, names.GEOMETRY,
+            names.CONNECT_DATE, names.ISO_DATE, names.TIME, names.CONNECT_TIME, names.NANO_TIME, names.ISO_TIME,
+            names.CONNECT_TIMESTAMP, names.NANO_TIMESTAMP, names.ISO_TIMESTAMP,
         )
     ),
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from relay.avro_types import AvroField, AvroType
+from relay.codecs.debezium import semantic_names
 from relay.codecs.wire.avro_opening import EngineSchema
 from relay.codecs.wire.base64_text import base64_text
 from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
@@ -22,7 +23,6 @@ Json = dict[str, Any]
 #: Makes of a value what JSON has for it.
 Convert = Callable[[Any], Any]
 
-_CONNECT: Final = "org.apache.kafka.connect.data."
 _TYPES: Final = {
     "boolean": "boolean",
     "int": "int32",
@@ -37,11 +37,11 @@ _TYPES: Final = {
 _NARROW: Final = frozenset({"int8", "int16"})
 #: Connect's names of logical types, by those of Avro.
 _LOGICAL: Final = {
-    ("bytes", "decimal"): _CONNECT + "Decimal",
-    ("fixed", "decimal"): _CONNECT + "Decimal",
-    ("int", "date"): _CONNECT + "Date",
-    ("int", "time-millis"): _CONNECT + "Time",
-    ("long", "timestamp-millis"): _CONNECT + "Timestamp",
+    ("bytes", "decimal"): semantic_names.DECIMAL,
+    ("fixed", "decimal"): semantic_names.DECIMAL,
+    ("int", "date"): semantic_names.CONNECT_DATE,
+    ("int", "time-millis"): semantic_names.CONNECT_TIME,
+    ("long", "timestamp-millis"): semantic_names.CONNECT_TIMESTAMP,
 }
 #: Names that AvroData gives to structs that have none.
 _NAMELESS: Final = "io.confluent.connect.avro.ConnectDefault"

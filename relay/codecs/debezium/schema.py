@@ -15,25 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
+from relay.codecs.debezium import semantic_names as names
 from relay.codecs.debezium.defaults import schema_default
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.model import Column, ColumnType, Generated
 from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, is_type_name
-
-BITS, ENUM, SET, JSON = (
-    "io.debezium.data.Bits",
-    "io.debezium.data.Enum",
-    "io.debezium.data.EnumSet",
-    "io.debezium.data.Json",
-)
-DATE, YEAR, TIME = "io.debezium.time.Date", "io.debezium.time.Year", "io.debezium.time.MicroTime"
-MILLIS, MICROS, ZONED = (
-    "io.debezium.time.Timestamp",
-    "io.debezium.time.MicroTimestamp",
-    "io.debezium.time.ZonedTimestamp",
-)
-VECTOR: Final = "io.debezium.data.TiDBVectorFloat32"
-DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 
 Json = dict[str, Any]
 
@@ -51,8 +37,9 @@ class Field(msgspec.Struct, frozen=True):
 _PLAIN: Final = {
     "tinyint": Field("int16"), "smallint": Field("int16"), "mediumint": Field("int32"), "int": Field("int32"),
     "bigint": Field("int64"), "float": Field("float"), "double": Field("double"), "decimal": Field("double"),
-    "date": Field("int32", DATE), "time": Field("int64", TIME), "year": Field("int32", YEAR),
-    "timestamp": Field("string", ZONED), "json": Field("string", JSON), "vector": Field("string", VECTOR),
+    "date": Field("int32", names.DATE), "time": Field("int64", names.MICRO_TIME),
+    "year": Field("int32", names.YEAR), "timestamp": Field("string", names.ZONED_TIMESTAMP),
+    "json": Field("string", names.JSON), "vector": Field("string", names.TIDB_VECTOR),
 }  # fmt: skip
 _UNSIGNED: Final = {"smallint": Field("int32"), "int": Field("int64")}
 _STRING: Final = Field("string")
@@ -62,9 +49,11 @@ def ticdc_field(column_type: ColumnType) -> Field:
     """A column's Connect type in TiCDC's dialect; BIT without its length is BIT(64)."""
     base, length = column_type.base, column_type.length
     if base == "datetime":
-        return Field("int64", MICROS if counts_micros(column_type) else MILLIS)
+        return Field("int64", names.MICRO_TIMESTAMP if counts_micros(column_type) else names.TIMESTAMP)
     if base == "bit":
-        return Field("boolean") if length == 1 else Field("bytes", BITS, (("length", str(length or 64)),))
+        if length == 1:
+            return Field("boolean")
+        return Field("bytes", names.BITS, (("length", str(length or 64)),))
     if base in {"enum", "set"}:
         return _members_field(base, column_type.members)
     if base == "float" and column_type.scale is not None:
@@ -87,7 +76,7 @@ def avro_field(column_type: ColumnType, forms: AvroForms) -> Field:
         if forms.has_decimal_text or column_type.length is None:
             return _STRING
         digits = ("precision", str(column_type.length)), ("scale", str(column_type.scale or 0))
-        return Field("bytes", DECIMAL, digits)
+        return Field("bytes", names.DECIMAL, digits)
     if base == "bigint" and column_type.unsigned and forms.has_bigint_text:
         return _STRING
     if base in BINARIES or base in GEOMETRIES:
@@ -97,7 +86,7 @@ def avro_field(column_type: ColumnType, forms: AvroForms) -> Field:
 
 def _members_field(base: str, members: tuple[str, ...] | None) -> Field:
     """ENUM's or SET's; without `allowed` where the members are not known."""
-    name = ENUM if base == "enum" else SET
+    name = names.ENUM if base == "enum" else names.ENUM_SET
     if members is None:
         return Field("string", name)
     allowed = escaped_members(members) if base == "enum" else ",".join(members)
@@ -182,7 +171,7 @@ def column_schema(
     entry |= {"type": field.type, "optional": optional}
     if field.name is not None:
         entry["name"] = field.name
-        if field.name not in {VECTOR, DECIMAL}:
+        if field.name not in {names.TIDB_VECTOR, names.DECIMAL}:
             entry["version"] = 1
     if field.parameters:
         entry["parameters"] = dict(field.parameters)
@@ -228,7 +217,7 @@ def _plain(name: str, type_: str, *, optional: bool = False) -> Json:
 _SNAPSHOT: Final[Json] = {
     "type": "string",
     "optional": True,
-    "name": ENUM,
+    "name": names.ENUM,
     "version": 1,
     "parameters": {"allowed": "true,last,false,incremental"},
     "default": "false",
@@ -360,7 +349,7 @@ def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
 
 def agrees(column: Column, declared: DeclaredColumn) -> bool:
     """Whether a block's column can be this column of the catalogue."""
-    if declared.name == DECIMAL:
+    if declared.name == names.DECIMAL:
         return guessed_type(declared) == ColumnType(
             column.type.base, length=column.type.length, scale=column.type.scale
         )
@@ -373,7 +362,14 @@ def agrees(column: Column, declared: DeclaredColumn) -> bool:
     return all((parameters.get(name) or text) == text for name, text in field.parameters)
 
 
-_NAMED: Final = {DATE: "date", YEAR: "year", TIME: "time", ZONED: "timestamp", JSON: "json", VECTOR: "vector"}
+_NAMED: Final = {
+    names.DATE: "date",
+    names.YEAR: "year",
+    names.MICRO_TIME: "time",
+    names.ZONED_TIMESTAMP: "timestamp",
+    names.JSON: "json",
+    names.TIDB_VECTOR: "vector",
+}
 _TYPED: Final = {
     "boolean": ColumnType("bit", length=1), "int8": ColumnType("tinyint"), "int16": ColumnType("smallint"),
     "int32": ColumnType("int"), "int64": ColumnType("bigint"), "float": ColumnType("float"),
@@ -397,21 +393,21 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
     Of more members than MySQL allows, none is taken.
     """
     parameters = declared.parameters or {}
-    if declared.name == BITS:
+    if declared.name == names.BITS:
         length = parameters.get("length", "")
         is_length = length.isascii() and length.isdigit() and len(length) < 4
         return ColumnType("bit", length=int(length) if is_length else None)
-    if declared.name == DECIMAL:
+    if declared.name == names.DECIMAL:
         return _decimal(parameters.get("precision", ""), parameters.get("scale", ""))
     allowed = parameters.get("allowed") or ""  # empty: of nobody knows which members
-    if declared.name == ENUM:
+    if declared.name == names.ENUM:
         is_told = allowed and allowed.count(",") - allowed.count("\\,") < MAX_MEMBERS["enum"]
         return ColumnType("enum", members=split_members(allowed) if is_told else None)
-    if declared.name == SET:
+    if declared.name == names.ENUM_SET:
         is_told = allowed and allowed.count(",") < MAX_MEMBERS["set"]
         return ColumnType("set", members=tuple(allowed.split(",")) if is_told else None)
-    if declared.name in {MILLIS, MICROS}:
-        return ColumnType("datetime", has_micros=declared.name == MICROS)
+    if declared.name in {names.TIMESTAMP, names.MICRO_TIMESTAMP}:
+        return ColumnType("datetime", has_micros=declared.name == names.MICRO_TIMESTAMP)
     if declared.name in _NAMED:
         return ColumnType(_NAMED[declared.name or ""])
     return _of_plain(declared)
@@ -425,7 +421,11 @@ def _of_plain(declared: DeclaredColumn) -> ColumnType:
 
 def has_scale(declared: DeclaredColumn) -> bool:
     """Whether a number can be made of a column's bytes with the scale that its block tells, if any."""
-    if declared.name != DECIMAL or declared.type != "bytes" or "scale" not in (declared.parameters or {}):
+    if (
+        declared.name != names.DECIMAL
+        or declared.type != "bytes"
+        or "scale" not in (declared.parameters or {})
+    ):
         return True
     return declared_scale(declared) is not None
 

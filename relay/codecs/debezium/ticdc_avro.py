@@ -24,9 +24,9 @@ from msgspec import Meta
 from relay.avro_types import AvroField, AvroType, parse_types
 from relay.catalog import Catalog
 from relay.codecs.codec import Codec, Options, Payload
-from relay.codecs.debezium import signs, ticdc
+from relay.codecs.debezium import semantic_names, signs, ticdc
 from relay.codecs.debezium.as_json import error_of, unwrapped
-from relay.codecs.debezium.schema import DECIMAL, AvroForms
+from relay.codecs.debezium.schema import AvroForms
 from relay.codecs.debezium.ticdc import ClusterId, TicdcDebeziumOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Carries, Keys, Lossy
 from relay.codecs.wire.avro import (
@@ -218,7 +218,7 @@ def _read_field(field: AvroField) -> tuple[Json, Convert]:
     if isinstance(word, str):
         node["tidb_type"] = word
     kind = present.kind
-    if node.get("name") == DECIMAL and kind == "bytes":
+    if node.get("name") == semantic_names.DECIMAL and kind == "bytes":
         scale, precision = present.attributes.get("scale", 0), present.attributes.get("precision")
         if (
             type(scale) is not int
@@ -434,7 +434,7 @@ def _typed(node: Json) -> _Made:
         told["connect.type"] = kind
     if node.get("version") is not None:
         told["connect.version"] = node["version"]
-    if node.get("name") == DECIMAL and parameters:
+    if node.get("name") == semantic_names.DECIMAL and parameters:
         precision, scale = int(parameters["precision"]), int(parameters["scale"])
         told |= {"logicalType": "decimal", "precision": precision, "scale": scale}
         make = converted(functools.partial(_of_decimal, precision, scale), binary)

@@ -16,8 +16,9 @@ from relay.codecs.debezium.defaults import null_default, zero_is_null
 from relay.codecs.debezium.dialect import Doubt, Form, Object
 from relay.codecs.debezium.envelope import Key
 from relay.codecs.debezium.kinds import fitting
+from relay.codecs.debezium.native.declared_types import declared_type, expected
 from relay.codecs.debezium.native.envelope import key_of
-from relay.codecs.debezium.native.forms import declared_type, expected, form_of
+from relay.codecs.debezium.native.forms import form_of
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.losses import Lossy

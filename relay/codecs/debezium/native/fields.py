@@ -16,16 +16,13 @@ from typing import Any, Final
 
 import msgspec
 
+from relay.codecs.debezium import semantic_names as names
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.codecs.debezium.schema import BITS, DATE, ENUM, JSON, MICROS, MILLIS, SET, TIME, YEAR, ZONED
 from relay.model import Column, ColumnType
 from relay.mysql.types import BINARIES, GEOMETRIES
 
 Json = dict[str, Any]
 
-DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
-FLOAT_VECTOR: Final = "io.debezium.data.FloatVector"
-POINT, GEOMETRY = "io.debezium.data.geometry.Point", "io.debezium.data.geometry.Geometry"
 #: More digits no DECIMAL of other databases has.
 MOST_DIGITS: Final = 38
 
@@ -88,9 +85,9 @@ _BYTES: Final = Field("bytes")
 _INT64: Final = Field("int64")
 _PLAIN: Final = {
     "tinyint": Field("int16"), "smallint": Field("int16"), "mediumint": Field("int32"), "int": Field("int32"),
-    "bigint": _INT64, "float": Field("float"), "double": Field("double"), "year": Field("int32", YEAR),
-    "json": Field("string", JSON),
-    "vector": Field("array", FLOAT_VECTOR, more=(("items", node("float")),)),
+    "bigint": _INT64, "float": Field("float"), "double": Field("double"), "year": Field("int32", names.YEAR),
+    "json": Field("string", names.JSON),
+    "vector": Field("array", names.FLOAT_VECTOR, more=(("items", node("float")),)),
 }  # fmt: skip
 _UNSIGNED: Final = {"smallint": Field("int32"), "int": Field("int64")}
 _WKB: Final = (
@@ -99,7 +96,7 @@ _WKB: Final = (
 )
 _POINT: Final = Field(
     "struct",
-    POINT,
+    names.POINT,
     doc="Geometry (POINT)",
     more=(
         (
@@ -113,31 +110,32 @@ _POINT: Final = Field(
         ),
     ),
 )
-_GEOMETRY: Final = Field("struct", GEOMETRY, doc="Geometry", more=(("fields", list(_WKB)),))
+_GEOMETRY: Final = Field("struct", names.GEOMETRY, doc="Geometry", more=(("fields", list(_WKB)),))
 
-_CONNECT: Final = "org.apache.kafka.connect.data."
-_DEBEZIUM: Final = "io.debezium.time."
 _MODES: Final[dict[str, dict[str, Field]]] = {
-    "adaptive_time_microseconds": {"date": Field("int32", DATE), "time": Field("int64", TIME)},
+    "adaptive_time_microseconds": {
+        "date": Field("int32", names.DATE),
+        "time": Field("int64", names.MICRO_TIME),
+    },
     "connect": {
-        "date": Field("int32", _CONNECT + "Date"),
-        "time": Field("int32", _CONNECT + "Time"),
-        "datetime": Field("int64", _CONNECT + "Timestamp"),
+        "date": Field("int32", names.CONNECT_DATE),
+        "time": Field("int32", names.CONNECT_TIME),
+        "datetime": Field("int64", names.CONNECT_TIMESTAMP),
     },
     "isostring": {
-        "date": Field("string", _DEBEZIUM + "IsoDate"),
-        "time": Field("string", _DEBEZIUM + "IsoTime"),
-        "datetime": Field("string", _DEBEZIUM + "IsoTimestamp"),
+        "date": Field("string", names.ISO_DATE),
+        "time": Field("string", names.ISO_TIME),
+        "datetime": Field("string", names.ISO_TIMESTAMP),
     },
     "microseconds": {
-        "date": Field("int32", DATE),
-        "time": Field("int64", TIME),
-        "datetime": Field("int64", MICROS),
+        "date": Field("int32", names.DATE),
+        "time": Field("int64", names.MICRO_TIME),
+        "datetime": Field("int64", names.MICRO_TIMESTAMP),
     },
     "nanoseconds": {
-        "date": Field("int32", DATE),
-        "time": Field("int64", _DEBEZIUM + "NanoTime"),
-        "datetime": Field("int64", _DEBEZIUM + "NanoTimestamp"),
+        "date": Field("int32", names.DATE),
+        "time": Field("int64", names.NANO_TIME),
+        "datetime": Field("int64", names.NANO_TIMESTAMP),
     },
 }
 #: Types of which some values are no dates of the calendar.
@@ -152,10 +150,10 @@ def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noq
     if base == "vector" and options.vector == "text":
         return STRING
     if base in {"date", "time", "datetime"}:
-        mode = _MODES[options.time_precision_mode]
-        return mode.get(base) or Field("int64", MICROS if counts_micros(column_type) else MILLIS)
+        usual = names.MICRO_TIMESTAMP if counts_micros(column_type) else names.TIMESTAMP
+        return _MODES[options.time_precision_mode].get(base) or Field("int64", usual)
     if base == "timestamp":
-        return Field("string", ZONED)
+        return Field("string", names.ZONED_TIMESTAMP)
     if base == "decimal":
         return _decimal(column_type, options)
     if base == "bigint" and column_type.unsigned:
@@ -205,7 +203,7 @@ def exact(scale: int, precision: int | None) -> Field:
     parameters = [("scale", str(scale))]
     if precision is not None:
         parameters.append(("connect.decimal.precision", str(precision)))
-    return Field("bytes", DECIMAL, tuple(parameters))
+    return Field("bytes", names.DECIMAL, tuple(parameters))
 
 
 _UNSIGNED64: Final = {"long": _INT64, "precise": exact(0, 20), "string": STRING}
@@ -219,7 +217,7 @@ def _bit(length: int | None, options: DebeziumOptions) -> Field:
     """BIT's; without its length it is BIT(64)."""
     if options.bit == "number":
         return _unsigned(options)
-    return Field("boolean") if length == 1 else Field("bytes", BITS, (("length", str(length or 64)),))
+    return Field("boolean") if length == 1 else Field("bytes", names.BITS, (("length", str(length or 64)),))
 
 
 def _members(base: str, members: tuple[str, ...] | None, options: DebeziumOptions) -> Field:
@@ -227,7 +225,7 @@ def _members(base: str, members: tuple[str, ...] | None, options: DebeziumOption
     if members is None or options.enum_schema == "string":
         return STRING
     allowed = ",".join([member.replace("\\", "\\\\").replace(",", "\\,") for member in members])
-    return Field("string", ENUM if base == "enum" else SET, (("allowed", allowed),))
+    return Field("string", names.ENUM if base == "enum" else names.ENUM_SET, (("allowed", allowed),))
 
 
 # ---------------------------------------------------------------- names
@@ -308,7 +306,7 @@ SOURCE: Final[Json] = node(
         node(
             "string",
             optional=True,
-            name=ENUM,
+            name=names.ENUM,
             version=1,
             parameters={"allowed": _SNAPSHOTS},
             default="false",

@@ -1,10 +1,8 @@
 """How values of MySQL's types look in JSON of Debezium's connectors, by a column's Connect schema.
 
 Contract: `form_of` gives the form of a column's values; None where the schema or the value contradicts the
-type. `expected` is the schema that a connector with given options has for a type, where messages have none;
-`declared_type` the type that a schema tells. Those that read raise ValueError. Sources: Debezium 3.6 "MySQL
-connector", data types; io.debezium.data and io.debezium.time; apache/kafka JsonConverter; records of 1.9.7 to
-3.6.1.
+type. Those that read raise ValueError. Sources: Debezium 3.6 "MySQL connector", data types; io.debezium.data
+and io.debezium.time; apache/kafka JsonConverter; records of 1.9.7 to 3.6.1.
 """
 
 from __future__ import annotations
@@ -17,58 +15,35 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
-from relay.codecs.debezium import schema as names
+from relay.codecs.debezium import semantic_names as names
 from relay.codecs.debezium.dialect import Form
 from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_number
+from relay.codecs.debezium.native.declared_types import AS_TEXT, declared_members
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.codecs.debezium.schema import DeclaredColumn
+from relay.codecs.debezium.native.temporal_reading import (
+    clock_of_micros,
+    clock_text,
+    count_reader,
+    nanos_reader,
+    read_iso_date,
+    timestamp_reader,
+    wall_text,
+)
+from relay.codecs.debezium.schema import DeclaredColumn, declared_scale
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.compiled import Read
 from relay.codecs.wire.debezium_temporal import (
-    ZERO_TIMESTAMP,
     date_text,
-    datetime_micros,
     datetime_text,
-    time_micros,
     time_text,
-    timestamp_text,
 )
 from relay.model import ABSENT, ColumnType
 from relay.mysql import temporal
 from relay.mysql.members import label_reader
 from relay.mysql.numbers import go_text, read_decimal, shortest_float32
-from relay.mysql.temporal import read_date
-from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, parse_type
+from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS
 from relay.native import native
-
-DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
-VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
-_CONNECT_DATE, _CONNECT_TIME, _CONNECT_TIMESTAMP = (
-    "org.apache.kafka.connect.data.Date",
-    "org.apache.kafka.connect.data.Time",
-    "org.apache.kafka.connect.data.Timestamp",
-)
-_ISO_DATE, _ISO_TIME, _ISO_TIMESTAMP = (
-    "io.debezium.time.IsoDate",
-    "io.debezium.time.IsoTime",
-    "io.debezium.time.IsoTimestamp",
-)
-_TIME, _NANO_TIME, _NANO_TIMESTAMP = (
-    "io.debezium.time.Time",
-    "io.debezium.time.NanoTime",
-    "io.debezium.time.NanoTimestamp",
-)
-_FLOAT_VECTOR, _DOUBLE_VECTOR = "io.debezium.data.FloatVector", "io.debezium.data.DoubleVector"
-_GEOMETRY, _POINT = "io.debezium.data.geometry.Geometry", "io.debezium.data.geometry.Point"
-#: What `column.propagate.source.type` adds to a column's parameters.
-_SOURCE_TYPE: Final = "__debezium.source.column.type"
-_SOURCE_LENGTH: Final = "__debezium.source.column.length"
-_SOURCE_SCALE: Final = "__debezium.source.column.scale"
-#: The mark of a binary column that was declared as text with CHARACTER SET binary.
-AS_TEXT: Final = "binary"
 
 
 class _Case(NamedTuple):
@@ -116,7 +91,7 @@ def _shaped(case: _Case) -> Form | None:
     """
     base, declared = case.type.base, case.declared
     if base == "bit":
-        if declared.name == DECIMAL:
+        if declared.name == names.DECIMAL:
             return Form(int) if type(case.value) is int else Form(str, read_unscaled)
         return Form(int, unsigned64) if declared.type == "int64" else None
     if declared.name is not None or declared.type != "string":
@@ -179,7 +154,7 @@ def _decimal(case: _Case) -> Form | None:
     base = case.type.base
     if base != "decimal" and base not in INTEGERS:
         return None
-    told = names.declared_scale(case.declared)
+    told = declared_scale(case.declared)
     scale = case.type.scale or 0 if told is None else told
     is_number = type(case.value) in {int, Decimal}
     if base in INTEGERS:
@@ -380,7 +355,7 @@ def _lacks_labels(case: _Case) -> bool:
     """Whether the schema has labels that the type lacks. Those with a backslash are not judged: releases of
     Debezium spell them in several ways.
     """
-    members, told = case.type.members, _members(case.declared)
+    members, told = case.type.members, declared_members(case.declared)
     if members is None or told is None or members == told:
         return False
     known = set(map(_plain_label, members))
@@ -416,40 +391,6 @@ def _read_geometry(parts: dict[str, Any]) -> bytes:
 # ---------------------------------------------------------------- dates and times
 
 
-#: The smallest TIME, and how far below it Debezium before 2.6 writes it in a column with digits of a second.
-_LEAST_TIME_MICROS: Final = -3_020_399_000_000
-_TOO_LOW_MICROS: Final = 2_000_000
-
-
-def _clock(micros: int, digits: int | None) -> str:
-    is_least = _LEAST_TIME_MICROS - _TOO_LOW_MICROS < micros < _LEAST_TIME_MICROS
-    return time_text(_LEAST_TIME_MICROS if is_least else micros, digits)
-
-
-@functools.lru_cache(maxsize=256)
-def count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
-    """Return how `text` is made of a count of `micros` microseconds, or of `per` parts of one."""
-    if per > 1:
-        return native("time-count", micros, per, digits)(
-            lambda count: text(count // per if count >= 0 else -(-count // per), digits)
-        )
-    if text is time_text:
-        mark = native("time-count", micros, per, digits)
-    else:
-        mark = native("datetime-count", micros, digits) if text is datetime_text else native("clock", digits)
-    return mark(lambda count: text(count * micros, digits))
-
-
-def time_reader(digits: int | None) -> Read:
-    """Return how a TIME is read from microseconds."""
-    return count_reader(_clock, 1, 1, digits)
-
-
-def datetime_reader(unit_micros: int, digits: int | None) -> Read:
-    """Return how a DATETIME is read from a count of units of so many microseconds."""
-    return count_reader(datetime_text, unit_micros, 1, digits)
-
-
 def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per: int = 1) -> _Make:
     """The form of times of a base that are counted in `micros` microseconds, or `per` parts of one."""
 
@@ -467,23 +408,12 @@ def _floored_nanos(case: _Case) -> Form | None:
     return Form(int, nanos_reader(case.digits))
 
 
-def nanos_reader(digits: int | None) -> Read:
-    """Return how a DATETIME is read from nanoseconds since 1970."""
-    return native("datetime-nanos", digits)(lambda nanos: datetime_text(nanos // 1_000, digits))
-
-
 def _date(case: _Case) -> Form | None:
     return Form(int, date_text) if case.type.base == "date" else None
 
 
 def _iso_date(case: _Case) -> Form | None:
     return Form(str, read_iso_date) if case.type.base == "date" else None
-
-
-@native("iso-date")
-def read_iso_date(iso: str) -> str:
-    """Read a DATE, which may have a `Z` behind it. Raises ValueError."""
-    return read_date(iso.removesuffix("Z"))
 
 
 def _iso_time(case: _Case) -> Form | None:
@@ -493,21 +423,6 @@ def _iso_time(case: _Case) -> Form | None:
     return Form(str, native("iso-time", digits)(lambda iso: clock_text(iso, digits)))
 
 
-_CLOCK: Final = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9}))?Z?", re.ASCII).fullmatch
-
-
-def clock_text(iso: str, digits: int | None) -> str:
-    """Return the TIME of an ISO text. One that is not a time of day is read from MySQL's own text, which
-    relay writes with `temporal=text` and `time=text`. Raises ValueError.
-    """
-    match = _CLOCK(iso)
-    if match is None:
-        return time_text(time_micros(iso), digits)
-    hours, minutes, seconds, fraction = match.groups(default="")
-    whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
-    return time_text(whole * 1_000_000 + int(fraction[:6].ljust(6, "0")), digits)
-
-
 def _iso_datetime(case: _Case) -> Form | None:
     digits = case.digits
     if case.type.base != "datetime":
@@ -515,54 +430,8 @@ def _iso_datetime(case: _Case) -> Form | None:
     return Form(str, native("iso-wall", digits)(lambda iso: wall_text(iso, digits)))
 
 
-_MIDNIGHT_1970: Final = "1970-01-01T00:00:00"
-
-
-def wall_text(iso: str, digits: int | None) -> str:
-    """Return the DATETIME of an ISO text. One that is not in the calendar is MySQL's own text, which relay
-    writes with `temporal=text`, and is given back as it is. Raises ValueError.
-    """
-    if _is_midnight_1970(iso):
-        return datetime_text(0, digits)
-    try:
-        return timestamp_text(iso, digits)
-    except ValueError:
-        if not _is_off_calendar(iso):
-            raise
-        return iso
-
-
-def _is_off_calendar(text: str) -> bool:
-    """Whether this is MySQL's own text of a DATETIME with a date that is not in the calendar."""
-    try:
-        return datetime_micros(text) is None
-    except ValueError:
-        return False
-
-
-def _is_midnight_1970(iso: str) -> bool:
-    """Whether a text is the zero TIMESTAMP, which comes with its digits, too."""
-    return iso[:19] == _MIDNIGHT_1970 and not iso[19:-1].strip(".0") and iso[-1:] == "Z"
-
-
 def _zoned(case: _Case) -> Form | None:
     return Form(str, timestamp_reader(case.digits)) if case.type.base == "timestamp" else None
-
-
-@functools.lru_cache(maxsize=256)
-def timestamp_reader(digits: int | None) -> Read:
-    """Return how a TIMESTAMP is read from ISO text."""
-    return native("zoned", digits)(lambda iso: _zoned_text(iso, digits))
-
-
-def _zoned_text(iso: str, digits: int | None) -> str:
-    if _ZERO(iso) is not None:
-        return timestamp_text(ZERO_TIMESTAMP, digits)
-    return timestamp_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
-
-
-#: The zero TIMESTAMP as MySQL's own text (`temporal=text`); no other is off the calendar.
-_ZERO: Final = re.compile(r"0000-00-00 00:00:00(?:\.0{1,6})?").fullmatch
 
 
 _Make = Callable[[_Case], Form | None]
@@ -571,172 +440,29 @@ _BY_TYPE: Final[dict[str, _Make]] = {
     "float": _float, "double": _float, "string": _string, "bytes": _bytes,
 }  # fmt: skip
 _BY_NAME: Final[dict[str, _Make]] = {
-    DECIMAL: _decimal,
-    VARIABLE_DECIMAL: _variable_decimal,
+    names.DECIMAL: _decimal,
+    names.VARIABLE_SCALE_DECIMAL: _variable_decimal,
     names.BITS: _bits,
     names.ENUM: _label,
-    names.SET: _label,
+    names.ENUM_SET: _label,
     names.JSON: _json,
-    _FLOAT_VECTOR: _vector,
-    _DOUBLE_VECTOR: _double_vector,
-    _GEOMETRY: _geometry,
-    _POINT: _geometry,
+    names.FLOAT_VECTOR: _vector,
+    names.DOUBLE_VECTOR: _double_vector,
+    names.GEOMETRY: _geometry,
+    names.POINT: _geometry,
     names.YEAR: _integer,
     names.DATE: _date,
-    _CONNECT_DATE: _date,
-    _ISO_DATE: _iso_date,
-    names.TIME: _counted("time", _clock, 1),
-    _TIME: _counted("time", time_text, 1_000),
-    _CONNECT_TIME: _counted("time", time_text, 1_000),
-    _NANO_TIME: _counted("time", time_text, 1, per=1_000),
-    _ISO_TIME: _iso_time,
-    names.MILLIS: _counted("datetime", datetime_text, 1_000),
-    names.MICROS: _counted("datetime", datetime_text, 1),
-    _CONNECT_TIMESTAMP: _counted("datetime", datetime_text, 1_000),
-    _NANO_TIMESTAMP: _floored_nanos,
-    _ISO_TIMESTAMP: _iso_datetime,
-    names.ZONED: _zoned,
+    names.CONNECT_DATE: _date,
+    names.ISO_DATE: _iso_date,
+    names.MICRO_TIME: _counted("time", clock_of_micros, 1),
+    names.TIME: _counted("time", time_text, 1_000),
+    names.CONNECT_TIME: _counted("time", time_text, 1_000),
+    names.NANO_TIME: _counted("time", time_text, 1, per=1_000),
+    names.ISO_TIME: _iso_time,
+    names.TIMESTAMP: _counted("datetime", datetime_text, 1_000),
+    names.MICRO_TIMESTAMP: _counted("datetime", datetime_text, 1),
+    names.CONNECT_TIMESTAMP: _counted("datetime", datetime_text, 1_000),
+    names.NANO_TIMESTAMP: _floored_nanos,
+    names.ISO_TIMESTAMP: _iso_datetime,
+    names.ZONED_TIMESTAMP: _zoned,
 }
-
-# ---------------------------------------------------------------- schemas that are expected
-
-
-_INTEGER_TYPES: Final = {"tinyint": "int16", "smallint": "int16", "mediumint": "int32", "int": "int32"}
-_UNSIGNED_TYPES: Final = {"smallint": "int32", "int": "int64"}
-#: Semantic names by type and `time.precision.mode`, where they are not the usual ones.
-_MODES: Final = {
-    "date": {"connect": _CONNECT_DATE, "isostring": _ISO_DATE},
-    "time": {"connect": _CONNECT_TIME, "isostring": _ISO_TIME, "nanoseconds": _NANO_TIME},
-    "datetime": {
-        "connect": _CONNECT_TIMESTAMP,
-        "isostring": _ISO_TIMESTAMP,
-        "nanoseconds": _NANO_TIMESTAMP,
-        "microseconds": names.MICROS,
-    },
-}
-_NAMED: Final = {
-    "year": names.YEAR, "json": names.JSON, "enum": names.ENUM, "set": names.SET, "timestamp": names.ZONED,
-    "vector": "io.debezium.data.FloatVector",
-}  # fmt: skip
-
-
-def expected(field: str, column_type: ColumnType, options: DebeziumOptions, value: object) -> DeclaredColumn:
-    """Return the schema of a column, as connectors with these options have it; text tells ISO text where
-    numbers were expected.
-    """
-    type_, name = _expected(column_type, options, is_text=type(value) is str)
-    return DeclaredColumn(field, type_, name=name)
-
-
-def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: bool) -> tuple[str, str | None]:  # noqa: PLR0911 - a dispatch
-    base = column_type.base
-    if base in INTEGERS:
-        return _expected_integer(column_type, options)
-    if base in FLOATS:
-        is_double = base == "double" or column_type.scale is not None
-        return ("double" if is_double else "float"), None
-    if base == "decimal":
-        if options.decimal_handling_mode == "precise":
-            return "bytes", DECIMAL
-        return options.decimal_handling_mode, None
-    if base == "bit":
-        return ("boolean", None) if column_type.length == 1 else ("bytes", names.BITS)
-    if base in {"date", "time", "datetime"}:
-        return "int64", _expected_time(column_type, "isostring" if is_text else options.time_precision_mode)
-    if base in GEOMETRIES:
-        return "string", _GEOMETRY
-    if base in BINARIES:
-        is_text = options.binary_handling_mode != "bytes" or column_type.charset == AS_TEXT
-        return ("string" if is_text else "bytes"), None
-    return "string", _NAMED.get(base)
-
-
-def _expected_time(column_type: ColumnType, mode: str) -> str:
-    base = column_type.base
-    found = _MODES[base].get(mode)
-    if found is not None:
-        return found
-    if base == "datetime":
-        return names.MICROS if (column_type.length or 0) > 3 else names.MILLIS
-    return names.DATE if base == "date" else names.TIME
-
-
-def _expected_integer(column_type: ColumnType, options: DebeziumOptions) -> tuple[str, str | None]:
-    base, mode = column_type.base, options.bigint_unsigned_handling_mode
-    if base == "bigint":
-        if not column_type.unsigned or mode == "long":
-            return "int64", None
-        return ("bytes", DECIMAL) if mode == "precise" else ("string", None)
-    if column_type.unsigned and base in _UNSIGNED_TYPES:
-        return _UNSIGNED_TYPES[base], None
-    return _INTEGER_TYPES[base], None
-
-
-# ---------------------------------------------------------------- types that are declared
-
-
-_TYPES_BY_NAME: Final = {
-    _CONNECT_DATE: "date", _ISO_DATE: "date", names.DATE: "date", names.TIME: "time", _TIME: "time",
-    _CONNECT_TIME: "time", _NANO_TIME: "time", _ISO_TIME: "time", _CONNECT_TIMESTAMP: "datetime",
-    _NANO_TIMESTAMP: "datetime", _ISO_TIMESTAMP: "datetime", _GEOMETRY: "geometry", _POINT: "point",
-    VARIABLE_DECIMAL: "decimal", _FLOAT_VECTOR: "vector", _DOUBLE_VECTOR: "vector",
-}  # fmt: skip
-
-
-def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnType:
-    """Return the MySQL type of a schema: that which `column.propagate.source.type` tells, else by its
-    semantic name, else by its plain type.
-    """
-    parameters = declared.parameters or {}
-    told = parameters.get(_SOURCE_TYPE)
-    found = None if told is None else _propagated(told, parameters)
-    members = _members(declared)
-    if found is not None:
-        return msgspec.structs.replace(found, members=members) if found.base in {"enum", "set"} else found
-    if declared.name == DECIMAL:
-        return _declared_decimal(parameters, options)
-    if declared.name in {names.ENUM, names.SET}:
-        return ColumnType("enum" if declared.name == names.ENUM else "set", members=members)
-    base = _TYPES_BY_NAME.get(declared.name or "")
-    return names.guessed_type(declared) if base is None else ColumnType(base)
-
-
-def _propagated(word: str, parameters: dict[str, str]) -> ColumnType | None:
-    """The type of a word such as `INT UNSIGNED`, with the length and the scale beside it."""
-    head, _, rest = word.partition(" ")
-    length, scale = parameters.get(_SOURCE_LENGTH), parameters.get(_SOURCE_SCALE)
-    sizes = "" if length is None else f"({length})" if scale is None else f"({length},{scale})"
-    if head.lower() in {"enum", "set"}:
-        return ColumnType(head.lower())
-    try:
-        return parse_type(f"{head}{sizes} {rest}")
-    except ValueError:
-        return None
-
-
-def _declared_decimal(parameters: dict[str, str], options: DebeziumOptions) -> ColumnType:
-    precision, scale = _number(parameters, "connect.decimal.precision"), _number(parameters, "scale")
-    if (precision, scale) == (20, 0) and options.bigint_unsigned_handling_mode == "precise":
-        return ColumnType("bigint", unsigned=True)
-    return ColumnType("decimal", length=precision, scale=scale)
-
-
-def _number(parameters: dict[str, str], name: str) -> int | None:
-    text = parameters.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
-
-
-#: A label of ENUM and the comma behind it; one with a backslash before it is of the label.
-_LABEL: Final = re.compile(r"((?:[^\\,]++|\\.)*+\\?),", re.DOTALL)
-
-
-def _members(declared: DeclaredColumn) -> tuple[str, ...] | None:
-    """The labels in `allowed`: commas in ENUM's have a backslash before them, backslashes are doubled."""
-    allowed = (declared.parameters or {}).get("allowed") or ""
-    if not allowed or declared.name not in {names.ENUM, names.SET}:
-        return None
-    is_set = declared.name == names.SET
-    parts: list[str] = allowed.split(",") if is_set else _LABEL.findall(allowed + ",")
-    if not 0 < len(parts) <= MAX_MEMBERS["set" if is_set else "enum"]:
-        return None
-    return tuple([part.replace("\\,", ",").replace("\\\\", "\\") for part in parts])

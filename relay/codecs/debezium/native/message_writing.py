@@ -18,11 +18,11 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.codec import ChosenKey, Payload, without_key
+from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.message_writing import image_names, present_names
 from relay.codecs.debezium.native.defaults import fallback, schema_default
 from relay.codecs.debezium.native.fields import (
     DATES,
-    DECIMAL,
     FIELD_NAMES,
     SCHEMA_NAMES,
     Field,
@@ -433,10 +433,10 @@ def _quoted(text: str) -> str:
 
 def _simple(value: Any, field: Field) -> str:  # noqa: ANN401 - any written value
     """A value as Kafka Connect's `Values` prints it inside a struct."""
-    if field.name == DECIMAL and isinstance(value, bytes):
+    if field.name == semantic_names.DECIMAL and isinstance(value, bytes):
         scale = int(dict(field.parameters)["scale"])
         return decimal_text(Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _CONTEXT))
-    if field.name is not None and field.name.startswith(_CONNECT) and isinstance(value, int):
+    if field.name is not None and field.name.startswith(semantic_names.CONNECT) and isinstance(value, int):
         return _connect_date(value * _DAY_MS if field.name.endswith(".Date") else value)
     if isinstance(value, bytes):
         return f'"{base64_text(value)}"'
@@ -455,7 +455,6 @@ def _connect_date(millis: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{millis % 1_000:03}Z"
 
 
-_CONNECT: Final = "org.apache.kafka.connect.data."
 _DAY_MS: Final = 86_400_000
 #: Exact for every DECIMAL, which has at most 65 digits.
 _CONTEXT: Final = Context(prec=200)

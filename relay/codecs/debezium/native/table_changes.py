@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.debezium.defaults import read_default
-from relay.codecs.debezium.native.forms import AS_TEXT
+from relay.codecs.debezium.native.declared_types import AS_TEXT
 from relay.codecs.debezium.table_changes import ListedColumn, TableDialect, told_column
 from relay.model import ABSENT, Absent, Column, ColumnType, Default, TableSchema
 from relay.mysql.ddl.tokens import unquoted

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any, Final
 
-from relay.codecs.debezium.native.forms import MOST_BYTES, decimal_reader, time_reader
+from relay.codecs.debezium.native.forms import MOST_BYTES, decimal_reader
+from relay.codecs.debezium.native.temporal_reading import time_reader
 from relay.codecs.debezium.value_writing import LONGEST
 from relay.codecs.debezium.values import read_bits, signed64, unsigned64
 from relay.codecs.wire.compiled import Convert, Read, Write

@@ -21,13 +21,9 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.debezium.native.fields import counts_micros, is_exact, is_text
-from relay.codecs.debezium.native.forms import (
-    datetime_reader,
-    decimal_reader,
-    time_reader,
-    timestamp_reader,
-)
+from relay.codecs.debezium.native.forms import decimal_reader
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.temporal_reading import datetime_reader, time_reader, timestamp_reader
 from relay.codecs.debezium.native.unchanged import (
     same_bigint,
     same_bits,

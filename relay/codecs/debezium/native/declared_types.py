@@ -1,0 +1,167 @@
+"""Types and the schemas that connectors have for them, where a message has only one of the two.
+
+Contract: `expected` is the schema that a connector with given options has for a type; `declared_type` the
+type that a schema tells. Source: Debezium 3.6 "MySQL connector", data types.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from relay.codecs.debezium import semantic_names as names
+from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.schema import DeclaredColumn, guessed_type
+from relay.model import ColumnType
+from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, parse_type
+
+#: The mark of a binary column that was declared as text with CHARACTER SET binary.
+AS_TEXT: Final = "binary"
+#: What `column.propagate.source.type` adds to a column's parameters.
+_SOURCE_TYPE: Final = "__debezium.source.column.type"
+_SOURCE_LENGTH: Final = "__debezium.source.column.length"
+_SOURCE_SCALE: Final = "__debezium.source.column.scale"
+
+
+_INTEGER_TYPES: Final = {"tinyint": "int16", "smallint": "int16", "mediumint": "int32", "int": "int32"}
+_UNSIGNED_TYPES: Final = {"smallint": "int32", "int": "int64"}
+#: Semantic names by type and `time.precision.mode`, where they are not the usual ones.
+_MODES: Final = {
+    "date": {"connect": names.CONNECT_DATE, "isostring": names.ISO_DATE},
+    "time": {"connect": names.CONNECT_TIME, "isostring": names.ISO_TIME, "nanoseconds": names.NANO_TIME},
+    "datetime": {
+        "connect": names.CONNECT_TIMESTAMP,
+        "isostring": names.ISO_TIMESTAMP,
+        "nanoseconds": names.NANO_TIMESTAMP,
+        "microseconds": names.MICRO_TIMESTAMP,
+    },
+}
+_NAMED: Final = {
+    "year": names.YEAR, "json": names.JSON, "enum": names.ENUM, "set": names.ENUM_SET,
+    "timestamp": names.ZONED_TIMESTAMP, "vector": names.FLOAT_VECTOR,
+}  # fmt: skip
+
+
+def expected(field: str, column_type: ColumnType, options: DebeziumOptions, value: object) -> DeclaredColumn:
+    """Return the schema of a column, as connectors with these options have it; text tells ISO text where
+    numbers were expected.
+    """
+    type_, name = _expected(column_type, options, is_text=type(value) is str)
+    return DeclaredColumn(field, type_, name=name)
+
+
+def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: bool) -> tuple[str, str | None]:  # noqa: PLR0911 - a dispatch
+    base = column_type.base
+    if base in INTEGERS:
+        return _expected_integer(column_type, options)
+    if base in FLOATS:
+        is_double = base == "double" or column_type.scale is not None
+        return ("double" if is_double else "float"), None
+    if base == "decimal":
+        if options.decimal_handling_mode == "precise":
+            return "bytes", names.DECIMAL
+        return options.decimal_handling_mode, None
+    if base == "bit":
+        return ("boolean", None) if column_type.length == 1 else ("bytes", names.BITS)
+    if base in {"date", "time", "datetime"}:
+        return "int64", _expected_time(column_type, "isostring" if is_text else options.time_precision_mode)
+    if base in GEOMETRIES:
+        return "string", names.GEOMETRY
+    if base in BINARIES:
+        is_text = options.binary_handling_mode != "bytes" or column_type.charset == AS_TEXT
+        return ("string" if is_text else "bytes"), None
+    return "string", _NAMED.get(base)
+
+
+def _expected_time(column_type: ColumnType, mode: str) -> str:
+    base = column_type.base
+    found = _MODES[base].get(mode)
+    if found is not None:
+        return found
+    if base == "datetime":
+        return names.MICRO_TIMESTAMP if (column_type.length or 0) > 3 else names.TIMESTAMP
+    return names.DATE if base == "date" else names.MICRO_TIME
+
+
+def _expected_integer(column_type: ColumnType, options: DebeziumOptions) -> tuple[str, str | None]:
+    base, mode = column_type.base, options.bigint_unsigned_handling_mode
+    if base == "bigint":
+        if not column_type.unsigned or mode == "long":
+            return "int64", None
+        return ("bytes", names.DECIMAL) if mode == "precise" else ("string", None)
+    if column_type.unsigned and base in _UNSIGNED_TYPES:
+        return _UNSIGNED_TYPES[base], None
+    return _INTEGER_TYPES[base], None
+
+
+_TYPES_BY_NAME: Final = {
+    names.DATE: "date", names.ISO_DATE: "date", names.CONNECT_DATE: "date",
+    names.TIME: "time", names.MICRO_TIME: "time", names.NANO_TIME: "time", names.ISO_TIME: "time",
+    names.CONNECT_TIME: "time", names.NANO_TIMESTAMP: "datetime", names.ISO_TIMESTAMP: "datetime",
+    names.CONNECT_TIMESTAMP: "datetime", names.VARIABLE_SCALE_DECIMAL: "decimal",
+    names.GEOMETRY: "geometry", names.POINT: "point",
+    names.FLOAT_VECTOR: "vector", names.DOUBLE_VECTOR: "vector",
+}  # fmt: skip
+
+
+def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnType:
+    """Return the MySQL type of a schema: that which `column.propagate.source.type` tells, else by its
+    semantic name, else by its plain type.
+    """
+    parameters = declared.parameters or {}
+    told = parameters.get(_SOURCE_TYPE)
+    found = None if told is None else _propagated(told, parameters)
+    members = declared_members(declared)
+    if found is not None:
+        return msgspec.structs.replace(found, members=members) if found.base in {"enum", "set"} else found
+    if declared.name == names.DECIMAL:
+        return _declared_decimal(parameters, options)
+    if declared.name in {names.ENUM, names.ENUM_SET}:
+        return ColumnType("enum" if declared.name == names.ENUM else "set", members=members)
+    base = _TYPES_BY_NAME.get(declared.name or "")
+    return guessed_type(declared) if base is None else ColumnType(base)
+
+
+def _propagated(word: str, parameters: dict[str, str]) -> ColumnType | None:
+    """The type of a word such as `INT UNSIGNED`, with the length and the scale beside it."""
+    head, _, rest = word.partition(" ")
+    length, scale = parameters.get(_SOURCE_LENGTH), parameters.get(_SOURCE_SCALE)
+    sizes = "" if length is None else f"({length})" if scale is None else f"({length},{scale})"
+    if head.lower() in {"enum", "set"}:
+        return ColumnType(head.lower())
+    try:
+        return parse_type(f"{head}{sizes} {rest}")
+    except ValueError:
+        return None
+
+
+def _declared_decimal(parameters: dict[str, str], options: DebeziumOptions) -> ColumnType:
+    precision, scale = _number(parameters, "connect.decimal.precision"), _number(parameters, "scale")
+    if (precision, scale) == (20, 0) and options.bigint_unsigned_handling_mode == "precise":
+        return ColumnType("bigint", unsigned=True)
+    return ColumnType("decimal", length=precision, scale=scale)
+
+
+def _number(parameters: dict[str, str], name: str) -> int | None:
+    text = parameters.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
+
+
+#: A label of ENUM and the comma behind it; one with a backslash before it is of the label.
+_LABEL: Final = re.compile(r"((?:[^\\,]++|\\.)*+\\?),", re.DOTALL)
+
+
+def declared_members(declared: DeclaredColumn) -> tuple[str, ...] | None:
+    """Return the labels in `allowed`: commas in ENUM's have a backslash before them, backslashes are
+    doubled.
+    """
+    allowed = (declared.parameters or {}).get("allowed") or ""
+    if not allowed or declared.name not in {names.ENUM, names.ENUM_SET}:
+        return None
+    is_set = declared.name == names.ENUM_SET
+    parts: list[str] = allowed.split(",") if is_set else _LABEL.findall(allowed + ",")
+    if not 0 < len(parts) <= MAX_MEMBERS["set" if is_set else "enum"]:
+        return None
+    return tuple([part.replace("\\,", ",").replace("\\\\", "\\") for part in parts])

@@ -1,0 +1,129 @@
+"""MySQL's text of dates and times, made of the counts and ISO texts of Debezium's connectors.
+
+Those that read raise ValueError. Sources: io.debezium.time; records of 1.9.7 to 3.6.1.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Final
+
+from relay.codecs.wire.compiled import Read
+from relay.codecs.wire.debezium_temporal import (
+    ZERO_TIMESTAMP,
+    datetime_micros,
+    datetime_text,
+    time_micros,
+    time_text,
+    timestamp_text,
+)
+from relay.mysql.temporal import read_date
+from relay.native import native
+
+#: The smallest TIME, and how far below it Debezium before 2.6 writes it in a column with digits of a second.
+_LEAST_TIME_MICROS: Final = -3_020_399_000_000
+_TOO_LOW_MICROS: Final = 2_000_000
+
+
+def clock_of_micros(micros: int, digits: int | None) -> str:
+    """Return the TIME of a count of microseconds."""
+    is_least = _LEAST_TIME_MICROS - _TOO_LOW_MICROS < micros < _LEAST_TIME_MICROS
+    return time_text(_LEAST_TIME_MICROS if is_least else micros, digits)
+
+
+@functools.lru_cache(maxsize=256)
+def count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
+    """Return how `text` is made of a count of `micros` microseconds, or of `per` parts of one."""
+    if per > 1:
+        return native("time-count", micros, per, digits)(
+            lambda count: text(count // per if count >= 0 else -(-count // per), digits)
+        )
+    if text is time_text:
+        mark = native("time-count", micros, per, digits)
+    else:
+        mark = native("datetime-count", micros, digits) if text is datetime_text else native("clock", digits)
+    return mark(lambda count: text(count * micros, digits))
+
+
+def time_reader(digits: int | None) -> Read:
+    """Return how a TIME is read from microseconds."""
+    return count_reader(clock_of_micros, 1, 1, digits)
+
+
+def datetime_reader(unit_micros: int, digits: int | None) -> Read:
+    """Return how a DATETIME is read from a count of units of so many microseconds."""
+    return count_reader(datetime_text, unit_micros, 1, digits)
+
+
+def nanos_reader(digits: int | None) -> Read:
+    """Return how a DATETIME is read from nanoseconds since 1970."""
+    return native("datetime-nanos", digits)(lambda nanos: datetime_text(nanos // 1_000, digits))
+
+
+@native("iso-date")
+def read_iso_date(iso: str) -> str:
+    """Read a DATE, which may have a `Z` behind it. Raises ValueError."""
+    return read_date(iso.removesuffix("Z"))
+
+
+_CLOCK: Final = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9}))?Z?", re.ASCII).fullmatch
+
+
+def clock_text(iso: str, digits: int | None) -> str:
+    """Return the TIME of an ISO text. One that is not a time of day is read from MySQL's own text, which
+    relay writes with `temporal=text` and `time=text`. Raises ValueError.
+    """
+    match = _CLOCK(iso)
+    if match is None:
+        return time_text(time_micros(iso), digits)
+    hours, minutes, seconds, fraction = match.groups(default="")
+    whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+    return time_text(whole * 1_000_000 + int(fraction[:6].ljust(6, "0")), digits)
+
+
+_MIDNIGHT_1970: Final = "1970-01-01T00:00:00"
+
+
+def wall_text(iso: str, digits: int | None) -> str:
+    """Return the DATETIME of an ISO text. One that is not in the calendar is MySQL's own text, which relay
+    writes with `temporal=text`, and is given back as it is. Raises ValueError.
+    """
+    if _is_midnight_1970(iso):
+        return datetime_text(0, digits)
+    try:
+        return timestamp_text(iso, digits)
+    except ValueError:
+        if not _is_off_calendar(iso):
+            raise
+        return iso
+
+
+def _is_off_calendar(text: str) -> bool:
+    """Whether this is MySQL's own text of a DATETIME with a date that is not in the calendar."""
+    try:
+        return datetime_micros(text) is None
+    except ValueError:
+        return False
+
+
+def _is_midnight_1970(iso: str) -> bool:
+    """Whether a text is the zero TIMESTAMP, which comes with its digits, too."""
+    return iso[:19] == _MIDNIGHT_1970 and not iso[19:-1].strip(".0") and iso[-1:] == "Z"
+
+
+@functools.lru_cache(maxsize=256)
+def timestamp_reader(digits: int | None) -> Read:
+    """Return how a TIMESTAMP is read from ISO text."""
+    return native("zoned", digits)(lambda iso: _zoned_text(iso, digits))
+
+
+def _zoned_text(iso: str, digits: int | None) -> str:
+    if _ZERO(iso) is not None:
+        return timestamp_text(ZERO_TIMESTAMP, digits)
+    return timestamp_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
+
+
+#: The zero TIMESTAMP as MySQL's own text (`temporal=text`); no other is off the calendar.
+_ZERO: Final = re.compile(r"0000-00-00 00:00:00(?:\.0{1,6})?").fullmatch

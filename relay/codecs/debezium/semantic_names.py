@@ -1,0 +1,43 @@
+"""Names of semantic types: what the `name` of a Connect schema says of its values.
+
+Sources: io.debezium.data and io.debezium.time of Debezium 3.6; org.apache.kafka.connect.data; TiCDC v8.5.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BITS: Final = "io.debezium.data.Bits"
+ENUM: Final = "io.debezium.data.Enum"
+ENUM_SET: Final = "io.debezium.data.EnumSet"
+JSON: Final = "io.debezium.data.Json"
+VARIABLE_SCALE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
+FLOAT_VECTOR: Final = "io.debezium.data.FloatVector"
+DOUBLE_VECTOR: Final = "io.debezium.data.DoubleVector"
+#: TiCDC's alone.
+TIDB_VECTOR: Final = "io.debezium.data.TiDBVectorFloat32"
+GEOMETRY: Final = "io.debezium.data.geometry.Geometry"
+POINT: Final = "io.debezium.data.geometry.Point"
+
+YEAR: Final = "io.debezium.time.Year"
+DATE: Final = "io.debezium.time.Date"
+ISO_DATE: Final = "io.debezium.time.IsoDate"
+#: A time of day in milliseconds; in microseconds; in nanoseconds; as text.
+TIME: Final = "io.debezium.time.Time"
+MICRO_TIME: Final = "io.debezium.time.MicroTime"
+NANO_TIME: Final = "io.debezium.time.NanoTime"
+ISO_TIME: Final = "io.debezium.time.IsoTime"
+#: A date and time of day in milliseconds; in microseconds; in nanoseconds; as text.
+TIMESTAMP: Final = "io.debezium.time.Timestamp"
+MICRO_TIMESTAMP: Final = "io.debezium.time.MicroTimestamp"
+NANO_TIMESTAMP: Final = "io.debezium.time.NanoTimestamp"
+ISO_TIMESTAMP: Final = "io.debezium.time.IsoTimestamp"
+#: A moment, as text with its zone.
+ZONED_TIMESTAMP: Final = "io.debezium.time.ZonedTimestamp"
+
+#: How the names of Kafka Connect's own logical types begin.
+CONNECT: Final = "org.apache.kafka.connect.data."
+DECIMAL: Final = f"{CONNECT}Decimal"
+CONNECT_DATE: Final = f"{CONNECT}Date"
+CONNECT_TIME: Final = f"{CONNECT}Time"
+CONNECT_TIMESTAMP: Final = f"{CONNECT}Timestamp"
