@@ -41,7 +41,8 @@ from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay
-from relay.service.observe.status import About, Status
+from relay.service.observe.about import About
+from relay.service.observe.status import Status
 from relay.translator import Translator
 
 COPY, FLOOR, BARE, RELAY = PROGRAMS = ("copy", "floor", "relay-bare", "relay")

@@ -18,7 +18,8 @@ from relay.log_text import Field, LogFormat, LogLevel, LogSettings, as_text, for
 from relay.logs import Log
 from relay.service.app import _record_refused
 from relay.service.loop.ledger import RecordRefused
-from relay.service.observe.status import About, Status
+from relay.service.observe.about import About
+from relay.service.observe.status import Status
 
 NOW = datetime(2026, 11, 26, 18, 43, 5, 123_000, tzinfo=UTC)
 REFUSED: dict[str, Field] = {

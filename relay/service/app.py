@@ -36,9 +36,10 @@ from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.stopping import Stop
 from relay.service.loop.windows import Joins
+from relay.service.observe.about import About
 from relay.service.observe.http import serving
 from relay.service.observe.report import summary
-from relay.service.observe.status import About, Status
+from relay.service.observe.status import Status
 from relay.service.observe.telling import telling
 from relay.service.observe.watchdog import Watchdog
 from relay.summaries import MOST_NAMES

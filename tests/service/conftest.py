@@ -20,7 +20,8 @@ from relay.errors import Malformed
 from relay.logs import Log
 from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.app import run_until
-from relay.service.observe.status import About, Status
+from relay.service.observe.about import About
+from relay.service.observe.status import Status
 
 
 class Echo(PlainTranslator):

@@ -21,7 +21,8 @@ from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.windows import Joins
-from relay.service.observe.status import About, Status
+from relay.service.observe.about import About
+from relay.service.observe.status import Status
 from relay.straight_line import State
 
 _TABLES: dict[str, Any] = {

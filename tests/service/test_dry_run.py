@@ -12,7 +12,8 @@ from support import captured
 
 from relay.config import Config
 from relay.service.app import run_until
-from relay.service.observe.status import About, Status
+from relay.service.observe.about import About
+from relay.service.observe.status import Status
 
 pytestmark = pytest.mark.kafka
 

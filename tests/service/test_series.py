@@ -11,9 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.codec import parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy, expected_losses
+from relay.service.observe.about import About
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.series import Series
-from relay.service.observe.status import About, Status
+from relay.service.observe.status import Status
 
 RECOVERED = {
     ("poll", "service.broker-unavailable"),

@@ -27,15 +27,8 @@ from relay.counts import OTHER_TABLES
 from relay.kafka.ports import Partition
 from relay.model import TableId
 from relay.service.observe import report
-from relay.service.observe.status import (
-    END_SECONDS,
-    LAST_ERRORS,
-    LONGEST_TEXT,
-    SAMPLES,
-    About,
-    Status,
-    heartbeat_limit,
-)
+from relay.service.observe.about import About, heartbeat_limit
+from relay.service.observe.status import END_SECONDS, LAST_ERRORS, LONGEST_TEXT, SAMPLES, Status
 
 
 @pytest.fixture

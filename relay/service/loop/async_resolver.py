@@ -13,7 +13,7 @@ from relay.model import Event, TableId
 from relay.needs import ClaimCheck, Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Learns, Resolver
-from relay.service.observe.status import HasCounts
+from relay.service.observe.figures import HasCounts
 from relay.straight_line import State
 
 #: Waits between two tries. An object store may show an object later than the message that refers to it.

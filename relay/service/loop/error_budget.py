@@ -17,7 +17,8 @@ from relay.config.choices import OverBudget
 from relay.config.tables import Errors
 from relay.errors import RelayError, TooManyFailures
 from relay.records import Place
-from relay.service.observe.status import HasCounts, Status
+from relay.service.observe.figures import HasCounts
+from relay.service.observe.status import Status
 
 CHECK: Final = "records"
 #: How many samples a window has at most.

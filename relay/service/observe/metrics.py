@@ -17,8 +17,9 @@ from prometheus_client.registry import Collector
 
 from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.model import Op
+from relay.service.observe.figures import Histogram, Progress
 from relay.service.observe.process_metrics import ProcessesCollector
-from relay.service.observe.status import RUNNING, Histogram, Progress, Status
+from relay.service.observe.status import RUNNING, Status
 
 #: The kind of rows in `relay_events_total`; their label `op` is the operation, and other kinds have none.
 ROW_CHANGE: Final = "row-change"

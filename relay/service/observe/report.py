@@ -12,18 +12,9 @@ from typing import Any, Final
 
 from relay.codecs.losses import INFORMATIONAL
 from relay.kafka.ports import Partition
-from relay.service.observe.status import (
-    RUNNING,
-    SCHEMA_HISTORY,
-    STARTING,
-    Endpoint,
-    Failure,
-    ProcessReport,
-    Progress,
-    Sample,
-    Status,
-    Traffic,
-)
+from relay.service.observe.about import SCHEMA_HISTORY, Endpoint
+from relay.service.observe.figures import Failure, Progress, Sample, Traffic
+from relay.service.observe.status import RUNNING, STARTING, ProcessReport, Status
 
 RATE_SECONDS: Final = 60.0
 Json = dict[str, Any]

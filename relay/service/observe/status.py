@@ -9,24 +9,25 @@ relay's own errors here, and never a row's value.
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import version
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
-import msgspec
-
-from relay.codecs.losses import Lossy
-from relay.config import Config
-from relay.config.tables import Delivery
 from relay.counts import OTHER_TABLES
 from relay.kafka.ports import Partition
-from relay.kernel import engine_name
-from relay.model import TableId
-from relay.service.observe.series import Series
-from relay.shown import printable, shown_option
+from relay.service.observe.about import About
+from relay.service.observe.figures import (
+    Check,
+    Counts,
+    Failure,
+    HasCounts,
+    Histogram,
+    Progress,
+    Sample,
+    Totals,
+    Traffic,
+)
+from relay.shown import printable
 
 STARTING, RUNNING, DRAINING, STOPPED = "starting", "running", "draining", "stopped"
 #: The parts of a round that are timed. The core has no clock, so decoding and encoding are one stage.
@@ -43,243 +44,8 @@ LAST_ERRORS: Final = 20
 LONGEST_TEXT: Final = 500
 #: How long the brokers may not have told the end of a partition until it is not known whether all is read.
 END_SECONDS: Final = 15.0
-#: What relay writes beside the target's records.
-DEAD_LETTERS, SCHEMA_HISTORY = "dead-letter", "schema-history"
 #: The checks that fail in an outage, whose end is told.
 _OUTAGES: Final = frozenset({"source", "target", "topics", "commit", "records"})
-
-#: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery
-#: may take.
-_DELIVERIES_OF_A_TURN: Final = 2
-_SHORTEST_LIMIT_SECONDS: Final = 60.0
-
-
-def heartbeat_limit(delivery: Delivery) -> float:
-    """Return the age in seconds from which a heartbeat means that the loop hangs: longer than any turn."""
-    return max(_SHORTEST_LIMIT_SECONDS, _DELIVERIES_OF_A_TURN * delivery.delivery_timeout_seconds)
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """One side of the route: its protocol, its options without secrets, and its brokers."""
-
-    protocol: str
-    options: Mapping[str, str]
-    brokers: str
-
-
-class About(msgspec.Struct, frozen=True):
-    """What does not change while relay runs. `topics`: source to target topic; `mode` as in [delivery].
-
-    `by_name`: the target topics whose traffic is counted apart; that of all others, which are those of
-    tables, is counted under `by_table` ("" where there are none). `dead_letter_topic`, `history_topic`: ""
-    for none. `has_row_keys`: keys of the target's records stand for rows. `processes`: how many share the
-    work. `kernel`: what fills templates, "" if nothing does. `series`: what may be counted.
-    `has_table_metrics`: counts by table are metrics, too.
-    """
-
-    version: str
-    source: Endpoint
-    target: Endpoint
-    topics: Mapping[str, str]
-    group: str
-    mode: str
-    dead_letter_topic: str = ""
-    history_topic: str = ""
-    heartbeat_limit_seconds: float = heartbeat_limit(Delivery())
-    by_name: tuple[str, ...] = ()
-    by_table: str = ""
-    has_row_keys: bool = False
-    processes: int = 1
-    kernel: str = ""
-    series: Series = Series()
-    has_table_metrics: bool = False
-
-    @classmethod
-    def of(cls, config: Config) -> About:
-        """Return what a configuration says. Storage addresses lose their parameters, which may be secret."""
-        route = config.route
-        by_table = [template.text for template, _ in config.templates if template.is_by_table]
-        return cls(
-            version=version("relay-cdc"),
-            source=Endpoint(route.from_, _shown(route.from_options), config.source.bootstrap_servers),
-            target=Endpoint(route.to, _shown(route.to_options), config.target_servers),
-            topics=config.target_topics,
-            group=config.source.group_id,
-            mode=str(config.delivery.mode),
-            dead_letter_topic=config.errors.dead_letter_topic,
-            history_topic=config.history_topic,
-            heartbeat_limit_seconds=heartbeat_limit(config.delivery),
-            by_name=tuple(config.fixed_topics),
-            by_table=by_table[0] if by_table else "",
-            has_row_keys=config.has_row_keys,
-            processes=config.delivery.processes,
-            kernel=engine_name(),
-            series=Series.of(config),
-            has_table_metrics=config.http.table_metrics,
-        )
-
-    @property
-    def own_topics(self) -> dict[str, str]:
-        """The topics that relay keeps beside the target, and what each is for."""
-        own = {self.dead_letter_topic: DEAD_LETTERS, self.history_topic: SCHEMA_HISTORY}
-        return {topic: kind for topic, kind in own.items() if topic}
-
-
-def _shown(options: Mapping[str, str]) -> dict[str, str]:
-    return {name: shown_option(name, value) for name, value in sorted(options.items())}
-
-
-class HasCounts(Protocol):
-    """The counters of a translator."""
-
-    @property
-    def events(self) -> Counter[str]:
-        """Translated events by kind."""
-        ...
-
-    @property
-    def lossy(self) -> Counter[Lossy]:
-        """What could not be carried, by kind."""
-        ...
-
-    @property
-    def guessed_tables(self) -> Mapping[TableId, int]:
-        """Tables without known DDL of which rows were translated, and how many rows."""
-        ...
-
-    @property
-    def ways(self) -> Counter[str]:
-        """How many records templates have translated, and how many the straight line."""
-        ...
-
-    @property
-    def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
-        """Rows and statements by table and kind; nothing if they are not counted."""
-        ...
-
-
-class Counts(NamedTuple):
-    """The counters of a translator as they were at some moment, or of several together."""
-
-    events: Counter[str]
-    lossy: Counter[Lossy]
-    guessed_tables: dict[TableId, int]
-    ways: Counter[str]
-    counts_by_table: dict[TableId, Counter[str]]
-
-    @classmethod
-    def of(cls, *translators: HasCounts | None) -> Counts:
-        """Add them up."""
-        total = cls(Counter(), Counter(), {}, Counter(), {})
-        for each in translators:
-            if each is not None:
-                total.events.update(each.events)
-                total.lossy.update(each.lossy)
-                total.ways.update(each.ways)
-                for table, kinds in each.counts_by_table.items():
-                    total.counts_by_table.setdefault(table, Counter()).update(kinds)
-                for table, rows in each.guessed_tables.items():
-                    total.guessed_tables[table] = total.guessed_tables.get(table, 0) + rows
-        return total
-
-
-class Histogram:
-    """Counts values by their size."""
-
-    __slots__ = ("bounds", "counts", "sum")
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-    def add(self, value: float) -> None:
-        """Count a value; one that equals a bound belongs to the bucket below it."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    @property
-    def count(self) -> int:
-        """How many values there were."""
-        return sum(self.counts)
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far an assigned partition is read; None: not known yet. Offsets are the next to read or commit.
-
-    `end_at`: when the brokers told the end, by the steady clock. `timestamp_ms`: the Kafka timestamp of the
-    newest record that was read. `row_ms`, `watermark_ms`: when the newest row that was read was committed in
-    the database, and the time of the last watermark, both by the database's clock.
-    """
-
-    position: int | None = None
-    end: int | None = None
-    end_at: float | None = None
-    timestamp_ms: int | None = None
-    committed: int | None = None
-    row_ms: int | None = None
-    watermark_ms: int | None = None
-
-    @property
-    def told_lag(self) -> int | None:
-        """Offsets between the position and the end that was told last: so many wait at least."""
-        return None if self.position is None or self.end is None else max(0, self.end - self.position)
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What went through a topic since the start; `size` is in bytes."""
-
-    records: int = 0
-    size: int = 0
-
-
-@dataclass(slots=True)
-class Failure:
-    """The errors of one stage and code: how many, where the newest is and what it says. Times are seconds
-    since 1970.
-    """
-
-    stage: str
-    code: str
-    place: str
-    message: str
-    first: float
-    last: float
-    count: int = 1
-
-
-class Check(NamedTuple):
-    """A line of /readyz; it has been so `since` then, in seconds since 1970."""
-
-    ok: bool
-    detail: str
-    since: float
-
-
-class Sample(NamedTuple):
-    """The totals at one moment: `at` by the steady clock, `time` in seconds since 1970. `lag` is None unless
-    it is known of all partitions. `given_up`: dead letters and skipped records.
-    """
-
-    at: float
-    time: float
-    consumed: int
-    consumed_bytes: int
-    produced: int
-    produced_bytes: int
-    given_up: int
-    lag: int | None
-    stages: Mapping[str, tuple[int, float]]
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums over all source topics, and over all target topics."""
-
-    consumed: Traffic = field(default_factory=Traffic)
-    produced: Traffic = field(default_factory=Traffic)
 
 
 class Status:

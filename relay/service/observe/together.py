@@ -14,22 +14,16 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from relay.kafka.ports import Partition
+from relay.service.observe.about import About
+from relay.service.observe.figures import Check, Counts, Failure, Histogram, Progress, Totals, Traffic
 from relay.service.observe.status import (
     DRAINING,
     LAST_ERRORS,
     RUNNING,
     STARTING,
     STOPPED,
-    About,
-    Check,
-    Counts,
-    Failure,
-    Histogram,
     ProcessReport,
-    Progress,
     Status,
-    Totals,
-    Traffic,
 )
 
 _OVER: Final = frozenset({DRAINING, STOPPED})

@@ -20,9 +20,10 @@ from relay.config import Config
 from relay.errors import RelayError, ServiceError
 from relay.logs import Log, frames_of
 from relay.service.announcement import announce
+from relay.service.observe.about import About
 from relay.service.observe.http import serving
 from relay.service.observe.report import summary
-from relay.service.observe.status import About, ProcessReport
+from relay.service.observe.status import ProcessReport
 from relay.service.observe.together import TogetherStatus
 from relay.service.processes.channel import packed, receive
 

@@ -1,0 +1,165 @@
+"""What the service counts and notes: of a translator, topics, partitions and stages, and its errors."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from relay.codecs.losses import Lossy
+from relay.model import TableId
+
+
+class HasCounts(Protocol):
+    """The counters of a translator."""
+
+    @property
+    def events(self) -> Counter[str]:
+        """Translated events by kind."""
+        ...
+
+    @property
+    def lossy(self) -> Counter[Lossy]:
+        """What could not be carried, by kind."""
+        ...
+
+    @property
+    def guessed_tables(self) -> Mapping[TableId, int]:
+        """Tables without known DDL of which rows were translated, and how many rows."""
+        ...
+
+    @property
+    def ways(self) -> Counter[str]:
+        """How many records templates have translated, and how many the straight line."""
+        ...
+
+    @property
+    def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
+        """Rows and statements by table and kind; nothing if they are not counted."""
+        ...
+
+
+class Counts(NamedTuple):
+    """The counters of a translator as they were at some moment, or of several together."""
+
+    events: Counter[str]
+    lossy: Counter[Lossy]
+    guessed_tables: dict[TableId, int]
+    ways: Counter[str]
+    counts_by_table: dict[TableId, Counter[str]]
+
+    @classmethod
+    def of(cls, *translators: HasCounts | None) -> Counts:
+        """Add them up."""
+        total = cls(Counter(), Counter(), {}, Counter(), {})
+        for each in translators:
+            if each is not None:
+                total.events.update(each.events)
+                total.lossy.update(each.lossy)
+                total.ways.update(each.ways)
+                for table, kinds in each.counts_by_table.items():
+                    total.counts_by_table.setdefault(table, Counter()).update(kinds)
+                for table, rows in each.guessed_tables.items():
+                    total.guessed_tables[table] = total.guessed_tables.get(table, 0) + rows
+        return total
+
+
+class Histogram:
+    """Counts values by their size."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, value: float) -> None:
+        """Count a value; one that equals a bound belongs to the bucket below it."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self.counts)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an assigned partition is read; None: not known yet. Offsets are the next to read or commit.
+
+    `end_at`: when the brokers told the end, by the steady clock. `timestamp_ms`: the Kafka timestamp of the
+    newest record that was read. `row_ms`, `watermark_ms`: when the newest row that was read was committed in
+    the database, and the time of the last watermark, both by the database's clock.
+    """
+
+    position: int | None = None
+    end: int | None = None
+    end_at: float | None = None
+    timestamp_ms: int | None = None
+    committed: int | None = None
+    row_ms: int | None = None
+    watermark_ms: int | None = None
+
+    @property
+    def told_lag(self) -> int | None:
+        """Offsets between the position and the end that was told last: so many wait at least."""
+        return None if self.position is None or self.end is None else max(0, self.end - self.position)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went through a topic since the start; `size` is in bytes."""
+
+    records: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Failure:
+    """The errors of one stage and code: how many, where the newest is and what it says. Times are seconds
+    since 1970.
+    """
+
+    stage: str
+    code: str
+    place: str
+    message: str
+    first: float
+    last: float
+    count: int = 1
+
+
+class Check(NamedTuple):
+    """A line of /readyz; it has been so `since` then, in seconds since 1970."""
+
+    ok: bool
+    detail: str
+    since: float
+
+
+class Sample(NamedTuple):
+    """The totals at one moment: `at` by the steady clock, `time` in seconds since 1970. `lag` is None unless
+    it is known of all partitions. `given_up`: dead letters and skipped records.
+    """
+
+    at: float
+    time: float
+    consumed: int
+    consumed_bytes: int
+    produced: int
+    produced_bytes: int
+    given_up: int
+    lag: int | None
+    stages: Mapping[str, tuple[int, float]]
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over all source topics, and over all target topics."""
+
+    consumed: Traffic = field(default_factory=Traffic)
+    produced: Traffic = field(default_factory=Traffic)
