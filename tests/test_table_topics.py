@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
-from relay import ConfigError, ConsumerRecord, Lossy, ProducerRecord, Translator, routing
+from relay import ConfigError, ConsumerRecord, Lossy, ProducerRecord, Translator
 from relay.errors import UnusableTopicName
 from relay.partitioning import ByKey, Partitioning, murmur2
-from relay.routing import TopicRule
+from relay.routing import TopicRule, router
 
 BY_TABLE = "{topic}.{database}.{table}"
 _TICDC = {"enable-tidb-extension": "true"}
@@ -272,7 +272,7 @@ class TestRules:
         ]
         settings: dict[str, Any] = {"topic": BY_TABLE, "partitions": partitions, "rules": rules}
         expected = places(Translator(TICDC, OPEN, **settings), *messages)
-        monkeypatch.setattr(routing, "_MOST_PATHS", 2)
+        monkeypatch.setattr(router, "_MOST_PATHS", 2)
         translator = Translator(TICDC, OPEN, **settings)
         assert places(translator, *messages) == expected
         wide = {"shop.a": 4, "shop.b": 4, "topic.log.a": 8, "topic.log.b": 8}

@@ -1,22 +1,9 @@
-"""Where an outgoing record goes: topic and partition.
-
-By default a record keeps its source's topic and partition, and so the order of its source. With another
-number of partitions, rows are spread (`relay.partitioning`) and watermarks go to every partition.
-
-Rules give tables topics of their own, and templates may name the table (`relay.topic_names`). What is about a
-table goes where its rows go. What is about no table goes to every topic that is in use: those of the tables
-that the catalogue knows at that place of the stream, and those of rows that came before without a definition.
-A topic that does not depend on the table is always in use.
-
-DDL goes where the target's readers look for it. A protocol has a statement once, in partition 0, or
-everywhere: a copy in every partition. Of the copies of a source that which is in partition 0 counts; the
-others are written only where every partition keeps its own.
-"""
+"""Topics and partitions of events, by rules, catalogue and what rows before have told."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Final, NamedTuple
@@ -25,48 +12,20 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.catalog.layered import Layered
-from relay.errors import ConfigError, Problem, UnusableTopicName
+from relay.errors import UnusableTopicName
 from relay.model import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
 from relay.mysql.ddl.parts import parts
 from relay.partitioning import ByKey, Partitioning, key_hash, table_hash
 from relay.records import ConsumerRecord
-from relay.shown import quoted
-from relay.table_globs import TableGlob, tables_of
-from relay.topic_names import DATABASE, TABLE, TOPIC, TopicTemplate, unusable
+from relay.routing.rules import TopicRule, Way, ways_of
+from relay.routing.watermarks import WatermarkGate
+from relay.table_globs import tables_of
+from relay.topic_names import TOPIC, unusable
 
 #: Topics and partitions; of a record that goes by its key they are known once it is encoded.
 Places = Sequence[tuple[str, int]] | ByKey
 #: Events in order, and where each of their messages goes.
 Group = tuple[Places, Sequence[Event]]
-
-
-class TopicRule(NamedTuple):
-    """The topic of the tables that match a glob (`database.table`). What is not given is as for the rest.
-
-    `key`: the columns of which the keys of their rows are made; () for what the target's options say.
-    """
-
-    match: str
-    topic: str = ""
-    partitions: int | None = None
-    partition_by: Partitioning | None = None
-    key: tuple[str, ...] = ()
-
-
-class _Way(msgspec.Struct, frozen=True):
-    """How the events of some tables go: to which topic, and how they are spread there; `partitions` None
-    keeps the source's partition.
-
-    `key`: the columns of which keys are made, () for what the target's options say. `width`: over how many
-    partitions the topic's rows are spread, those of other tables included.
-    """
-
-    topic: TopicTemplate
-    partitions: int | None = None
-    by: Partitioning = Partitioning.SOURCE
-    match: TableGlob | None = None
-    key: tuple[str, ...] = ()
-    width: int | None = None
 
 
 class _TablePath(msgspec.Struct, frozen=True):
@@ -77,7 +36,7 @@ class _TablePath(msgspec.Struct, frozen=True):
     """
 
     topic: str
-    way: _Way
+    way: Way
     places: Places | None
     mark: str
     owner: tuple[str, ...]
@@ -137,7 +96,7 @@ class Router:
         reserved: frozenset[str] = frozenset(),
         selects: Callable[[TableId], bool] | None = None,
     ) -> None:
-        self._rest, *self._rules = _ways(topic, partitions, partition_by, rules)
+        self._rest, *self._rules = ways_of(topic, partitions, partition_by, rules)
         self._reads_ddl_everywhere = reads_ddl_everywhere
         self._writes_ddl_everywhere = writes_ddl_everywhere
         self._reserved, self._selects = reserved, selects
@@ -279,7 +238,7 @@ class Router:
         out.add(change, places)
 
     def _statement(self, change: SchemaChange, out: _Spreading) -> None:
-        record, found = out.record, dict[str, _Way]()
+        record, found = out.record, dict[str, Way]()
         tables: defaultdict[str, list[TableId]] = defaultdict(list)
         for table in tables_of(change):
             if not table.table:
@@ -304,12 +263,12 @@ class Router:
         else:
             out.homeless.append(change)
 
-    def _takes(self, way: _Way, record: ConsumerRecord) -> bool:
+    def _takes(self, way: Way, record: ConsumerRecord) -> bool:
         """Whether a statement of this partition is written, and not left to its copy in partition 0."""
         has_copies_itself = way.partitions is None and self._writes_ddl_everywhere
         return not record.partition or not self._reads_ddl_everywhere or has_copies_itself
 
-    def _of_ddl(self, topic: str, way: _Way, record: ConsumerRecord) -> list[tuple[str, int]]:
+    def _of_ddl(self, topic: str, way: Way, record: ConsumerRecord) -> list[tuple[str, int]]:
         """Where a statement goes in one topic."""
         if way.width is not None:
             return [(topic, at) for at in (range(way.width) if self._writes_ddl_everywhere else (0,))]
@@ -333,11 +292,9 @@ class Router:
         if not topics:
             out.homeless.append(mark)
 
-    def _in_use(
-        self, event: SchemaChange | Watermark, out: _Spreading, database: str = ""
-    ) -> dict[str, _Way]:
+    def _in_use(self, event: SchemaChange | Watermark, out: _Spreading, database: str = "") -> dict[str, Way]:
         """Return the topics in use before an event, of this database ("": of any), with how rows go there."""
-        record, found = out.record, dict[str, _Way]()
+        record, found = out.record, dict[str, Way]()
         if not self._rest.topic.is_by_table:
             found[self.topic_of(record.topic)] = self._rest
             if not self._rules:
@@ -380,7 +337,7 @@ class Router:
             rivals=tuple(rival for rival in rivals if self._way(rival) == way),
         )
 
-    def _way(self, table: TableId) -> _Way:
+    def _way(self, table: TableId) -> Way:
         matching = (way for way in self._rules if way.match is not None and way.match.matches(table))
         return next(matching, self._rest)
 
@@ -412,131 +369,7 @@ class _Spreading:
             self.groups.append((places, [event]))
 
 
-def routing_problems(
-    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
-) -> list[Problem]:
-    """Find what is wrong with the topics and partitions of a route, by the keys of the configuration."""
-    try:
-        _ways(topic, partitions, partition_by, rules)
-    except ConfigError as error:
-        return error.problems
-    return []
-
-
-def templates_of(
-    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
-) -> list[tuple[TopicTemplate, int | None]]:
-    """Return all templates, each with its number of partitions, None for the source's. Raises ConfigError."""
-    return [(way.topic, way.width) for way in _ways(topic, partitions, partition_by, rules)]
-
-
-def partitions_by_name(
-    name: str,
-    sources: Sequence[str],
-    topic: str,
-    partitions: int | None,
-    partition_by: Partitioning | None,
-    rules: Sequence[TopicRule],
-) -> int | None:
-    """Return over how many partitions rows are spread in the topic of a table with this name; None if they
-    keep those of the source. Where the name does not tell which rule its tables have, the largest counts.
-    """
-    rest, *others = _ways(topic, partitions, partition_by, rules)
-    widths: list[int] = []
-    for way in (*others, rest):
-        names = way.topic.names_in(name, sources) if way.topic.is_by_table else None
-        is_known = names is not None and None not in names and not way.topic.is_ambiguous
-        if names is None or (way.match is not None and is_known and not way.match.may_match(*names)):
-            continue
-        widths.append(way.width or 0)
-        if is_known:
-            break
-    return max(widths, default=0) or None
-
-
-def _ways(
-    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
-) -> tuple[_Way, ...]:
-    """Read the rules; the way of all other tables comes first. Raises ConfigError with every problem."""
-    problems: list[Problem] = []
-    rest = _way(TopicRule("", topic, partitions, partition_by), None, "target", problems)
-    found = [_way(rule, rest, f"target.topics.{at}", problems) for at, rule in enumerate(rules)]
-    if not problems:
-        problems = list(_mixed(rest, found))
-    if problems:
-        raise ConfigError(problems)
-    ways = rest, *found
-    return tuple(msgspec.structs.replace(way, width=_width(way, ways)) for way in ways)
-
-
-def _share_topics(one: _Way, other: _Way) -> bool:
-    """Whether tables of both may have one topic: their templates are one, and do not name the whole table."""
-    return one.topic == other.topic and not one.topic.fields >= {DATABASE, TABLE}
-
-
-def _width(way: _Way, ways: Iterable[_Way]) -> int | None:
-    """Over how many partitions rows are spread in topics of these tables."""
-    sharing = [other.partitions or 0 for other in ways if _share_topics(way, other)]
-    return max([way.partitions or 0, *sharing]) or None
-
-
-def _mixed(rest: _Way, rules: Sequence[_Way]) -> Iterator[Problem]:
-    """Find rules that spread rows in a topic whose other rows keep the source's partitions, or the reverse:
-    a watermark of one source partition would be written among rows of others.
-    """
-    for at, rule in enumerate(rules):
-        others = [other for other in (rest, *rules[:at]) if _share_topics(rule, other)]
-        if any((other.partitions is None) != (rule.partitions is None) for other in others):
-            message = "one topic would have rows that are spread and rows that keep the source's partitions"
-            hint = "give the rule a topic of its own, or spread the others, too"
-            yield Problem(f"target.topics.{at}.partitions", message, hint)
-
-
-def _way(rule: TopicRule, rest: _Way | None, path: str, problems: list[Problem]) -> _Way:
-    """Read a rule, with what it lacks from `rest` (None: it is that)."""
-    match, template = None, _UNREADABLE
-    if rest is not None:
-        try:
-            match = TableGlob.parse(rule.match)
-        except ValueError as error:
-            problems.append(Problem(f"{path}.match", f"{quoted(rule.match)} {error}"))
-    try:
-        template = TopicTemplate.parse(rule.topic) if rule.topic or rest is None else rest.topic
-    except ValueError as error:
-        hint = "letters, digits, . _ - and the placeholders {topic}, {database}, {table}"
-        problems.append(Problem(f"{path}.topic", str(error), hint))
-    partitions, by = rule.partitions, rule.partition_by
-    if rest is not None and partitions is None and by is not Partitioning.SOURCE:
-        partitions = rest.partitions
-    if by is None and rule.key and partitions is not None:
-        by = Partitioning.KEY
-    if by is None:
-        by = rest.by if rest is not None and rest.by is not Partitioning.SOURCE else None
-    if by is None:
-        by = Partitioning.SOURCE if partitions is None else Partitioning.INDEX_VALUE
-    problems += _key_problems(rule, by, path)
-    if partitions is None and by is not Partitioning.SOURCE:
-        hint = "give their number, too"
-        problems.append(Problem(f"{path}.partition_by", f"{by} needs a number of partitions", hint))
-    if partitions is not None and by is Partitioning.SOURCE:
-        hint = "leave their number out, or choose another way to spread rows"
-        problems.append(Problem(f"{path}.partition_by", f"{by} keeps the source's partitions", hint))
-    return _Way(template, partitions, by, match, rule.key)
-
-
-def _key_problems(rule: TopicRule, by: Partitioning, path: str) -> Iterator[Problem]:
-    """Find what is wrong with the key of a rule whose rows are spread by `by`."""
-    if rule.key and by is Partitioning.INDEX_VALUE:
-        message = f"{by} would spread the rows of one key over several partitions"
-        yield Problem(f"{path}.partition_by", message, "leave it out, or use key or table")
-    if len(set(rule.key)) < len(rule.key):
-        yield Problem(f"{path}.key", "a column is named twice", "name each once")
-
-
-_UNREADABLE: Final = TopicTemplate("", ())
-
-
-def _row_places(topic: str, way: _Way, table: TableId) -> Places | None:
+def _row_places(topic: str, way: Way, table: TableId) -> Places | None:
     """Where all rows of a table go; None if that depends on each."""
     if way.by is Partitioning.TABLE:
         return ((topic, table_hash(table) % (way.partitions or 1)),)
@@ -553,7 +386,7 @@ def _has_statement(events: Sequence[Event]) -> bool:
     return False
 
 
-def _everywhere(topic: str, way: _Way, record: ConsumerRecord) -> Places:
+def _everywhere(topic: str, way: Way, record: ConsumerRecord) -> Places:
     """Where something goes that concerns all rows of a topic."""
     if way.width is None:
         return ((topic, record.partition),)
@@ -576,33 +409,3 @@ def _owned(seen: SeenTopics, table: TableId, path: _TablePath) -> SeenTopics:
     if first[0] != path.owner:
         raise unusable(table, f"would be {path.topic}, which is also that of table {first[1]}")
     return seen
-
-
-class WatermarkGate(msgspec.Struct, frozen=True):
-    """Watermarks of rows that are spread anew: one holds for every target partition once all source
-    partitions have reached it.
-
-    `reached` has the newest watermark of every source partition that was seen (None: rows only), `passed` the
-    newest that was let through. A value; `meeting` and `after` give the next one.
-    """
-
-    reached: dict[tuple[str, int], int | None] = {}
-    passed: int = -1
-
-    def meeting(self, record: ConsumerRecord) -> WatermarkGate:
-        """Return the gate that has seen this record's partition."""
-        key = record.topic, record.partition
-        return self if key in self.reached else WatermarkGate(self.reached | {key: None}, self.passed)
-
-    def after(self, mark: Watermark, record: ConsumerRecord) -> tuple[Watermark | None, WatermarkGate]:
-        """Return the watermark that all partitions have reached by this one, if it is a new one; and the next
-        gate.
-        """
-        key = record.topic, record.partition
-        own = max(mark.source.commit_ts or 0, self.reached.get(key) or 0)
-        reached = self.reached | {key: own}
-        lowest = min(-1 if each is None else each for each in reached.values())
-        if lowest <= self.passed:
-            return None, WatermarkGate(reached, self.passed)
-        source = msgspec.structs.replace(mark.source, commit_ts=lowest)
-        return Watermark(source, mark.emitted_at_ns), WatermarkGate(reached, lowest)

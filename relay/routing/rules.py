@@ -1,0 +1,177 @@
+"""Rules for topics and partitions, and what may be wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.errors import ConfigError, Problem
+from relay.partitioning import Partitioning
+from relay.shown import quoted
+from relay.table_globs import TableGlob
+from relay.topic_names import DATABASE, TABLE, TopicTemplate
+
+
+class TopicRule(NamedTuple):
+    """The topic of the tables that match a glob (`database.table`). What is not given is as for the rest.
+
+    `key`: the columns of which the keys of their rows are made; () for what the target's options say.
+    """
+
+    match: str
+    topic: str = ""
+    partitions: int | None = None
+    partition_by: Partitioning | None = None
+    key: tuple[str, ...] = ()
+
+
+class Way(msgspec.Struct, frozen=True):
+    """How the events of some tables go: to which topic, and how they are spread there; `partitions` None
+    keeps the source's partition.
+
+    `key`: the columns of which keys are made, () for what the target's options say. `width`: over how many
+    partitions the topic's rows are spread, those of other tables included.
+    """
+
+    topic: TopicTemplate
+    partitions: int | None = None
+    by: Partitioning = Partitioning.SOURCE
+    match: TableGlob | None = None
+    key: tuple[str, ...] = ()
+    width: int | None = None
+
+
+def routing_problems(
+    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
+) -> list[Problem]:
+    """Find what is wrong with the topics and partitions of a route, by the keys of the configuration."""
+    try:
+        ways_of(topic, partitions, partition_by, rules)
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+def templates_of(
+    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
+) -> list[tuple[TopicTemplate, int | None]]:
+    """Return all templates, each with its number of partitions, None for the source's. Raises ConfigError."""
+    return [(way.topic, way.width) for way in ways_of(topic, partitions, partition_by, rules)]
+
+
+def partitions_by_name(
+    name: str,
+    sources: Sequence[str],
+    topic: str,
+    partitions: int | None,
+    partition_by: Partitioning | None,
+    rules: Sequence[TopicRule],
+) -> int | None:
+    """Return over how many partitions rows are spread in the topic of a table with this name; None if they
+    keep those of the source. Where the name does not tell which rule its tables have, the largest counts.
+    """
+    rest, *others = ways_of(topic, partitions, partition_by, rules)
+    widths: list[int] = []
+    for way in (*others, rest):
+        names = way.topic.names_in(name, sources) if way.topic.is_by_table else None
+        is_known = names is not None and None not in names and not way.topic.is_ambiguous
+        if names is None or (way.match is not None and is_known and not way.match.may_match(*names)):
+            continue
+        widths.append(way.width or 0)
+        if is_known:
+            break
+    return max(widths, default=0) or None
+
+
+def ways_of(
+    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
+) -> tuple[Way, ...]:
+    """Read the rules; the way of all other tables comes first. Raises ConfigError with every problem."""
+    problems: list[Problem] = []
+    rest = _way(TopicRule("", topic, partitions, partition_by), None, "target", problems)
+    found = [_way(rule, rest, f"target.topics.{at}", problems) for at, rule in enumerate(rules)]
+    if not problems:
+        problems = list(_mixed(rest, found))
+    if problems:
+        raise ConfigError(problems)
+    ways = rest, *found
+    return tuple(msgspec.structs.replace(way, width=_width(way, ways)) for way in ways)
+
+
+def _share_topics(one: Way, other: Way) -> bool:
+    """Whether tables of both may have one topic: their templates are one, and do not name the whole table."""
+    return one.topic == other.topic and not one.topic.fields >= {DATABASE, TABLE}
+
+
+def _width(way: Way, ways: Iterable[Way]) -> int | None:
+    """Over how many partitions rows are spread in topics of these tables."""
+    sharing = [other.partitions or 0 for other in ways if _share_topics(way, other)]
+    return max([way.partitions or 0, *sharing]) or None
+
+
+def _mixed(rest: Way, rules: Sequence[Way]) -> Iterator[Problem]:
+    """Find rules that spread rows in a topic whose other rows keep the source's partitions, or the reverse:
+    a watermark of one source partition would be written among rows of others.
+    """
+    for at, rule in enumerate(rules):
+        others = [other for other in (rest, *rules[:at]) if _share_topics(rule, other)]
+        if any((other.partitions is None) != (rule.partitions is None) for other in others):
+            message = "one topic would have rows that are spread and rows that keep the source's partitions"
+            hint = "give the rule a topic of its own, or spread the others, too"
+            yield Problem(f"target.topics.{at}.partitions", message, hint)
+
+
+def _way(rule: TopicRule, rest: Way | None, path: str, problems: list[Problem]) -> Way:
+    """Read a rule, with what it lacks from `rest` (None: it is that)."""
+    match, template = None, _UNREADABLE
+    if rest is not None:
+        try:
+            match = TableGlob.parse(rule.match)
+        except ValueError as error:
+            problems.append(Problem(f"{path}.match", f"{quoted(rule.match)} {error}"))
+    try:
+        template = TopicTemplate.parse(rule.topic) if rule.topic or rest is None else rest.topic
+    except ValueError as error:
+        hint = "letters, digits, . _ - and the placeholders {topic}, {database}, {table}"
+        problems.append(Problem(f"{path}.topic", str(error), hint))
+    partitions = rule.partitions
+    if rest is not None and partitions is None and rule.partition_by is not Partitioning.SOURCE:
+        partitions = rest.partitions
+    by = _partitioning(rule, rest, partitions)
+    problems += _key_problems(rule, by, path)
+    problems += _partitioning_problems(by, partitions, path)
+    return Way(template, partitions, by, match, rule.key)
+
+
+def _partitioning(rule: TopicRule, rest: Way | None, partitions: int | None) -> Partitioning:
+    """Return how rows are spread: as the rule says, by the keys that it makes, as the rest, or as usual."""
+    if rule.partition_by is not None:
+        return rule.partition_by
+    if rule.key and partitions is not None:
+        return Partitioning.KEY
+    if rest is not None and rest.by is not Partitioning.SOURCE:
+        return rest.by
+    return Partitioning.SOURCE if partitions is None else Partitioning.INDEX_VALUE
+
+
+def _partitioning_problems(by: Partitioning, partitions: int | None, path: str) -> Iterator[Problem]:
+    """Find what is wrong with a number of partitions beside the way to spread rows."""
+    if partitions is None and by is not Partitioning.SOURCE:
+        yield Problem(f"{path}.partition_by", f"{by} needs a number of partitions", "give their number, too")
+    if partitions is not None and by is Partitioning.SOURCE:
+        hint = "leave their number out, or choose another way to spread rows"
+        yield Problem(f"{path}.partition_by", f"{by} keeps the source's partitions", hint)
+
+
+def _key_problems(rule: TopicRule, by: Partitioning, path: str) -> Iterator[Problem]:
+    """Find what is wrong with the key of a rule whose rows are spread by `by`."""
+    if rule.key and by is Partitioning.INDEX_VALUE:
+        message = f"{by} would spread the rows of one key over several partitions"
+        yield Problem(f"{path}.partition_by", message, "leave it out, or use key or table")
+    if len(set(rule.key)) < len(rule.key):
+        yield Problem(f"{path}.key", "a column is named twice", "name each once")
+
+
+_UNREADABLE: Final = TopicTemplate("", ())
