@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from relay.codecs import codec_named
-from relay.codecs.codec import idle_options
+from relay.codecs.given_options import idle_options
 from relay.errors import Problem
 from relay.model import TableId
 from relay.routing import TopicRule

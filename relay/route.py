@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from relay.codecs import LargeMessageOptions, codec_named
-from relay.codecs.codec import SIDES, Codec, Joining, Options, key_rule_problem, keys_of, parse_options
+from relay.codecs.codec import SIDES, Codec, Joining, Options
+from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
+from relay.codecs.row_keys import key_rule_problem, keys_of
 from relay.errors import ConfigError, Problem
 from relay.routing import Router, TopicRule
 from relay.selection import Selection

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from relay.catalog import Catalog
 from relay.codecs import encoder_of
-from relay.codecs.codec import OptionValue, option_texts
+from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Lossy
 from relay.counts import CountsByTable, EventCounts
 from relay.definitions import definition_in, is_definition, teach_definition

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
-from relay.codecs.codec import reading_options
+from relay.codecs.given_options import reading_options
 from relay.config import Config
 from relay.config.choices import OutputLayout
 from relay.model import TableId

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.model import TSO_LOGICAL_BITS, SchemaChange, Source

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from relay import ConsumerRecord, Lossy
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import Payload, parse_options
+from relay.codecs.codec import Payload
+from relay.codecs.given_options import parse_options
 from relay.model import Event
 from relay.needs import Answers
 

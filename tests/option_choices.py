@@ -9,7 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from relay.codecs.codec import Codec, parse_options, side_of
+from relay.codecs.codec import Codec, side_of
+from relay.codecs.given_options import parse_options
 from relay.errors import ConfigError
 
 Given = dict[str, str]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from relay.advice import advice
 from relay.cli.commands import app
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.config.advice import config_advice
 from relay.logs import Log
 from relay.routing import TopicRule

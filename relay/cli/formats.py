@@ -17,7 +17,8 @@ from relay.cli.arguments import key_values
 from relay.cli.loss_words import RouteLoss, large_row_losses, route_losses
 from relay.cli.spelling import USUAL
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs.codec import PROFILE, SIDES, Codec, Options, parse_options, side_of
+from relay.codecs.codec import SIDES, Codec, Options, side_of
+from relay.codecs.given_options import PROFILE, parse_options
 from relay.codecs.losses import Before, Carries
 from relay.errors import ConfigError, Problem
 

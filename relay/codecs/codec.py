@@ -7,12 +7,9 @@ way is appended to `lossy`, never silent.
 
 from __future__ import annotations
 
-import difflib
-import enum
 import functools
 import re
-import typing
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,13 +18,13 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Carries, Keys, Lossy, refused_losses, strict_problems
+from relay.codecs.losses import Carries, Keys, Lossy, refused_losses
 from relay.codecs.signs import Signs, sees_nothing
-from relay.errors import ConfigError, KeyColumnsMissing, Problem
+from relay.errors import Problem
 from relay.model import Event, Position, RowChange, TableId, TransactionMark
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord, Header
-from relay.shown import printable, quoted, shown_name
+from relay.shown import quoted
 from relay.templates.engine import Engine
 from relay.templates.ops import Frames, Marker, SourceOp
 from relay.templates.tracing import Trace
@@ -454,200 +451,7 @@ def side_of(annotation: Any) -> Side | None:  # noqa: ANN401 - a type annotation
     return side
 
 
-#: The option that stands for a set of others (`Codec.profiles`).
-PROFILE: Final = "profile"
-
-
-#: An option's value, as a program or a file of TOML may have it.
-OptionValue = str | bool | int | float | Sequence[str]
-
-
-def option_texts(given: Mapping[str, OptionValue]) -> dict[str, str]:
-    """Return options with their values as the texts that `parse_options` reads: `True` is `true`, a list has
-    commas between its items. Raises TypeError for values that are neither, by their option's name alone.
-    """
-    texts: dict[str, str] = {}
-    for name, value in given.items():
-        text = option_text(value)
-        if not isinstance(text, str):
-            message = f"the option {shown_name(str(name))} must be text, a bool, a number or a list of texts"
-            raise TypeError(f"{message}, not {type(value).__name__}")
-        texts[name] = text
-    return texts
-
-
-def option_text(value: object) -> object:
-    """Return an option's value as text; what no option can have is returned as it is."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, enum.Enum):
-        return str(value.value)
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, str) for item in value):
-        return ",".join(sorted(value) if isinstance(value, set | frozenset) else value)
-    return value
-
-
 @functools.cache
 def types_of_options(options: type[Options]) -> Mapping[str, Any]:
     """Return the types of a codec's options, by their names outside."""
     return {field.encode_name: field.type for field in msgspec.structs.fields(options)}
-
-
-def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
-    """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
-    certain one. An option that is given besides a profile wins over it.
-
-    Raises ConfigError with every problem: an unknown name (with the near ones), an option of the other side,
-    a value that does not fit, options that contradict each other.
-    """
-    types = types_of_options(codec.options)
-    problems: list[Problem] = []
-    values: dict[str, Any] = {}
-    for name, text in _with_profile(codec, given, key_path, side, problems).items():
-        if name not in types:
-            problems.append(_unknown_option(codec, name, list(types), key_path))
-            continue
-        only = side_of(types[name])
-        if side is not None and only not in {None, side}:
-            problems.append(_wrong_side(f"{key_path}.{name}", only, side))
-            continue
-        try:
-            values[name] = msgspec.convert(text, types[name], strict=False)
-        except msgspec.ValidationError as error:
-            message = f"{quoted(text)} does not fit"
-            if choices := _choices(types[name]):
-                problems.append(Problem(f"{key_path}.{name}", message, f"choices: {', '.join(choices)}"))
-            else:
-                problems.append(Problem(f"{key_path}.{name}", f"{message}: {error}"))
-    options = msgspec.convert(values, codec.options)
-    found = [*strict_problems(options.strict), *options.problems()]
-    if side == "target":
-        found = [*found, *_key_problems(codec, options)]
-    problems += [problem._replace(path=f"{key_path}.{problem.path}") for problem in found]
-    if problems:
-        raise ConfigError(problems)
-    return options
-
-
-def _choices(annotation: Any) -> list[str]:  # noqa: ANN401 - a type annotation can be anything
-    """Return the texts that an option of this type takes; none if they are not a list."""
-    if annotation is bool:
-        return ["true", "false"]
-    arguments = typing.get_args(annotation)
-    if typing.get_origin(annotation) is Literal:
-        return [str(choice) for choice in arguments]
-    if typing.get_origin(annotation) is Annotated:
-        return _choices(arguments[0])
-    return [text for each in arguments for text in _choices(each)]
-
-
-def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options with which a source reads what a target with these options writes; these are known
-    to be right.
-    """
-    types = types_of_options(codec.options)
-    options = _with_profile(codec, given, "", None, [])
-    return {name: text for name, text in options.items() if side_of(types[name]) != "target"}
-
-
-def _with_profile(
-    codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None, problems: list[Problem]
-) -> Mapping[str, str]:
-    """Return the options with those of the profile that they name, which the others win over."""
-    if PROFILE not in given:
-        return given
-    rest, path = {name: text for name, text in given.items() if name != PROFILE}, f"{key_path}.{PROFILE}"
-    if side == "source":
-        problems.append(_wrong_side(path, "target", side))
-        return rest
-    found = codec.profiles.get(given[PROFILE])
-    if found is None:
-        message = f"{codec.name} has no profile {quoted(given[PROFILE])}"
-        hint = "profiles: " + ", ".join(sorted(codec.profiles)) if codec.profiles else "it has none"
-        problems.append(Problem(path, message, hint))
-        return rest
-    return {**found, **rest}
-
-
-def _unknown_option(codec: Codec, name: str, names: Sequence[str], key_path: str) -> Problem:
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = "did you mean " + " or ".join(near) + "?" if near else "options: " + ", ".join(sorted(names))
-    shown = shown_name(name)
-    return Problem(f"{key_path}.{shown}", f"{codec.name} has no option {shown!r}", hint)
-
-
-def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
-    message = f"is an option of the {only} side, and would do nothing on the {side} side"
-    return Problem(path, message, f"give it to the {only}, or leave it out")
-
-
-def key_rule_problem(codec: Codec, options: Options) -> tuple[str, str] | None:
-    """Return why keys cannot be made of chosen columns, and what to do about it; None if they can."""
-    names = types_of_options(codec.options)
-    if codec.keyed_encoder is None and "key" not in names:
-        return f"the keys of {codec.name} are part of its messages", "leave it out, or write another protocol"
-    if getattr(options, "max_batch_size", 1) > 1:
-        return "a message of several rows has no key of one row", "set max-batch-size=1 in to_options"
-    return None
-
-
-def without_key(
-    protocol: str, table: TableId, wanted: Iterable[str], has: Container[str]
-) -> KeyColumnsMissing:
-    """Return the refusal of a row that lacks columns of which a rule makes its key."""
-    lacking = ", ".join(quoted(name) for name in wanted if name not in has)
-    reason = (
-        f"a row of {printable(str(table))} has no column {lacking}, and its rule of [[target.topics]] makes "
-        "the key of it"
-    )
-    return KeyColumnsMissing(protocol, "key", reason)
-
-
-def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[Problem]:
-    """Find options of a target that are given and have no effect: beside the others, in this format, or a
-    profile of which every option is given besides. The options are known to be right.
-    """
-    options = parse_options(codec, given, key_path, "target")
-    says, most, reasons = codec.encodes(options), codec.decodes, options.without_effect()
-    for name, is_said, may_be, loss in (
-        ("ddl", says.ddl, most.ddl, Lossy.DDL),
-        ("watermarks", says.watermark, most.watermark, Lossy.WATERMARK),
-    ):
-        # What is left out on purpose, `strict` lets pass.
-        if not is_said and not (loss in options.refused_losses and given.get(name) == "drop"):
-            reasons[name] = f"{codec.name} writes none" + (" with these options" if may_be else "")
-    profile = codec.profiles.get(given.get(PROFILE, ""))
-    if profile is not None and profile.keys() <= given.keys():
-        reasons[PROFILE] = "each option that it sets is also given"
-    return [
-        Problem(f"{key_path}.{name}", f"has no effect: {reasons[name]}") for name in given if name in reasons
-    ]
-
-
-def has_row_keys(options: Options) -> bool:
-    """Whether the Kafka key of a row is to be its primary key, whatever the target's producer writes."""
-    return getattr(options, "key", "producer") == "primary-key"
-
-
-def keys_of(codec: Codec, options: Options) -> Keys:
-    """Return what a row's Kafka key stands for with these options."""
-    return Keys.ROW if has_row_keys(options) else codec.keys
-
-
-def _key_problems(codec: Codec, options: Options) -> list[Problem]:
-    """Find what `key` and `tombstones`, of codecs that have them, cannot stand beside."""
-    has_tombstones = getattr(options, "tombstones", False)
-    asked = {"key": has_row_keys(options), "tombstones": has_tombstones}
-    problems = []
-    if getattr(options, "max_batch_size", 1) > 1:
-        problems += [
-            Problem(name, "a message of several rows has no key of one row", "set max-batch-size=1")
-            for name, is_asked in asked.items()
-            if is_asked
-        ]
-    if has_tombstones and codec.keys is not Keys.ROW and not asked["key"]:
-        message = f"{codec.name} has no keys of rows, which tombstones need"
-        problems.append(Problem("tombstones", message, "set key=primary-key"))
-    return problems

@@ -19,8 +19,9 @@ from pydantic_settings import (
 )
 
 from relay.codecs import codec_named
-from relay.codecs.codec import keys_of, parse_options
+from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
+from relay.codecs.row_keys import keys_of
 from relay.config.addresses import same_brokers
 from relay.config.choices import Mode, PartitionBy, Wait, Watermarks
 from relay.config.flags import FlagSource

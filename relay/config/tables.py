@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from relay import limits
-from relay.codecs.codec import option_text
+from relay.codecs.given_options import option_text
 from relay.config.choices import (
     End,
     FileFormat,

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from relay.codecs import Handling, LargeMessageOptions, codec_named
-from relay.codecs.codec import Options, has_row_keys, keys_of, parse_options
+from relay.codecs.codec import Options
+from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
+from relay.codecs.row_keys import has_row_keys, keys_of
 from relay.config import Config, Mode, Start
 from relay.kafka.admin import CreateError, NewTopic, TopicInfo
 from relay.kafka.sizes import DEFAULT_LIMIT_BYTES

@@ -17,7 +17,7 @@ from chart.rendering import CHART
 from docs.generate import added_by_options, table
 
 from relay.codecs import BUILT_IN
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 
 README = CHART / "README.md"
 PROTOCOLS = CHART / "files" / "protocols.yaml"

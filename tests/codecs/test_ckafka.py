@@ -27,7 +27,7 @@ from relay import (
 )
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.model import Snapshot
 from relay.needs import Answers
 

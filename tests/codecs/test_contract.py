@@ -55,7 +55,8 @@ from relay import (
 from relay.catalog import Catalog
 from relay.cli.loss_words import route_losses
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import Decoder, Payload, parse_options, side_of
+from relay.codecs.codec import Decoder, Payload, side_of
+from relay.codecs.given_options import parse_options
 from relay.codecs.losses import (
     SOURCE_LOSSES,
     TRANSACTION_LOSSES,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from relay.codecs.codec import parse_options
 from relay.codecs.debezium.native.codec import CODEC
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.native.value_writing import ValueWriter
+from relay.codecs.given_options import parse_options
 from relay.model import Column, ColumnType
 from relay.mysql.numbers import read_decimal, read_double
 from relay.mysql.temporal import read_date, read_datetime, read_time

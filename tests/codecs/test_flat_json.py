@@ -28,7 +28,8 @@ from relay import (
     Translator,
 )
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import Encoder, parse_options
+from relay.codecs.codec import Encoder
+from relay.codecs.given_options import parse_options
 from relay.model import Cell
 from relay.needs import Answers
 

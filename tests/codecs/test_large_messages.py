@@ -23,7 +23,7 @@ from relay import (
     UnsupportedMessage,
 )
 from relay.codecs.canal.ticdc_canal_json import CODEC
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.codecs.wire.large_messages import (
     Compression,
     Decompression,

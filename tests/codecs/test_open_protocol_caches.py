@@ -12,7 +12,7 @@ from support import OPEN
 
 from relay import Translator
 from relay.catalog import Catalog
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.codecs.open_protocol import codec
 from relay.limits import Limits
 from relay.needs import Answers

@@ -27,7 +27,7 @@ from relay import (
     Translator,
 )
 from relay.codecs import BUILT_IN
-from relay.codecs.codec import reading_options
+from relay.codecs.given_options import reading_options
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.shaped import RowKeys
 from relay.model import TSO_LOGICAL_BITS

@@ -28,7 +28,7 @@ from relay import (
     Translator,
 )
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.model import Generated, Rows, Source, TableId, TableSchema
 from relay.mysql.ddl.views import view_columns
 from relay.needs import Answers

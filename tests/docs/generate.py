@@ -24,7 +24,8 @@ from docs import layers
 from relay.cli.formats import options_of, profile_options
 from relay.cli.loss_words import route_losses
 from relay.codecs import BUILT_IN
-from relay.codecs.codec import Codec, parse_options
+from relay.codecs.codec import Codec
+from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Before, Carries
 from relay.config import Config
 

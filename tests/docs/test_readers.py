@@ -18,7 +18,7 @@ from support import captured
 from relay import Resolver, Translator
 from relay.cli.check import check
 from relay.codecs import BUILT_IN
-from relay.codecs.codec import PROFILE
+from relay.codecs.given_options import PROFILE
 
 PAGE = (ROOT / "docs/readers.md").read_text(encoding="utf-8")
 #: The topic that the page is about, and its table's columns.

@@ -16,7 +16,7 @@ from toy_protocol.registry import schema_by_id
 
 from relay import ConfigError, ConsumerRecord, Need, ProducerRecord, Resolver, Translator
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.codecs.wire.avro import named_schemas
 from relay.errors import ServiceError
 from relay.needs import ClaimCheck, RegisteredSchema, SchemaById

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from fuzz.findings import BrokenError, Setting
 from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Before
 from relay.model import Cell, Column, DdlKind, Row, TableSchema
 from relay.mysql.ddl.drops import drop_words

@@ -28,8 +28,9 @@ from fuzz.outline import spliced
 from fuzz.trial import Bench, Outcome, resident_bytes, same
 from relay import ConfigError, ConsumerRecord, Translator
 from relay.codecs import BUILT_IN, PROTOCOLS
-from relay.codecs.codec import keys_of, parse_options
+from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
+from relay.codecs.row_keys import keys_of
 from relay.partitioning import Partitioning
 from relay.records import size_of
 from relay.routing import TopicRule

@@ -9,7 +9,7 @@ from config_support import MINIMAL, load
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs.codec import parse_options
+from relay.codecs.given_options import parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy, expected_losses
 from relay.service.observe.about import About
 from relay.service.observe.metrics import exposition, registry_of

@@ -11,7 +11,8 @@ import msgspec
 
 from relay.cli.formats import options_of, profile_options
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import PROFILE, Codec
+from relay.codecs.codec import Codec
+from relay.codecs.given_options import PROFILE
 
 
 class Example(msgspec.Struct, frozen=True):

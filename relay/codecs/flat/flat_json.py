@@ -19,11 +19,12 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import ChosenKey, Codec, Payload, chooses_none, without_key
+from relay.codecs.codec import ChosenKey, Codec, Payload, chooses_none
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
 from relay.codecs.flat.signs import signs
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
+from relay.codecs.row_keys import without_key
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.compiled import Write
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters

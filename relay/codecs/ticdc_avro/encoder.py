@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from relay.avro_types import parse_types
-from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none, without_key
+from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.row_keys import without_key
 from relay.codecs.ticdc_avro.columns import NAME, Modes, field_schema, loses_type, write_of
 from relay.codecs.ticdc_avro.control import (
     DELETE,

@@ -24,17 +24,9 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import (
-    ChosenKey,
-    Codec,
-    Encoder,
-    Options,
-    Payload,
-    chooses_none,
-    has_row_keys,
-    without_key,
-)
+from relay.codecs.codec import ChosenKey, Codec, Encoder, Options, Payload, chooses_none
 from relay.codecs.losses import Lossy
+from relay.codecs.row_keys import has_row_keys, without_key
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.large_messages import RECORD_OVERHEAD, LargeMessageOptions
 from relay.codecs.wire.ticdc import split_chosen_keys, split_updates

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import ChosenKey, Payload, without_key
+from relay.codecs.codec import ChosenKey, Payload
 from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.message_writing import image_names, present_names
 from relay.codecs.debezium.native.defaults import fallback, schema_default
@@ -35,6 +35,7 @@ from relay.codecs.debezium.native.fields import (
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.value_writing import ValueWriter
 from relay.codecs.losses import Lossy
+from relay.codecs.row_keys import without_key
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.compiled import Null, Write

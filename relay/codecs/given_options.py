@@ -1,0 +1,158 @@
+"""Options as they are given, by command line, configuration or program: read into those of a codec."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from relay.codecs.codec import Codec, Options, Side, side_of, types_of_options
+from relay.codecs.losses import Lossy, strict_problems
+from relay.codecs.row_keys import key_problems
+from relay.errors import ConfigError, Problem
+from relay.shown import quoted, shown_name
+
+#: The option that stands for a set of others (`Codec.profiles`).
+PROFILE: Final = "profile"
+#: An option's value, as a program or a file of TOML may have it.
+OptionValue = str | bool | int | float | Sequence[str]
+
+
+def option_texts(given: Mapping[str, OptionValue]) -> dict[str, str]:
+    """Return options with their values as the texts that `parse_options` reads: `True` is `true`, a list has
+    commas between its items. Raises TypeError for values that are neither, by their option's name alone.
+    """
+    texts: dict[str, str] = {}
+    for name, value in given.items():
+        text = option_text(value)
+        if not isinstance(text, str):
+            message = f"the option {shown_name(str(name))} must be text, a bool, a number or a list of texts"
+            raise TypeError(f"{message}, not {type(value).__name__}")
+        texts[name] = text
+    return texts
+
+
+def option_text(value: object) -> object:
+    """Return an option's value as text; what no option can have is returned as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, str) for item in value):
+        return ",".join(sorted(value) if isinstance(value, set | frozenset) else value)
+    return value
+
+
+def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
+    """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
+    certain one. An option that is given besides a profile wins over it.
+
+    Raises ConfigError with every problem: an unknown name (with the near ones), an option of the other side,
+    a value that does not fit, options that contradict each other.
+    """
+    types = types_of_options(codec.options)
+    problems: list[Problem] = []
+    values: dict[str, Any] = {}
+    for name, text in _with_profile(codec, given, key_path, side, problems).items():
+        if name not in types:
+            problems.append(_unknown_option(codec, name, list(types), key_path))
+            continue
+        only = side_of(types[name])
+        if side is not None and only not in {None, side}:
+            problems.append(_wrong_side(f"{key_path}.{name}", only, side))
+            continue
+        try:
+            values[name] = msgspec.convert(text, types[name], strict=False)
+        except msgspec.ValidationError as error:
+            message = f"{quoted(text)} does not fit"
+            if choices := _choices(types[name]):
+                problems.append(Problem(f"{key_path}.{name}", message, f"choices: {', '.join(choices)}"))
+            else:
+                problems.append(Problem(f"{key_path}.{name}", f"{message}: {error}"))
+    options = msgspec.convert(values, codec.options)
+    found = [*strict_problems(options.strict), *options.problems()]
+    if side == "target":
+        found = [*found, *key_problems(codec, options)]
+    problems += [problem._replace(path=f"{key_path}.{problem.path}") for problem in found]
+    if problems:
+        raise ConfigError(problems)
+    return options
+
+
+def _choices(annotation: Any) -> list[str]:  # noqa: ANN401 - a type annotation can be anything
+    """Return the texts that an option of this type takes; none if they are not a list."""
+    if annotation is bool:
+        return ["true", "false"]
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Literal:
+        return [str(choice) for choice in arguments]
+    if typing.get_origin(annotation) is Annotated:
+        return _choices(arguments[0])
+    return [text for each in arguments for text in _choices(each)]
+
+
+def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with which a source reads what a target with these options writes; these are known
+    to be right.
+    """
+    types = types_of_options(codec.options)
+    options = _with_profile(codec, given, "", None, [])
+    return {name: text for name, text in options.items() if side_of(types[name]) != "target"}
+
+
+def _with_profile(
+    codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None, problems: list[Problem]
+) -> Mapping[str, str]:
+    """Return the options with those of the profile that they name, which the others win over."""
+    if PROFILE not in given:
+        return given
+    rest, path = {name: text for name, text in given.items() if name != PROFILE}, f"{key_path}.{PROFILE}"
+    if side == "source":
+        problems.append(_wrong_side(path, "target", side))
+        return rest
+    found = codec.profiles.get(given[PROFILE])
+    if found is None:
+        message = f"{codec.name} has no profile {quoted(given[PROFILE])}"
+        hint = "profiles: " + ", ".join(sorted(codec.profiles)) if codec.profiles else "it has none"
+        problems.append(Problem(path, message, hint))
+        return rest
+    return {**found, **rest}
+
+
+def _unknown_option(codec: Codec, name: str, names: Sequence[str], key_path: str) -> Problem:
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = "did you mean " + " or ".join(near) + "?" if near else "options: " + ", ".join(sorted(names))
+    shown = shown_name(name)
+    return Problem(f"{key_path}.{shown}", f"{codec.name} has no option {shown!r}", hint)
+
+
+def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
+    message = f"is an option of the {only} side, and would do nothing on the {side} side"
+    return Problem(path, message, f"give it to the {only}, or leave it out")
+
+
+def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[Problem]:
+    """Find options of a target that are given and have no effect: beside the others, in this format, or a
+    profile of which every option is given besides. The options are known to be right.
+    """
+    options = parse_options(codec, given, key_path, "target")
+    says, most, reasons = codec.encodes(options), codec.decodes, options.without_effect()
+    for name, is_said, may_be, loss in (
+        ("ddl", says.ddl, most.ddl, Lossy.DDL),
+        ("watermarks", says.watermark, most.watermark, Lossy.WATERMARK),
+    ):
+        # What is left out on purpose, `strict` lets pass.
+        if not is_said and not (loss in options.refused_losses and given.get(name) == "drop"):
+            reasons[name] = f"{codec.name} writes none" + (" with these options" if may_be else "")
+    profile = codec.profiles.get(given.get(PROFILE, ""))
+    if profile is not None and profile.keys() <= given.keys():
+        reasons[PROFILE] = "each option that it sets is also given"
+    return [
+        Problem(f"{key_path}.{name}", f"has no effect: {reasons[name]}") for name in given if name in reasons
+    ]
