@@ -11,12 +11,7 @@ import warnings
 from typing import NamedTuple
 
 from pydantic import PrivateAttr
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from relay.codecs import codec_named
 from relay.codecs.given_options import parse_options

@@ -13,7 +13,8 @@ from support import OPEN
 from relay import Translator
 from relay.catalog import Catalog
 from relay.codecs.given_options import parse_options
-from relay.codecs.open_protocol import codec
+from relay.codecs.open_protocol.codec import CODEC
+from relay.codecs.open_protocol.decoder import Decoder
 from relay.limits import Limits
 from relay.needs import Answers
 
@@ -31,12 +32,12 @@ def wide(columns: int, table: str = "t", first: int = 0) -> Message:
     return row({"u": {"id": cell(3, 1, 11, h=True)} | cells}, tbl=table, ts=10)
 
 
-def decoder(cache_bytes: int) -> codec.Decoder:
-    options: Any = parse_options(codec.CODEC, {}, "from.option")
-    return codec.Decoder(options, Answers(Limits(cache_bytes=cache_bytes)))
+def decoder(cache_bytes: int) -> Decoder:
+    options: Any = parse_options(CODEC, {}, "from.option")
+    return Decoder(options, Answers(Limits(cache_bytes=cache_bytes)))
 
 
-def kept(of: codec.Decoder) -> int:
+def kept(of: Decoder) -> int:
     """About how many bytes are kept, by the number of columns."""
     return sum(1_900 * len(layout.declared) for table in of._rows._tables.values() for layout in table.kept)
 

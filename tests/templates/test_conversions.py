@@ -32,15 +32,7 @@ from relay.model import Column, ColumnType
 from relay.mysql import numbers, values
 from relay.mysql.types import BLOBS, CHARS, FLOATS, FRACTIONAL, GEOMETRIES, INTEGERS
 from relay.native import conversion_of, loss_of, steps_of
-from relay.templates.conversions import (
-    EXACT,
-    READ_KINDS,
-    READS,
-    UNFIT,
-    WRITES,
-    read_function,
-    write_function,
-)
+from relay.templates.conversions import EXACT, READ_KINDS, READS, UNFIT, WRITES, read_function, write_function
 
 _TOKYO = ZoneInfo("Asia/Tokyo")
 _M = made_values.MEMBERS

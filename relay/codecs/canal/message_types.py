@@ -11,12 +11,7 @@ from relay.codecs.wire.compiled import UNNAMEABLE
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.errors import Malformed
 from relay.model import ColumnType, TableId
-from relay.mysql.types import (
-    FRACTIONAL,
-    lacks_parameters,
-    parse_type,
-    with_implied_parameters,
-)
+from relay.mysql.types import FRACTIONAL, lacks_parameters, parse_type, with_implied_parameters
 
 #: Members up to which a struct finds those of any order sooner than a dictionary is made of them.
 _MOST_CHECKED_MEMBERS: Final = 48

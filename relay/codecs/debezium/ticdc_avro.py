@@ -58,14 +58,7 @@ from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.id_headers import SchemaIdPlace, placing
 from relay.codecs.wire.shaping import KeepUnknownBefore
 from relay.codecs.wire.ticdc_options import DecimalMode, RawChangeEvent
-from relay.errors import (
-    DecodeError,
-    EncodeError,
-    Malformed,
-    NotRepresentable,
-    Problem,
-    UnsupportedMessage,
-)
+from relay.errors import DecodeError, EncodeError, Malformed, NotRepresentable, Problem, UnsupportedMessage
 from relay.model import Event, RowChange
 from relay.mysql.numbers import decimal_text, shortest_float32
 from relay.mysql.numbers import read_decimal as decimal_of

@@ -27,12 +27,7 @@ from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, co
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters
 from relay.codecs.wire.rows import TypeInfo
 from relay.codecs.wire.shaping import op_without_before
-from relay.codecs.wire.ticdc import (
-    commit_ts_of,
-    handle_key_places,
-    per_table_statements,
-    split_updates,
-)
+from relay.codecs.wire.ticdc import commit_ts_of, handle_key_places, per_table_statements, split_updates
 from relay.errors import NotRepresentable
 from relay.model import (
     Bootstrap,

@@ -15,13 +15,7 @@ from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
 from relay.codecs.row_keys import without_key
 from relay.codecs.ticdc_avro.columns import NAME, Modes, field_schema, loses_type, write_of
-from relay.codecs.ticdc_avro.control import (
-    DELETE,
-    WATERMARK,
-    Statement,
-    statement_value,
-    with_commit_ts,
-)
+from relay.codecs.ticdc_avro.control import DELETE, WATERMARK, Statement, statement_value, with_commit_ts
 from relay.codecs.ticdc_avro.names import sanitized, subject_topic
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
 from relay.codecs.ticdc_avro.rows import (
@@ -42,12 +36,7 @@ from relay.codecs.wire.compiled import Write
 from relay.codecs.wire.ddl_codes import code_of
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters
 from relay.codecs.wire.rows import TypeInfo
-from relay.codecs.wire.ticdc import (
-    commit_ts_of,
-    per_table_statements,
-    split_chosen_keys,
-    split_updates,
-)
+from relay.codecs.wire.ticdc import commit_ts_of, per_table_statements, split_chosen_keys, split_updates
 from relay.errors import NotRepresentable
 from relay.model import Column, Event, Generated, Op, RowChange, SchemaChange, TableSchema, Watermark
 from relay.needs import Answers

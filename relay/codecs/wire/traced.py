@@ -22,15 +22,7 @@ from relay.native import READ_INTEGER, READ_SIGNED, conversion_of, loss_of
 from relay.records import ConsumerRecord
 from relay.templates.ops import Changed, Choice, Conversion, Put
 from relay.templates.scanning import Path, Token
-from relay.templates.tracing import (
-    Trace,
-    Traced,
-    TracedCell,
-    TracedNumber,
-    TracedOp,
-    Untraceable,
-    Written,
-)
+from relay.templates.tracing import Trace, Traced, TracedCell, TracedNumber, TracedOp, Untraceable, Written
 
 _NULL: Final = b"null"
 #: Reads whose numbers are those that the tokens have; but tokens below 0 stand for numbers of 64 bits from

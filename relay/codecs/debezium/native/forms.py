@@ -33,11 +33,7 @@ from relay.codecs.debezium.schema import DeclaredColumn, declared_scale
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.compiled import Read
-from relay.codecs.wire.debezium_temporal import (
-    date_text,
-    datetime_text,
-    time_text,
-)
+from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text
 from relay.model import ABSENT, ColumnType
 from relay.mysql import temporal
 from relay.mysql.members import label_reader

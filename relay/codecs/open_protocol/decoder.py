@@ -1,0 +1,201 @@
+"""Open Protocol, read: all events of a record, whatever release has written them."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
+from relay.codecs.codec import TracedMessage
+from relay.codecs.losses import Lossy
+from relay.codecs.open_protocol.frames import DDL, NAME, RESOLVED, ROW, unframe
+from relay.codecs.open_protocol.options import OpenOptions
+from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
+from relay.codecs.open_protocol.traced import traced_row
+from relay.codecs.wire.ddl_codes import kinds_of
+from relay.codecs.wire.large_messages import (
+    Compression,
+    Decompression,
+    claim_check_parts,
+    claim_checked,
+    decompressed,
+)
+from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
+from relay.errors import Malformed, UnsupportedMessage
+from relay.limits import check_values, uncounted_bytes
+from relay.model import TSO_LOGICAL_BITS, Event, RowChange, SchemaChange, Source, TableId, Watermark
+from relay.needs import Answers
+from relay.records import TIME_END_MS, ConsumerRecord
+from relay.templates.tracing import Trace, Untraceable
+
+_NS_PER_MS: Final = 1_000_000
+_TIME_END_NS: Final = TIME_END_MS * _NS_PER_MS
+
+
+class _Key(msgspec.Struct, gc=False):
+    """A key segment. `rid` (the row id) says nothing that the row does not."""
+
+    ts: int
+    t: int
+    scm: str | None = None
+    tbl: str | None = None
+    ptn: int | None = None
+    ohk: bool | None = None
+    ccl: str | None = None
+
+
+class _Ddl(msgspec.Struct, gc=False):
+    """A statement. Its number is text in the manual's table, and a number in every release."""
+
+    q: str
+    t: int | Annotated[str, Meta(pattern="^[0-9]{1,3}$")]
+
+
+_decode_key = msgspec.json.Decoder(_Key).decode
+_decode_ddl = msgspec.json.Decoder(_Ddl).decode
+
+
+class Decoder:
+    """Reads Open Protocol of all releases."""
+
+    def __init__(self, options: OpenOptions, answers: Answers) -> None:
+        self._options, self._answers, self._limits = options, answers, answers.limits
+        self._compression = options.large_message_handle_compression
+        self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._uncounted = uncounted_bytes(answers.limits)
+        self._zone = zone = options.zone()
+        self._rows = (RowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
+
+    def decode(  # noqa: C901, PLR0912 - what is called here is called for every row
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        if record.key is None and record.value is None:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        events: list[Event] = []
+        budget = ddl_budget = None
+        emitted_at_ns = record.timestamp_ms * _NS_PER_MS
+        segments = unframe(record.key, record.value, self._limits)
+        for head, body in segments:
+            key, value = _key(head), body
+            if key.ccl:
+                key, value = self._stored(key)
+            ts = key.ts
+            source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
+            if not 0 <= emitted_at_ns < _TIME_END_NS:
+                emitted_at_ns = source.event_time_ns
+            if key.ptn:
+                source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
+            if key.t == RESOLVED:
+                events.append(Watermark(source, emitted_at_ns))
+                continue
+            if self._is_compressed or value[:2] != b'{"':
+                budget = budget or Decompression(self._limits)
+                value = decompressed(NAME, "value", value, self._compression, budget)
+            if len(value) > self._uncounted:
+                check_values(NAME, "value", value, self._limits)
+            if key.t == DDL:
+                ddl_budget = ddl_budget or DdlBudget(self._limits)
+                catalog, change = _ddl(key, value, source, record, catalog, lossy, ddl_budget)
+                self._rows.forget(change)
+                events.append(change)
+            elif value != b"{}":
+                if not key.scm or not key.tbl:
+                    raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
+                name = key.scm, key.tbl
+                if key.ohk:
+                    op, schema, images = self._handle_key_row(name, value, source, record, catalog, lossy)
+                else:
+                    op, schema, images = self._rows.read(name, value, source, record, catalog, lossy)
+                events.append(RowChange(op, schema, images, source, emitted_at_ns))
+            else:
+                lossy.append(Lossy.EMPTY_ROW)
+        return events, catalog
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        if self._is_compressed:
+            raise Untraceable
+        return traced_row(record, change, catalog, trace, self._zone, self._limits)
+
+    def _handle_key_row(
+        self,
+        name: tuple[str, str],
+        value: bytes,
+        source: Source,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> ReadRow:
+        """A row with the handle key's columns alone."""
+        counted = len(lossy)
+        row = self._rows.read(name, value, source, record, catalog, lossy)
+        if Lossy.COLUMNS_ABSENT not in lossy[counted:]:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        return row
+
+    def _stored(self, key: _Key) -> tuple[_Key, bytes]:
+        """The event that a claim check refers to: framed key and value of one event, which is the same."""
+        parts = claim_check_parts(claim_checked(NAME, "key.ccl", key.ccl, self._answers, self._options))
+        if parts is None:
+            raise Malformed(NAME, "key.ccl", "the object in storage is no claim-check document")
+        events = unframe(parts.key, parts.value)
+        if len(events) != 1:
+            raise Malformed(
+                NAME, "key.ccl", f"the object in storage holds {len(events)} events instead of one"
+            )
+        found = _key(events[0][0])
+        if (found.ts, found.t, found.scm, found.tbl, found.ptn) != (key.ts, key.t, key.scm, key.tbl, key.ptn):
+            raise Malformed(NAME, "key.ccl", "the object in storage holds another event")
+        if found.ccl:
+            raise Malformed(NAME, "key.ccl", "the object in storage refers to another object")
+        return found, events[0][1]
+
+
+def _key(text: bytes) -> _Key:
+    try:
+        key = _decode_key(text)
+    except REFUSED as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise Malformed(NAME, "key", reason) from error
+    if not 0 <= key.ts < TSO_END:
+        raise Malformed(NAME, "key.ts", "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+    if not ROW <= key.t <= RESOLVED:
+        raise UnsupportedMessage(NAME, "key.t", "not 1 (row), 2 (DDL) or 3 (resolved)")
+    return key
+
+
+def _ddl(  # noqa: PLR0913, PLR0917 - of one place
+    key: _Key,
+    value: bytes,
+    source: Source,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    lossy: list[Lossy],
+    budget: DdlBudget,
+) -> tuple[Catalog, SchemaChange]:
+    try:
+        ddl = _decode_ddl(value)
+    except REFUSED as error:
+        raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from error
+    message = DdlMessage(
+        ddl.q,
+        TableId(key.scm or "", key.tbl or ""),
+        str(int(ddl.t)),
+        source,
+        source.at(record),
+        record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
+        is_restored(ddl.q),
+    )
+    catalog, change = learn(catalog, message, budget)
+    if not change.kinds:
+        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        change = msgspec.structs.replace(change, kinds=kinds_of(int(ddl.t)))
+    return catalog, change

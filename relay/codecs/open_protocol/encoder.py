@@ -1,0 +1,307 @@
+"""Open Protocol, written as TiCDC's new architecture does."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from relay.codecs.codec import Payload
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
+from relay.codecs.open_protocol.frames import (
+    DDL,
+    LENGTH_BYTES,
+    NAME,
+    NO_VALUE,
+    RESOLVED,
+    ROW,
+    framed_key,
+    framed_value,
+)
+from relay.codecs.open_protocol.options import OpenOptions, carries
+from relay.codecs.wire.caches import CachePool
+from relay.codecs.wire.compiled import Write
+from relay.codecs.wire.ddl_codes import code_of
+from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, compressed
+from relay.codecs.wire.row_writing import RowTarget, TypedWriters
+from relay.codecs.wire.rows import TypedReader, TypeInfo
+from relay.codecs.wire.shaping import op_without_before
+from relay.codecs.wire.ticdc import (
+    commit_ts_of,
+    handle_key_places,
+    lacks_handle_key,
+    per_table_statements,
+    split_updates,
+)
+from relay.codecs.wire.ticdc_json import printed
+from relay.errors import NotRepresentable
+from relay.model import Column, Event, Op, RowChange, SchemaChange, TableSchema, Watermark
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+from relay.templates.tracing import mark_of
+
+#: TiCDC reads flags as 64 bits without a sign, of which eight have a meaning.
+_FLAGS_END: Final = 1 << 64
+_KNOWN_FLAGS: Final = 0xFF
+
+_DELETE: Final = Op.DELETE
+_UPDATE: Final = Op.UPDATE
+_READ: Final = Op.READ
+
+_to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
+
+
+class _OutCell(msgspec.Struct, gc=False):
+    """A column as it is written: `h` is true or not there."""
+
+    t: int
+    h: bool | UnsetType
+    f: int
+    v: Any
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What the encoder needs of a table: each column's code, `h` and flags, the names of the handle key, and
+    whether it has types that the protocol lacks.
+    """
+
+    cells: dict[str, tuple[int, bool | UnsetType, int]]
+    handle_key: frozenset[str]
+    loses_type: bool
+
+
+#: What a column takes in a plan (measured with CPython 3.11).
+_PLAN_COLUMN_BYTES: Final = 150
+
+
+class _Target(RowTarget[_Plan]):
+    """Rows of Open Protocol. `lost`: what the values of the last row have lost."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self.lost: list[Lossy] = []
+        self._unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+
+    def plan(self, schema: TableSchema) -> _Plan:
+        """Return the plan of a table version. Raises NotRepresentable for a table without a name."""
+        if not schema.id.database or not schema.id.table:
+            what = "table" if schema.id.database else "database"
+            raise NotRepresentable(
+                NAME, "", f"a row without the name of its {what}, which every key must have"
+            )
+        flags = column_flags(schema)
+        handle_key = frozenset(schema.handle_key())
+        cells = {
+            c.name: (column_code(c.type), True if c.name in handle_key else UNSET, flags[c.name])
+            for c in schema.columns
+        }
+        identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
+        return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
+
+    def plan_bytes(self, plan: _Plan) -> int:
+        """Return about how much memory a plan takes."""
+        return _PLAN_COLUMN_BYTES * len(plan.cells)
+
+    def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:
+        """Return the plan with the flags that the messages have, if they are of Open Protocol themselves."""
+        if reader.protocol != NAME or not reader.wire:
+            return plan
+        said = {
+            name: (
+                plan.cells[name][0],
+                True if flags & HANDLE_KEY else UNSET,
+                flags if 0 <= flags < _FLAGS_END else flags & _KNOWN_FLAGS,
+            )
+            for name, flags in reader.wire.items()
+        }
+        cells = {name: plan.cells[name] for name in reader.names}
+        return plan if cells | said == cells else msgspec.structs.replace(plan, cells=cells | said)
+
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses: types without a code, and parameters."""
+        losses = {Lossy.COLUMN_TYPE: plan.loses_type, Lossy.TYPE_PARAMETERS: type_info.parameters}
+        return tuple(what for what, is_lost in losses.items() if is_lost)
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written."""
+        return write_of(column.type, self._zone, self._unmoved)
+
+
+class _Segments(msgspec.Struct, gc=False):
+    """One event as it is written, before it is framed."""
+
+    key: bytes
+    value: bytes
+
+
+class _Batch:
+    """Rows of one source record that go into one message."""
+
+    def __init__(self, most_rows: int, room: int) -> None:
+        self._most_rows, self._room = most_rows, room
+        self._rows: list[_Segments] = []
+
+    def add(self, row: _Segments) -> bool:
+        """Add a row; False if the message is full. An empty one takes every row."""
+        room = self._room - len(row.key) - len(row.value) - 2 * LENGTH_BYTES
+        if self._rows and (room < 0 or len(self._rows) >= self._most_rows):
+            return False
+        self._rows.append(row)
+        self._room = room
+        return True
+
+    def taken(self) -> list[Payload]:
+        """Return the message, if there is one."""
+        rows = self._rows
+        if not rows:
+            return []
+        return [Payload(framed_key(one.key for one in rows), framed_value(one.value for one in rows))]
+
+
+class Encoder:
+    """Writes Open Protocol as TiCDC's new architecture does."""
+
+    def __init__(self, options: OpenOptions, answers: Answers) -> None:
+        self._options = options
+        self.prepare = None if options.output_raw_change_event else split_updates
+        self._compression = options.large_message_handle_compression
+        self._count_lost = source_losses(carries(options))
+        self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
+        target = _Target(options.zone())
+        self._lost = target.lost
+        self._rows = TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes))
+
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see
+        `relay.codecs.codec.Encoder`.
+        """
+        batch = self._batch()
+        for event in events:
+            if isinstance(event, RowChange):
+                message = self._row(event, caused_by, lossy)
+                payload = Payload(message.key, message.value)
+                if self._limit.exceeded(payload):
+                    yield from batch.taken()
+                    yield self._reduced(event, payload, caused_by, lossy)
+                    batch = self._batch()
+                elif not batch.add(message):
+                    yield from batch.taken()
+                    batch = self._batch()
+                    batch.add(message)
+                continue
+            yield from batch.taken()
+            batch = self._batch()
+            yield from self._control(event, caused_by, lossy)
+        yield from batch.taken()
+
+    def _batch(self) -> _Batch:
+        return _Batch(self._options.max_batch_size, self._limit.room + 2 * LENGTH_BYTES)
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Segments:
+        key = self._row_key(change, caused_by, lossy)
+        lost = self._lost
+        if lost:
+            lost.clear()
+        document = self._document(change, lossy)
+        if lost:
+            lossy += lost
+        return _Segments(_to_json(key), compressed(printed(document), self._compression))
+
+    def _row_key(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> dict[str, Any]:
+        source, table = change.source, change.schema.id
+        key: dict[str, Any] = {
+            "ts": commit_ts_of(source, caused_by, lossy),
+            "scm": table.database,
+            "tbl": table.table,
+            "t": ROW,
+        }
+        extras = source.extras
+        if extras and "ptn" in extras:
+            key["ptn"] = extras["ptn"]
+        self._count_lost(source, lossy, change.transaction)
+        return key
+
+    def _document(self, change: RowChange, lossy: list[Lossy], *, only_key: bool = False) -> dict[str, Any]:
+        """The value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
+        options = self._options
+        plan, before, after, losses = self._rows.write(change)
+        lossy += losses
+        if change.op is _READ and not change.source.snapshot:
+            lossy.append(Lossy.SNAPSHOT)
+        keys = plan.handle_key if only_key else None
+        if change.op is _DELETE:
+            if options.delete_only_output_handle_key_columns and not only_key:
+                if lacks_handle_key(change, before, lossy):
+                    return {"d": _cells(plan, before, None)}
+                keys = plan.handle_key
+                if len(keys) < len(before):
+                    lossy.append(Lossy.DELETE_IMAGE)
+            return {"d": _cells(plan, before, keys)}
+        document = {"u": _cells(plan, after, keys)}
+        if change.op is not _UPDATE:
+            return document
+        if before is None or not options.output_old_value:
+            self._count_lost_old(before, lossy)
+            return document
+        if options.only_output_updated_columns:
+            before = {
+                name: value for name, value in before.items() if name not in after or value != after[name]
+            }
+        document["p"] = _cells(plan, before, keys)
+        return document
+
+    def _count_lost_old(self, old: object, lossy: list[Lossy]) -> None:
+        """Count what an UPDATE without `p` loses. Raises NotRepresentable where that shall be refused."""
+        if old is not None:
+            lossy.append(Lossy.BEFORE_IMAGE)
+        elif self._options.output_old_value:
+            op_without_before(self._options.unknown_before, NAME)
+
+    def _reduced(
+        self, change: RowChange, payload: Payload, caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Payload:
+        """The message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
+
+        def reduced(location: str | None) -> Payload:
+            key = self._row_key(change, caused_by, [])
+            if location is None:
+                key["ohk"] = True
+            else:
+                key["ccl"] = location
+            value = compressed(printed(self._document(change, [], only_key=True)), self._compression)
+            return Payload(_to_json(key), value)
+
+        def stored(whole: Payload) -> bytes:
+            return claim_check_document(framed_key([whole.key or b""]), framed_value([whole.value or b""]))
+
+        small = self._limit.reduce(payload, change, caused_by, lossy, reduced=reduced, stored=stored)
+        return Payload(framed_key([small.key or b""]), framed_value([small.value or b""]), small.blobs)
+
+    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+        if isinstance(event, Watermark):
+            key = _to_json({"ts": event.source.commit_ts or 0, "t": RESOLVED})
+            yield Payload(framed_key([key]), NO_VALUE)
+            return
+        if not isinstance(event, SchemaChange):
+            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            return
+        commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
+        self._count_lost(event.source, lossy)
+        for table, ddl in per_table_statements(event):
+            key = _to_json({"ts": commit_ts, "scm": table.database, "tbl": table.table, "t": DDL})
+            value = compressed(printed({"q": ddl, "t": code}), self._compression)
+            yield Payload(framed_key([key]), framed_value([value]))
+
+
+def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> dict[str, _OutCell]:
+    cells = plan.cells
+    return {
+        name: _OutCell(*cells[name], value) for name, value in values.items() if keys is None or name in keys
+    }

@@ -1,0 +1,64 @@
+"""Options of Open Protocol, and what its messages can say with them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from relay.codecs.losses import Before, Carries
+from relay.codecs.wire.large_messages import LargeMessageOptions
+from relay.codecs.wire.shaping import InsertUnknownBefore
+from relay.codecs.wire.ticdc_options import RawChangeEvent
+
+
+class OpenOptions(LargeMessageOptions, frozen=True):
+    """Options of TiCDC's sink URI and changefeed; those that change the content matter on the target side."""
+
+    max_batch_size: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="most rows in a message; above 1, rows of neighbouring source records are joined",
+        ),
+    ] = 1
+    only_output_updated_columns: Annotated[
+        bool, Meta(description="`p` of an UPDATE has only the columns that changed")
+    ] = False
+    delete_only_output_handle_key_columns: Annotated[
+        bool, Meta(description="a DELETE has only the handle key's columns")
+    ] = False
+    output_old_value: Annotated[
+        bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")
+    ] = True
+    unknown_before: InsertUnknownBefore = "insert"
+    output_raw_change_event: RawChangeEvent = False
+
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of old rows where none is written."""
+        found = super().without_effect()
+        if not self.output_old_value:
+            options = ("only-output-updated-columns", "unknown-before")
+            found |= dict.fromkeys(options, "output-old-value=false leaves old rows out")
+        return found
+
+
+def _before(options: OpenOptions) -> Before:
+    if not options.output_old_value:
+        return Before.NONE
+    return Before.CHANGED if options.only_output_updated_columns else Before.FULL
+
+
+def carries(options: OpenOptions) -> Carries:
+    """What a message can say with these options."""
+    return Carries(
+        before=_before(options),
+        delete_image=not options.delete_only_output_handle_key_columns,
+        primary_key=True,
+        type_parameters=False,
+        ddl=True,
+        watermark=True,
+        commit_ts=True,
+        gtid=False,
+        physical_partition=True,
+    )
