@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -51,35 +52,50 @@ def learn(
     A text that is not understood gives an event without kinds; the table that it creates, alters, drops or
     renames is unknown from then on. Raises nothing but LimitExceeded.
     """
-    ddl, table, at = message.ddl, message.table, message.at
-    known = catalog
-    statement = read_statement(message, catalog.limits)
+    statement = _read(message, catalog.limits)
     budget = budget or DdlBudget(catalog.limits)
     # A text that is not understood, or empty, is one, too.
     budget.statements.spend("ddl", "statement", "statements", max(len(statement.statements), 1))
-    names = Names(table, statement, known, at)
-    identity = identity_of(ddl, table, at)
-    writer = Writer(catalog, at, identity, budget)
-    if not statement.statements and table.table and _CHANGES_A_TABLE(ddl):
-        writer.record(table, Define(None))  # an old definition might be a wrong one
+    names = Names(message.table, statement, catalog, message.at)
+    identity = _identity(message.ddl, message.table, message.at)
+    after = _applied(message, statement, names, Writer(catalog, message.at, identity, budget))
+    return after, _event(message, statement, names, identity, known=catalog, after=after)
+
+
+def _applied(message: DdlMessage, statement: Ddl, names: Names, writer: Writer) -> Catalog:
+    """The catalogue after a statement; of one that cannot have happened here, nothing is kept."""
+    if not statement.statements and message.table.table and _CHANGES_A_TABLE(message.ddl):
+        writer.record(message.table, Define(None))  # an old definition might be a wrong one
     for part in statement.statements:
         if not apply(writer, part, names):
-            writer = Writer(known, at, identity, budget)
+            writer.undo()
             break
     for schema in message.definitions:
         writer.record(schema.id, Define(schema))
     writer.drop(message.gone)
-    catalog = writer.catalog()
-    targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in targets_of(part, names)))
-    about = subject_of(table, targets, statement)
-    after = left_of(identity, catalog, about, at) if about.table else None
+    return writer.catalog()
+
+
+def _event(
+    message: DdlMessage, statement: Ddl, names: Names, identity: Identity, *, known: Catalog, after: Catalog
+) -> SchemaChange:
+    """The event of a statement. `known`, `after`: the catalogue before and after it."""
+    at = message.at
+
+    def left(tables: Iterable[TableId]) -> list[TableSchema | None]:
+        return [_left_by(identity, after, table, at) for table in tables]
+
+    parts = statement.statements
+    targets = tuple(dict.fromkeys(table for part in parts for table in targets_of(part, names)))
+    renamed = tuple(pair for part in parts for pair in renamed_by(part, names))
+    about = subject_of(message.table, targets, statement)
+    (subject,) = left([about]) if about.table else (None,)
     told = dict.fromkeys([*targets, *(schema.id for schema in message.definitions)])
-    known_after = [left_of(identity, catalog, id_, at) for id_ in told]
-    renamed = tuple(pair for part in statement.statements for pair in renamed_by(part, names))
     named_before = dict.fromkeys([*(pair.old for pair in renamed), *targets])
-    known_before = [known.table(id_, at) for id_ in named_before]
-    event = SchemaChange(
-        ddl=ddl,
+    is_drop_of_view = DdlKind.DROP_VIEW in statement.kinds
+    views = [known.table(view, at) for view in targets] if is_drop_of_view else left(targets)
+    return SchemaChange(
+        ddl=message.ddl,
         table=about,
         kinds=statement.kinds,
         wire_kind=message.wire_kind,
@@ -87,15 +103,18 @@ def learn(
         emitted_at_ns=message.emitted_at_ns,
         targets=targets,
         renamed=renamed,
-        after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
-        definitions=tuple(schema for schema in known_after if schema is not None and not schema.is_view),
-        known_before=tuple(schema for schema in known_before if schema is not None and not schema.is_view),
-        views=_views(statement, targets, known, catalog, at, identity),
+        after=None if subject is None or subject.is_view or is_drop_of_view else subject,
+        definitions=_base_tables(left(told)),
+        known_before=_base_tables(known.table(table, at) for table in named_before),
+        views=tuple(view for view in views if view is not None and view.is_view and view.columns),
     )
-    return catalog, event
 
 
-def read_statement(message: DdlMessage, limits: Limits) -> Ddl:
+def _base_tables(found: Iterable[TableSchema | None]) -> tuple[TableSchema, ...]:
+    return tuple(schema for schema in found if schema is not None and not schema.is_view)
+
+
+def _read(message: DdlMessage, limits: Limits) -> Ddl:
     """Read the statement, one without parts if it is not understood. Raises LimitExceeded."""
     ddl = message.ddl
     if len(ddl) * _MOST_UTF8 > limits.ddl_bytes and len(ddl.encode(errors="replace")) > limits.ddl_bytes:
@@ -132,12 +151,12 @@ _MOST_UTF8: Final = 4
 def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
     """Apply a definition that came without a statement, as of its position; return the catalogue after it."""
     table = bootstrap.schema.id
-    writer = Writer(catalog, at, identity_of("", table, at), DdlBudget(catalog.limits))
+    writer = Writer(catalog, at, _identity("", table, at), DdlBudget(catalog.limits))
     writer.record(table, Define(bootstrap.schema))
     return writer.catalog()
 
 
-def identity_of(ddl: str, table: TableId, at: Position) -> Identity:
+def _identity(ddl: str, table: TableId, at: Position) -> Identity:
     """What is equal for copies of one statement. Parts of one RENAME share their commit ts, not the text.
 
     Versions keep it, so it has a digest of the text, which may be long.
@@ -153,27 +172,11 @@ def identity_of(ddl: str, table: TableId, at: Position) -> Identity:
 
 def left_by(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
     """Return the definition that a statement, which was learnt, has left of a table."""
-    return left_of(identity_of(message.ddl, message.table, message.at), catalog, table, message.at)
+    return _left_by(_identity(message.ddl, message.table, message.at), catalog, table, message.at)
 
 
-def left_of(identity: Identity, catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
+def _left_by(identity: Identity, catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
     """Return the definition that a statement has left, whatever else was learnt at its position."""
     history = catalog.history(table)
     own = next((version for version in history if version.identity == identity), None)
     return catalog.table(table, at) if own is None else own.schema
-
-
-def _views(
-    statement: Ddl,
-    targets: tuple[TableId, ...],
-    before: Catalog,
-    after: Catalog,
-    at: Position,
-    identity: Identity,
-) -> tuple[TableSchema, ...]:
-    """The views that a statement makes or renames, or those that it drops, as they were."""
-    if DdlKind.DROP_VIEW in statement.kinds:
-        found = [before.table(view, at) for view in targets]
-    else:
-        found = [left_of(identity, after, view, at) for view in targets]
-    return tuple(view for view in found if view is not None and view.is_view and view.columns)

@@ -46,6 +46,11 @@ class Writer:
             return self._before
         return msgspec.structs.replace(self._before, histories=self._histories)
 
+    def undo(self) -> None:
+        """Forget what was recorded."""
+        self._histories = self._before.histories
+        self._dropped.clear()
+
     def record(self, table: TableId, effect: Effect) -> None:
         """Give the table a version, in order of position, unless this very statement has given it before."""
         if self._is_repeated(table):

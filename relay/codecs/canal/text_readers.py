@@ -44,9 +44,9 @@ _CHECKED_MEMBER_BYTES: Final = 400
 #: What differs for a codec's messages of one shape: their style, and the columns that are read in another way
 #: than their type says; given a message's `sqlType` and what else it says of its table.
 Spelling = tuple[TextStyle, dict[str, Read]]
-SpellingOf = Callable[[SqlTypes, WireTable], Spelling]
+_SpellingOf = Callable[[SqlTypes, WireTable], Spelling]
 #: Whether the text of `sqlType` may say that binary values are spelled in another way than mostly.
-IsOdd = Callable[[bytes], object]
+_IsOdd = Callable[[bytes], object]
 
 
 class TextReaders:
@@ -62,8 +62,8 @@ class TextReaders:
         protocol: str,
         style: TextStyle,
         is_full: Callable[[MysqlTypes], bool],
-        spelling_of: SpellingOf | None = None,
-        is_odd: IsOdd | None = None,
+        spelling_of: _SpellingOf | None = None,
+        is_odd: _IsOdd | None = None,
         *,
         is_druid: bool = False,
         most_bytes: int,
@@ -167,7 +167,7 @@ class _TableReaders(Table[TextReader]):
     """A table's readers."""
 
     #: For which texts of `sqlType` the spelling of binary values is to be asked; None if for none.
-    is_odd: IsOdd | None = None
+    is_odd: _IsOdd | None = None
     is_druid = False
 
     def __init__(
@@ -175,7 +175,7 @@ class _TableReaders(Table[TextReader]):
         id: TableId,
         protocol: str,
         is_full: Callable[[MysqlTypes], bool],
-        spelling_of: SpellingOf,
+        spelling_of: _SpellingOf,
         tables: Tables[_TableReaders],
     ) -> None:
         super().__init__(id)
@@ -189,7 +189,7 @@ class _TableReaders(Table[TextReader]):
         # Whether the members of `mysqlType` were seen in two orders: then its text tells nothing.
         self._is_shuffled = False
         # `is_odd`, once rows with binary values were met.
-        self._is_odd: IsOdd | None = None
+        self._is_odd: _IsOdd | None = None
         self._definition: Definition | None = None
 
     def forget(self) -> None:

@@ -14,7 +14,7 @@ from relay.records import ConsumerRecord
 
 #: What a decoder compiles for rows of certain columns.
 Kept = TypeVar("Kept")
-AnyTable = TypeVar("AnyTable", bound="Table[Any]")
+_AnyTable = TypeVar("_AnyTable", bound="Table[Any]")
 
 #: What a table takes beside its names and what is compiled for it.
 _TABLE_BYTES: Final = 1_000
@@ -90,22 +90,22 @@ class Table(Generic[Kept]):
         self.kept, self._columns = [], None
 
 
-class Tables(dict[tuple[str | None, str | None], AnyTable]):
+class Tables(dict[tuple[str | None, str | None], _AnyTable]):
     """A decoder's tables by database and name, made on demand, within a bound of bytes: a cache that could be
     emptied any time. Those that were met first go first.
     """
 
-    def __init__(self, made: Callable[[TableId], AnyTable], most_bytes: int) -> None:
+    def __init__(self, made: Callable[[TableId], _AnyTable], most_bytes: int) -> None:
         super().__init__()
         self._made = made
         self._most_bytes, self._bytes = most_bytes, 0
 
-    def __missing__(self, name: tuple[str | None, str | None]) -> AnyTable:
+    def __missing__(self, name: tuple[str | None, str | None]) -> _AnyTable:
         table = self._made(TableId(name[0] or "", name[1] or ""))
         self.charge(table, 0)
         return table
 
-    def keep(self, table: AnyTable, made: Any, size: int, most: int) -> None:  # noqa: ANN401 - the table's kind
+    def keep(self, table: _AnyTable, made: Any, size: int, most: int) -> None:  # noqa: ANN401 - the table's kind
         """Keep what was compiled for a table, about so many bytes, and the newest `most` of its kind."""
         if len(table.kept) >= most:
             # Each counts as an equal part: what a table keeps is alike.
@@ -113,7 +113,7 @@ class Tables(dict[tuple[str | None, str | None], AnyTable]):
         table.kept = [made, *table.kept[: most - 1]]
         self.charge(table, size)
 
-    def charge(self, table: AnyTable, size: int) -> None:
+    def charge(self, table: _AnyTable, size: int) -> None:
         """Count bytes that a table takes from now on; if all take too many, forget others, or all of it."""
         name = table.id.database, table.id.table
         if name not in self:
