@@ -10,7 +10,7 @@ import gzip
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 import orjson
 
 from relay.cli.arguments import STANDARD, Input, InputFormat, open_input
+from relay.cli.kept_lines import rewound_size
 from relay.cli.origins import Origin, Origins
 from relay.cli.record_files import RecordReader, text_of
 from relay.cli.topic_request import TopicRequest
@@ -54,7 +55,7 @@ def open_inputs(
         origins = Origins(name)
         with tempfile.TemporaryFile() as kept:
             _keep(kept, _lines_of_all(files, input_format, origins, option), name, option)
-            yield Input(cast("BinaryIO", kept), name, _size(kept), InputFormat.RECORDS, origins)
+            yield Input(cast("BinaryIO", kept), name, rewound_size(kept), InputFormat.RECORDS, origins)
 
 
 @contextmanager
@@ -71,15 +72,6 @@ def open_files_or_topic(
 
     with open_topic(topic, quiet=quiet) as opened:
         yield opened
-
-
-@contextmanager
-def kept_lines(write: Callable[[BinaryIO], None], name: str) -> Iterator[Input]:
-    """Give what `write` puts into a temporary file as an input."""
-    with tempfile.TemporaryFile() as kept:
-        write(cast("BinaryIO", kept))
-        kept.seek(0)
-        yield Input(cast("BinaryIO", kept), name, _size(kept), InputFormat.RECORDS)
 
 
 def files_of(names: Sequence[str], option: str = "INPUT") -> list[str]:
@@ -119,7 +111,7 @@ def _one(name: str, stack: ExitStack, input_format: InputFormat, option: str) ->
     opened.stream.seek(0)
     kept = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
     _keep(kept, _documents(_plain(opened.stream, head, name, option), origins), name, option)
-    return opened._replace(stream=cast("BinaryIO", kept), size=_size(kept))
+    return opened._replace(stream=cast("BinaryIO", kept), size=rewound_size(kept))
 
 
 def _keep(
@@ -135,12 +127,6 @@ def _keep(
     except OSError as error:
         reason = f"{error.strerror or error}; it is unpacked to {tempfile.gettempdir()} first"
         raise ServiceError(f"cannot read {name}: {reason}") from error
-
-
-def _size(kept: tempfile._TemporaryFileWrapper[bytes] | BinaryIO) -> int:
-    end = kept.seek(0, 2)
-    kept.seek(0)
-    return end
 
 
 def _plain(stream: BinaryIO, head: bytes, name: str, option: str) -> Iterable[bytes]:

@@ -14,7 +14,7 @@ import msgspec
 from relay.cli.arguments import Input
 from relay.cli.event_text import wall_time
 from relay.cli.exits import ProgressReport, say
-from relay.cli.inputs import kept_lines
+from relay.cli.kept_lines import kept_lines
 from relay.cli.record_files import RecordWriter
 from relay.cli.times import parse_time
 from relay.cli.topic_request import TopicRequest
