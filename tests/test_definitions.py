@@ -241,10 +241,22 @@ def test_what_is_stepped_over_costs_as_much_as_it_is_long(begin: bytes, end: byt
     assert_linear(split)
 
 
-def test_parts_may_be_many_before_and_within_a_statement() -> None:
-    many = b"/**/ -- x\n" * 3_000
+def test_comments_may_be_many_before_and_within_a_statement() -> None:
+    many = b"/*x*/ \n" * 3_000
     found = list(statements([many + b";" + many + b"/*! " + many + b" USE " + many + b" d */;"], 100_000))
     assert [(each.text.split()[-1], each.text.count("x")) for each in found] == [("*/", 6_000)]
+
+
+def test_a_line_comment_within_an_executable_one_does_not_reach_the_next_statement() -> None:
+    found = statements([b"/*!40101 -- SET NAMES utf8 */;\nCREATE TABLE t (a int);"], 1000)
+    assert [each.text for each in found] == ["CREATE TABLE t (a int)"]
+
+
+@pytest.mark.parametrize(
+    "statement", [b"/*!50003 # a */;\n", b"/*!-- a*/;", b"/*!/**/*/;", b"/* a*b */;", b"USE d;", b"-- a\n"]
+)
+def test_many_small_statements_cost_as_much_as_they_are_many(statement: bytes) -> None:
+    assert_linear(lambda times: list(statements([statement * 4_000 * times], 1000)))
 
 
 def test_a_comment_of_many_chunks_does_not_swallow_what_follows() -> None:

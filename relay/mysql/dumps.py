@@ -25,33 +25,33 @@ _LONGEST_PART: Final = 64 << 20
 #: Bytes that are looked at to know with which word a statement begins.
 _ENOUGH: Final = 4096
 
-#: Parts that are stepped over by one match, which takes some 115 bytes of memory for each.
-_PARTS_AT_ONCE: Final = 1000
-#: What follows the beginning of a comment.
+#: Pieces that are stepped over by one match, which takes some 115 bytes of memory for each.
+_PIECES_AT_ONCE: Final = 1000
+#: What follows the beginning of a comment. A loop over its asterisks would be sooner there, and take memory for
+#: each of them.
 _TO_END_OF_COMMENT: Final = rb".*?\*/"
 _LINE_COMMENTS: Final = (rb"--(?=[\x00-\x20])[^\n]*+\n", rb"#[^\n]*+\n")
 
 
-def _parts(*kinds: bytes) -> re.Pattern[bytes]:
-    """Return what steps over parts of these kinds, and never back.
+def _stepping_over(*kinds: bytes) -> re.Pattern[bytes]:
+    """Return a pattern that steps over pieces of these kinds and never backtracks.
 
-    An atomic group: a possessive one goes on from a wrong place in CPython before 3.11.5 where a part fails
-    behind a lookahead (gh-106052).
+    It is an atomic group: a possessive one goes on from a wrong place in CPython before 3.11.5 if its body
+    fails behind a repetition or a lookahead (gh-106052).
     """
-    return re.compile(rb"(?>(?:%b){1,%d})" % (rb"|".join(kinds), _PARTS_AT_ONCE), re.DOTALL)
+    return re.compile(rb"(?>(?:%b){1,%d})" % (rb"|".join(kinds), _PIECES_AT_ONCE), re.DOTALL)
 
 
 #: What stands between statements: blanks, comments that do nothing, and MariaDB's mark of a sandboxed dump.
-_BETWEEN: Final = _parts(
+_BETWEEN: Final = _stepping_over(
     rb"[\s;]++",
     *_LINE_COMMENTS,
     rb"/\*(?![!MT])" + _TO_END_OF_COMMENT,
     rb"/\*(?![!]|M!|T!)[MT]" + _TO_END_OF_COMMENT,
     rb"/\*M!999999\\-[^*]*+\*/",
 )
-_BEFORE_FIRST_WORD: Final = _parts(
+_BEFORE_FIRST_WORD: Final = _stepping_over(
     rb"\s++",
-    *_LINE_COMMENTS,
     rb"/\*(?:M?!\d*+|T!(?:\[[^\]]*+\])?)",
     rb"/\*(?![!MT])" + _TO_END_OF_COMMENT,
 )
@@ -95,7 +95,7 @@ def _inside(delimiter: bytes) -> re.Pattern[bytes]:
     end = re.escape(delimiter[:1])
     # A sign that begins nothing, not the delimiter either: so many bytes behind it tell.
     seen = b"(?=.{%d})" % max(len(delimiter) - 1, 1)
-    return _parts(
+    return _stepping_over(
         rb"[^'\"`#/\-" + end + rb"]++",
         rb"'(?:[^'\\]++|\\.)*+'",
         rb'"(?:[^"\\]++|\\.)*+"',
@@ -143,17 +143,19 @@ class _Scanner:
         self._skip_known()
         while True:
             if _PLAIN_COMMENT.match(self._data, self._at):
-                self._find_end_of_comment()
+                self._skip_comment()
             elif _LINE_COMMENT.match(self._data, self._at):
                 self._skip_line()
             else:
                 return
             self._skip_known()
 
-    def _find_end_of_comment(self) -> None:
-        while self._data.find(b"*/", self._at + 2) < 0:
+    def _skip_comment(self) -> None:
+        """Step over a comment of many chunks."""
+        while (end := self._data.find(b"*/", self._at + len(b"/*"))) < 0:
             if not self._grow("a comment"):
                 raise _at_line(self._line, "a comment does not end")
+        self._step(end + len(b"*/"))
 
     def _skip_line(self) -> None:
         """Step over the rest of a line, however long, without keeping it."""
