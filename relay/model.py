@@ -174,6 +174,13 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         return min(keys, key=len, default=())
 
     @functools.cached_property
+    def hidden_places(self) -> frozenset[int]:
+        """Where virtual generated columns stand, which most wires leave out."""
+        return frozenset(
+            [at for at, column in enumerate(self.columns) if column.generated is Generated.VIRTUAL]
+        )
+
+    @functools.cached_property
     def handle_places(self) -> tuple[int, ...]:
         """Where the columns of the handle key stand, in the order of their names."""
         return self.places_of(self._handle_key)

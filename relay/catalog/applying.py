@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from relay.catalog.histories import Alter, Define, DropView, Recover
 from relay.catalog.names import Names
+from relay.catalog.versions import Alter, Define, DropView, Recover
 from relay.catalog.writer import Writer
 from relay.model import Column, ColumnType, DdlKind, TableSchema
 from relay.mysql.ddl import define_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.catalog.histories import HISTORY_LIMIT
+from relay.catalog.catalog import HISTORY_LIMIT
 from relay.limits import MYSQL_COLUMNS, Budget, Limits
 from relay.model import TableSchema
 from relay.mysql.ddl import alter_table

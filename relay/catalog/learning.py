@@ -12,8 +12,9 @@ import msgspec
 
 from relay.catalog.applying import apply
 from relay.catalog.budget import DdlBudget
-from relay.catalog.histories import Catalog, Define, Identity
+from relay.catalog.catalog import Catalog, history_of
 from relay.catalog.names import Names, renamed_by, subject_of, targets_of
+from relay.catalog.versions import Define, Identity
 from relay.catalog.writer import Writer
 from relay.errors import DdlNotUnderstood
 from relay.limits import Limits, exceeded
@@ -64,7 +65,7 @@ def learn(
 
 def _applied(message: DdlMessage, statement: Ddl, names: Names, writer: Writer) -> Catalog:
     """The catalogue after a statement; of one that cannot have happened here, nothing is kept."""
-    if not statement.statements and message.table.table and _CHANGES_A_TABLE(message.ddl):
+    if not statement.statements and message.table.table and _may_change_a_table(message.ddl):
         writer.record(message.table, Define(None))  # an old definition might be a wrong one
     for part in statement.statements:
         if not apply(writer, part, names):
@@ -83,7 +84,7 @@ def _event(
     at = message.at
 
     def left(tables: Iterable[TableId]) -> list[TableSchema | None]:
-        return [_left_by(identity, after, table, at) for table in tables]
+        return [_left_by_identity(after, identity, table, at) for table in tables]
 
     parts = statement.statements
     targets = tuple(dict.fromkeys(table for part in parts for table in targets_of(part, names)))
@@ -138,14 +139,21 @@ def _read(message: DdlMessage, limits: Limits) -> Ddl:
 _LONGEST_REMEMBERED: Final = 2048
 _read_once: Final = functools.lru_cache(maxsize=1024)(read_ddl)
 
-#: Whether a text that is not understood may be about tables, by its first word behind comments. An atomic
-#: group: see `relay.mysql.dumps`.
-_CHANGES_A_TABLE: Final = re.compile(
-    r"(?>(?:\s++|/\*!\d*+|/\*(?!!).*?\*/|(?:--|#)[^\n]*+\n)*)(?:ALTER|CREATE|DROP|RENAME)\b",
-    re.IGNORECASE | re.DOTALL,
+#: What may stand before the first word of a text: some pieces of it, which `relay.mysql.dumps` explains.
+_BEFORE_FIRST_WORD: Final = re.compile(
+    r"(?>(?:\s++|/\*!\d*+|/\*(?!!).*?\*/|(?:--|#)[^\n]*+\n){1,1000})", re.DOTALL
 ).match
+_CHANGES_A_TABLE: Final = re.compile(r"(?:ALTER|CREATE|DROP|RENAME)\b", re.IGNORECASE).match
 #: Bytes of the longest character in UTF-8.
 _MOST_UTF8: Final = 4
+
+
+def _may_change_a_table(ddl: str) -> bool:
+    """Whether a text that is not understood may be about tables, by its first word."""
+    at = 0
+    while found := _BEFORE_FIRST_WORD(ddl, at):
+        at = found.end()
+    return _CHANGES_A_TABLE(ddl, at) is not None
 
 
 def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
@@ -172,11 +180,13 @@ def _identity(ddl: str, table: TableId, at: Position) -> Identity:
 
 def left_by(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
     """Return the definition that a statement, which was learnt, has left of a table."""
-    return _left_by(_identity(message.ddl, message.table, message.at), catalog, table, message.at)
+    return _left_by_identity(catalog, _identity(message.ddl, message.table, message.at), table, message.at)
 
 
-def _left_by(identity: Identity, catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
+def _left_by_identity(
+    catalog: Catalog, identity: Identity, table: TableId, at: Position
+) -> TableSchema | None:
     """Return the definition that a statement has left, whatever else was learnt at its position."""
-    history = catalog.history(table)
+    history = history_of(catalog, table)
     own = next((version for version in history if version.identity == identity), None)
     return catalog.table(table, at) if own is None else own.schema

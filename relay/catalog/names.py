@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from relay.catalog.histories import Catalog
+from relay.catalog.catalog import Catalog
 from relay.model import Position, RenamedTable, TableId
 from relay.mysql.ddl.default_database import default_databases
 from relay.mysql.ddl.statements import (

@@ -8,10 +8,9 @@ from typing import Final
 import msgspec
 
 from relay.catalog.budget import DdlBudget
-from relay.catalog.histories import (
-    NO_TABLES,
+from relay.catalog.catalog import NO_TABLES, Catalog, history_of
+from relay.catalog.versions import (
     Alter,
-    Catalog,
     CopiedTo,
     Copy,
     Define,
@@ -111,7 +110,7 @@ class Writer:
 
     def _is_repeated(self, table: TableId) -> bool:
         """Whether the catalogue had this statement before: its own earlier effects do not count."""
-        history = self._before.history(table)
+        history = history_of(self._before, table)
         return any(version.identity == self._identity for version in history)
 
     def _history(self, table: TableId) -> History:

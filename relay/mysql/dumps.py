@@ -27,8 +27,7 @@ _ENOUGH: Final = 4096
 
 #: Pieces that are stepped over by one match, which takes some 115 bytes of memory for each.
 _PIECES_AT_ONCE: Final = 1000
-#: What follows the beginning of a comment. A loop over its asterisks would be sooner there, and take memory for
-#: each of them.
+#: What follows the beginning of a comment. Faster ones would take memory for each asterisk.
 _TO_END_OF_COMMENT: Final = rb".*?\*/"
 _LINE_COMMENTS: Final = (rb"--(?=[\x00-\x20])[^\n]*+\n", rb"#[^\n]*+\n")
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.catalog.layered import Layered
 from relay.errors import UnusableTopicName
+from relay.layered import Layered
 from relay.model import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
 from relay.mysql.ddl.parts import parts
 from relay.partitioning import ByKey, Partitioning, key_hash, table_hash

@@ -12,9 +12,9 @@ import pytest
 
 from relay import ConsumerRecord, Translator
 from relay.codecs.canal import ckafka_rows, text_readers
-from relay.codecs.canal.message_types import parse_mysql_types
 from relay.codecs.canal.parts import parts
 from relay.codecs.canal.text_rows import TextReader
+from relay.codecs.canal.wire_table import parse_mysql_types
 from relay.codecs.wire.tables import Tables
 from relay.errors import CodecError, Malformed
 

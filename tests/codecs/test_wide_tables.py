@@ -21,8 +21,8 @@ from support import CANAL, OPEN, TICDC, record
 from relay import ConsumerRecord, Limits, Translator
 from relay.catalog import Catalog
 from relay.codecs.canal import ckafka_rows, text_readers, writing
-from relay.codecs.canal.message_types import parse_mysql_types
 from relay.codecs.canal.text_rows import TextReader
+from relay.codecs.canal.wire_table import parse_mysql_types
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)

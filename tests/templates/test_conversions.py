@@ -15,8 +15,7 @@ import pytest
 from templates import values_support as made_values
 
 from relay.codecs.canal import ckafka_values
-from relay.codecs.debezium import semantic_names as names
-from relay.codecs.debezium import ticdc_columns
+from relay.codecs.debezium import semantic_names, ticdc_columns
 from relay.codecs.debezium import value_writing as ticdc
 from relay.codecs.debezium.native import forms
 from relay.codecs.debezium.native import value_writing as debezium
@@ -135,14 +134,14 @@ def _target_styles(lost: list[Any]) -> Iterator[values.TextStyle]:
 
 _DECLARED: Final = [
     *(DeclaredColumn("c", kind) for kind in ("boolean", "int8", "int16", "int32", "int64", "float", "double", "string", "bytes")),
-    *(DeclaredColumn("c", "bytes", name=name, parameters={"scale": "4"}) for name in (names.DECIMAL, names.VARIABLE_SCALE_DECIMAL)),
+    *(DeclaredColumn("c", "bytes", name=name, parameters={"scale": "4"}) for name in (semantic_names.DECIMAL, semantic_names.VARIABLE_SCALE_DECIMAL)),
     *(
         DeclaredColumn("c", "string", name=name)
         for name in (
-            names.BITS, names.ENUM, names.ENUM_SET, names.JSON, names.YEAR, names.DATE, names.MICRO_TIME, names.TIMESTAMP,
-            names.MICRO_TIMESTAMP, names.ZONED_TIMESTAMP, names.FLOAT_VECTOR, names.GEOMETRY,
-            names.CONNECT_DATE, names.ISO_DATE, names.TIME, names.CONNECT_TIME, names.NANO_TIME, names.ISO_TIME,
-            names.CONNECT_TIMESTAMP, names.NANO_TIMESTAMP, names.ISO_TIMESTAMP,
+            semantic_names.BITS, semantic_names.ENUM, semantic_names.ENUM_SET, semantic_names.JSON, semantic_names.YEAR, semantic_names.DATE, semantic_names.MICRO_TIME, semantic_names.TIMESTAMP,
+            semantic_names.MICRO_TIMESTAMP, semantic_names.ZONED_TIMESTAMP, semantic_names.FLOAT_VECTOR, semantic_names.GEOMETRY,
+            semantic_names.CONNECT_DATE, semantic_names.ISO_DATE, semantic_names.TIME, semantic_names.CONNECT_TIME, semantic_names.NANO_TIME, semantic_names.ISO_TIME,
+            semantic_names.CONNECT_TIMESTAMP, semantic_names.NANO_TIMESTAMP, semantic_names.ISO_TIMESTAMP,
         )
     ),
 ]  # fmt: skip

@@ -33,7 +33,6 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.message_types import are_full, parse_mysql_types
 from relay.codecs.canal.parts import parts
 from relay.codecs.canal.text_readers import TextReaders
 from relay.codecs.canal.traced import traced_row
@@ -44,6 +43,7 @@ from relay.codecs.canal.upstream import (
     canal_readers,
     canal_style,
 )
+from relay.codecs.canal.wire_table import are_full, parse_mysql_types
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses

@@ -42,7 +42,7 @@ from relay.codecs.canal.message import (
     text_cells,
     unchecked_bytes,
 )
-from relay.codecs.canal.message_types import parse_mysql_types
+from relay.codecs.canal.wire_table import parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json

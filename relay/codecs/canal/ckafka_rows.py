@@ -21,8 +21,8 @@ from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_write
 from relay.codecs.canal.definitions import Definition, Resolved
 from relay.codecs.canal.local_times import local_times
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
-from relay.codecs.canal.message_types import MysqlTypes, SqlTypes, WireTable
 from relay.codecs.canal.text_rows import TextReader
+from relay.codecs.canal.wire_table import MysqlTypes, SqlTypes, WireTable
 from relay.codecs.canal.writing import SHORTCUTS
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes

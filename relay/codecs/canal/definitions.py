@@ -1,5 +1,5 @@
 """The definition that rows of the Canal family are read with: the catalogue's, if a message does not
-contradict it, or one of the message's own words.
+contradict it, or else one made of what the message itself says.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.canal.message_types import SqlTypes, WireTable
-from relay.model import Column, ColumnType, Generated, TableSchema
+from relay.codecs.canal.wire_table import SqlTypes, WireTable
+from relay.model import Column, ColumnType, TableSchema
 from relay.mysql.types import FRACTIONAL, INTEGER_BITS
 
 
@@ -46,9 +46,9 @@ class Definition:
             if is_druid:
                 place_of = {name.replace("`", "``"): at for name, at in place_of.items()} | place_of
             self._columns = {name: known.columns[at] for name, at in place_of.items()}
-            hidden = [column.name for column in known.columns if column.generated is Generated.VIRTUAL]
+            hidden = frozenset(known.columns[at].name for at in known.hidden_places)
             schema = _with_named_key(known, self._named_key())
-            self._resolved = Resolved(schema, False, place_of, frozenset(hidden))
+            self._resolved = Resolved(schema, False, place_of, hidden)
 
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the columns of a row: in the table's order as they are, in any other order reversed from it.

@@ -11,8 +11,8 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.canal.definitions import Definition
 from relay.codecs.canal.message import UPDATE, CanalMessage, Cells
-from relay.codecs.canal.message_types import MysqlTypes, SqlTypes, WireTable, parse_mysql_types, types_checker
 from relay.codecs.canal.text_rows import TextReader, TextRows
+from relay.codecs.canal.wire_table import MysqlTypes, SqlTypes, WireTable, parse_mysql_types, types_checker
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import is_due

@@ -15,7 +15,7 @@ import msgspec
 
 from relay.codecs.canal.definitions import Resolved
 from relay.codecs.canal.message import DELETE, INSERT, UPDATE, Cells
-from relay.codecs.canal.message_types import WireTable
+from relay.codecs.canal.wire_table import WireTable
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import is_due

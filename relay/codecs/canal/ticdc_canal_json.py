@@ -36,9 +36,9 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.message_types import MysqlTypes, have_parameters
 from relay.codecs.canal.text_readers import TextReaders
 from relay.codecs.canal.traced import traced_row
+from relay.codecs.canal.wire_table import MysqlTypes, have_parameters
 from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses

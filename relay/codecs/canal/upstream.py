@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from relay.codecs.canal.local_times import ZonedReaders, zoned
 from relay.codecs.canal.message import Dialect
-from relay.codecs.canal.message_types import SqlTypes, WireTable, are_full
 from relay.codecs.canal.text_readers import Spelling, TextReaders
+from relay.codecs.canal.wire_table import SqlTypes, WireTable, are_full
 from relay.codecs.codec import ZonedOptions
 from relay.codecs.losses import Before, Carries
 from relay.codecs.wire.shaping import (

@@ -19,13 +19,13 @@ from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect
 from relay.codecs.canal.text_rows import TextReader, TextRows
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
-from relay.codecs.wire.compiled import Convert, Read, Write
+from relay.codecs.wire.conversions import Convert, Read, Write
 from relay.codecs.wire.rows import TypedReader, TypedRows, present_places
 from relay.codecs.wire.shaping import column_styles
 from relay.codecs.wire.tables import NAMELESS
 from relay.codecs.wire.traced import TracedCells, TracedReader, choice_of
 from relay.errors import NotRepresentable
-from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
+from relay.model import ABSENT, Row, RowChange, TableSchema
 from relay.mysql import numbers
 from relay.mysql.values import converter
 from relay.mysql.values import writer as value_writer
@@ -302,7 +302,6 @@ class TextWriters:
         found = self._versions.get(schema)
         if found is None:
             key = frozenset(schema.primary_key or ())
-            hidden = [at for at, column in enumerate(schema.columns) if column.generated is Generated.VIRTUAL]
-            found = frozenset(hidden), [column.name for column in schema.columns if column.name in key]
+            found = schema.hidden_places, [column.name for column in schema.columns if column.name in key]
             self._versions.keep(schema, found, _WRITER_BYTES + schema_bytes(schema))
         return found

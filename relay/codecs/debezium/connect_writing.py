@@ -11,7 +11,7 @@ from __future__ import annotations
 import binascii
 from typing import Any, Final
 
-from relay.codecs.debezium import semantic_names as names
+from relay.codecs.debezium import semantic_names
 from relay.codecs.wire.avro import AvroSchema, compact, is_full_name, is_name
 from relay.codecs.wire.avro_writing import FIRST, SECOND, WRITES, Maker, Write, array, record, written
 
@@ -19,10 +19,10 @@ Json = dict[str, Any]
 
 #: Avro's names of logical types, by those of Connect.
 _LOGICAL: Final = {
-    names.DECIMAL: "decimal",
-    names.CONNECT_DATE: "date",
-    names.CONNECT_TIME: "time-millis",
-    names.CONNECT_TIMESTAMP: "timestamp-millis",
+    semantic_names.DECIMAL: "decimal",
+    semantic_names.CONNECT_DATE: "date",
+    semantic_names.CONNECT_TIME: "time-millis",
+    semantic_names.CONNECT_TIMESTAMP: "timestamp-millis",
 }
 _TYPES: Final = {
     "boolean": "boolean",
@@ -122,7 +122,7 @@ def _unknown(_head: bytes, _null: bytes | None) -> Write:
 def _described(document: Json, node: Json) -> Json:
     """Add what Connect says of a schema beyond Avro, as AvroData does, in its order."""
     name, kind, parameters = node.get("name"), node["type"], node.get("parameters")
-    if name == names.DECIMAL:
+    if name == semantic_names.DECIMAL:
         told = parameters or {}
         document["scale"] = int(told.get("scale", 0))
         document["precision"] = int(told.get("connect.decimal.precision", _PRECISION))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from relay.codecs.debezium.envelope import Key
 from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.compiled import Read
+from relay.codecs.wire.conversions import Read
 from relay.model import Column, ColumnType, TableSchema
 
 

@@ -32,7 +32,8 @@ from relay.codecs.debezium.schema import (
 from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.codecs.wire.compiled import Null, Write
+from relay.codecs.wire.compiled import Null
+from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.row_writing import RowTarget
 from relay.codecs.wire.rows import TypeInfo
 from relay.codecs.wire.ticdc_json import BACKSLASH, printed, with_long_escapes

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium import semantic_names as names
+from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.defaults import schema_default
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.model import Column, ColumnType, Generated
@@ -37,9 +37,9 @@ class Field(msgspec.Struct, frozen=True):
 _PLAIN: Final = {
     "tinyint": Field("int16"), "smallint": Field("int16"), "mediumint": Field("int32"), "int": Field("int32"),
     "bigint": Field("int64"), "float": Field("float"), "double": Field("double"), "decimal": Field("double"),
-    "date": Field("int32", names.DATE), "time": Field("int64", names.MICRO_TIME),
-    "year": Field("int32", names.YEAR), "timestamp": Field("string", names.ZONED_TIMESTAMP),
-    "json": Field("string", names.JSON), "vector": Field("string", names.TIDB_VECTOR),
+    "date": Field("int32", semantic_names.DATE), "time": Field("int64", semantic_names.MICRO_TIME),
+    "year": Field("int32", semantic_names.YEAR), "timestamp": Field("string", semantic_names.ZONED_TIMESTAMP),
+    "json": Field("string", semantic_names.JSON), "vector": Field("string", semantic_names.TIDB_VECTOR),
 }  # fmt: skip
 _UNSIGNED: Final = {"smallint": Field("int32"), "int": Field("int64")}
 _STRING: Final = Field("string")
@@ -49,11 +49,14 @@ def ticdc_field(column_type: ColumnType) -> Field:
     """A column's Connect type in TiCDC's dialect; BIT without its length is BIT(64)."""
     base, length = column_type.base, column_type.length
     if base == "datetime":
-        return Field("int64", names.MICRO_TIMESTAMP if counts_micros(column_type) else names.TIMESTAMP)
+        return Field(
+            "int64",
+            semantic_names.MICRO_TIMESTAMP if counts_micros(column_type) else semantic_names.TIMESTAMP,
+        )
     if base == "bit":
         if length == 1:
             return Field("boolean")
-        return Field("bytes", names.BITS, (("length", str(length or 64)),))
+        return Field("bytes", semantic_names.BITS, (("length", str(length or 64)),))
     if base in {"enum", "set"}:
         return _members_field(base, column_type.members)
     if base == "float" and column_type.scale is not None:
@@ -76,7 +79,7 @@ def avro_field(column_type: ColumnType, forms: AvroForms) -> Field:
         if forms.has_decimal_text or column_type.length is None:
             return _STRING
         digits = ("precision", str(column_type.length)), ("scale", str(column_type.scale or 0))
-        return Field("bytes", names.DECIMAL, digits)
+        return Field("bytes", semantic_names.DECIMAL, digits)
     if base == "bigint" and column_type.unsigned and forms.has_bigint_text:
         return _STRING
     if base in BINARIES or base in GEOMETRIES:
@@ -86,7 +89,7 @@ def avro_field(column_type: ColumnType, forms: AvroForms) -> Field:
 
 def _members_field(base: str, members: tuple[str, ...] | None) -> Field:
     """ENUM's or SET's; without `allowed` where the members are not known."""
-    name = names.ENUM if base == "enum" else names.ENUM_SET
+    name = semantic_names.ENUM if base == "enum" else semantic_names.ENUM_SET
     if members is None:
         return Field("string", name)
     allowed = escaped_members(members) if base == "enum" else ",".join(members)
@@ -171,7 +174,7 @@ def column_schema(
     entry |= {"type": field.type, "optional": optional}
     if field.name is not None:
         entry["name"] = field.name
-        if field.name not in {names.TIDB_VECTOR, names.DECIMAL}:
+        if field.name not in {semantic_names.TIDB_VECTOR, semantic_names.DECIMAL}:
             entry["version"] = 1
     if field.parameters:
         entry["parameters"] = dict(field.parameters)
@@ -217,7 +220,7 @@ def _plain(name: str, type_: str, *, optional: bool = False) -> Json:
 _SNAPSHOT: Final[Json] = {
     "type": "string",
     "optional": True,
-    "name": names.ENUM,
+    "name": semantic_names.ENUM,
     "version": 1,
     "parameters": {"allowed": "true,last,false,incremental"},
     "default": "false",
@@ -349,7 +352,7 @@ def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
 
 def agrees(column: Column, declared: DeclaredColumn) -> bool:
     """Whether a block's column can be this column of the catalogue."""
-    if declared.name == names.DECIMAL:
+    if declared.name == semantic_names.DECIMAL:
         return guessed_type(declared) == ColumnType(
             column.type.base, length=column.type.length, scale=column.type.scale
         )
@@ -363,12 +366,12 @@ def agrees(column: Column, declared: DeclaredColumn) -> bool:
 
 
 _NAMED: Final = {
-    names.DATE: "date",
-    names.YEAR: "year",
-    names.MICRO_TIME: "time",
-    names.ZONED_TIMESTAMP: "timestamp",
-    names.JSON: "json",
-    names.TIDB_VECTOR: "vector",
+    semantic_names.DATE: "date",
+    semantic_names.YEAR: "year",
+    semantic_names.MICRO_TIME: "time",
+    semantic_names.ZONED_TIMESTAMP: "timestamp",
+    semantic_names.JSON: "json",
+    semantic_names.TIDB_VECTOR: "vector",
 }
 _TYPED: Final = {
     "boolean": ColumnType("bit", length=1), "int8": ColumnType("tinyint"), "int16": ColumnType("smallint"),
@@ -393,21 +396,21 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
     Of more members than MySQL allows, none is taken.
     """
     parameters = declared.parameters or {}
-    if declared.name == names.BITS:
+    if declared.name == semantic_names.BITS:
         length = parameters.get("length", "")
         is_length = length.isascii() and length.isdigit() and len(length) < 4
         return ColumnType("bit", length=int(length) if is_length else None)
-    if declared.name == names.DECIMAL:
+    if declared.name == semantic_names.DECIMAL:
         return _decimal(parameters.get("precision", ""), parameters.get("scale", ""))
     allowed = parameters.get("allowed") or ""  # empty: of nobody knows which members
-    if declared.name == names.ENUM:
+    if declared.name == semantic_names.ENUM:
         is_told = allowed and allowed.count(",") - allowed.count("\\,") < MAX_MEMBERS["enum"]
         return ColumnType("enum", members=split_members(allowed) if is_told else None)
-    if declared.name == names.ENUM_SET:
+    if declared.name == semantic_names.ENUM_SET:
         is_told = allowed and allowed.count(",") < MAX_MEMBERS["set"]
         return ColumnType("set", members=tuple(allowed.split(",")) if is_told else None)
-    if declared.name in {names.TIMESTAMP, names.MICRO_TIMESTAMP}:
-        return ColumnType("datetime", has_micros=declared.name == names.MICRO_TIMESTAMP)
+    if declared.name in {semantic_names.TIMESTAMP, semantic_names.MICRO_TIMESTAMP}:
+        return ColumnType("datetime", has_micros=declared.name == semantic_names.MICRO_TIMESTAMP)
     if declared.name in _NAMED:
         return ColumnType(_NAMED[declared.name or ""])
     return _of_plain(declared)
@@ -422,7 +425,7 @@ def _of_plain(declared: DeclaredColumn) -> ColumnType:
 def has_scale(declared: DeclaredColumn) -> bool:
     """Whether a number can be made of a column's bytes with the scale that its block tells, if any."""
     if (
-        declared.name != names.DECIMAL
+        declared.name != semantic_names.DECIMAL
         or declared.type != "bytes"
         or "scale" not in (declared.parameters or {})
     ):

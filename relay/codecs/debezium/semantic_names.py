@@ -20,24 +20,25 @@ GEOMETRY: Final = "io.debezium.data.geometry.Geometry"
 POINT: Final = "io.debezium.data.geometry.Point"
 
 YEAR: Final = "io.debezium.time.Year"
+#: Days since 1970; as text.
 DATE: Final = "io.debezium.time.Date"
 ISO_DATE: Final = "io.debezium.time.IsoDate"
-#: A time of day in milliseconds; in microseconds; in nanoseconds; as text.
+#: A TIME in milliseconds; in microseconds; in nanoseconds; as text.
 TIME: Final = "io.debezium.time.Time"
 MICRO_TIME: Final = "io.debezium.time.MicroTime"
 NANO_TIME: Final = "io.debezium.time.NanoTime"
 ISO_TIME: Final = "io.debezium.time.IsoTime"
-#: A date and time of day in milliseconds; in microseconds; in nanoseconds; as text.
+#: A DATETIME in milliseconds; in microseconds; in nanoseconds; as text.
 TIMESTAMP: Final = "io.debezium.time.Timestamp"
 MICRO_TIMESTAMP: Final = "io.debezium.time.MicroTimestamp"
 NANO_TIMESTAMP: Final = "io.debezium.time.NanoTimestamp"
 ISO_TIMESTAMP: Final = "io.debezium.time.IsoTimestamp"
-#: A moment, as text with its zone.
+#: A TIMESTAMP, as text with its zone.
 ZONED_TIMESTAMP: Final = "io.debezium.time.ZonedTimestamp"
 
 #: How the names of Kafka Connect's own logical types begin.
-CONNECT: Final = "org.apache.kafka.connect.data."
-DECIMAL: Final = f"{CONNECT}Decimal"
-CONNECT_DATE: Final = f"{CONNECT}Date"
-CONNECT_TIME: Final = f"{CONNECT}Time"
-CONNECT_TIMESTAMP: Final = f"{CONNECT}Timestamp"
+CONNECT_PREFIX: Final = "org.apache.kafka.connect.data."
+DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+CONNECT_DATE: Final = "org.apache.kafka.connect.data.Date"
+CONNECT_TIME: Final = "org.apache.kafka.connect.data.Time"
+CONNECT_TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"

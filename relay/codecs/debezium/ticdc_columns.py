@@ -20,7 +20,7 @@ from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.debezium.values import double_reader, read_bits, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import read_base64
-from relay.codecs.wire.compiled import Read
+from relay.codecs.wire.conversions import Read
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.model import ABSENT, Column, ColumnType, Generated, TableSchema
 from relay.mysql.members import label_reader

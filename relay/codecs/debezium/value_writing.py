@@ -20,7 +20,7 @@ import msgspec
 from relay.codecs.debezium.schema import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.values import bits, signed64
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.compiled import Convert, Read, Write
+from relay.codecs.wire.conversions import Convert, Read, Write
 from relay.codecs.wire.debezium_temporal import (
     FIRST_TIMESTAMP,
     ZERO_TIMESTAMP,

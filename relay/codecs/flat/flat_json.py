@@ -26,7 +26,7 @@ from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.row_keys import without_key
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.compiled import Write
+from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters
 from relay.codecs.wire.rows import TypedRows, TypeInfo
 from relay.codecs.wire.ticdc import commit_ts_of, split_chosen_keys, split_updates

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.compiled import Convert, Read, Write
+from relay.codecs.wire.conversions import Convert, Read, Write
 from relay.codecs.wire.lenient_json import json_document
 from relay.model import Column
 from relay.mysql import numbers, temporal

@@ -22,7 +22,7 @@ from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.traced import TracedXid
 from relay.codecs.maxwell.values import SOME_DOCUMENT, ValueWriter
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.compiled import Write
+from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters
 from relay.codecs.wire.rows import TypeInfo
 from relay.codecs.wire.shaping import op_without_before

@@ -25,7 +25,7 @@ from msgspec import Meta
 from relay.codecs.losses import Lossy
 from relay.codecs.maxwell.geometry import geometry_text, read_geometry
 from relay.codecs.wire.base64_text import base64_text, read_base64
-from relay.codecs.wire.compiled import Read, Write
+from relay.codecs.wire.conversions import Read, Write
 from relay.codecs.wire.lenient_json import REFUSED, json_document
 from relay.model import Column, ColumnType
 from relay.mysql import numbers, temporal

@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any, Final
 
 from relay.codecs.wire.base64_text import base64_text, read_base64
-from relay.codecs.wire.compiled import Read, Write
+from relay.codecs.wire.conversions import Read, Write
 from relay.codecs.wire.lenient_json import go_number
 from relay.model import Column, ColumnType, Generated, TableSchema
 from relay.mysql import numbers, temporal

@@ -25,7 +25,7 @@ from relay.codecs.open_protocol.frames import (
 )
 from relay.codecs.open_protocol.options import OpenOptions, carries
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.compiled import Write
+from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.ddl_codes import code_of
 from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, compressed
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters

@@ -24,7 +24,7 @@ from relay.codecs.simple.values import (
     timestamp_reader,
     timestamp_writer,
 )
-from relay.codecs.wire.compiled import Read, Write
+from relay.codecs.wire.conversions import Read, Write
 from relay.model import ColumnType
 from relay.mysql import numbers, values
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS

@@ -25,7 +25,7 @@ from relay.codecs.simple.avro_bytes import (
 from relay.codecs.simple.avro_values import NULL, read_of, read_value, write_of
 from relay.codecs.simple.definitions import ColumnEntry, DataType, IndexEntry, TableEntry, temporal_digits
 from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Image, Message
-from relay.codecs.wire.compiled import Read, Write
+from relay.codecs.wire.conversions import Read, Write
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ColumnType
 from relay.mysql.binary_defaults import default_bytes, default_text

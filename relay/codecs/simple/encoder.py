@@ -22,7 +22,7 @@ from relay.codecs.simple.options import SimpleOptions, carries
 from relay.codecs.simple.values import location_of
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
-from relay.codecs.wire.compiled import Write
+from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, compressed
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters
 from relay.codecs.wire.rows import TypeInfo

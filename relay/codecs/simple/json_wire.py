@@ -27,7 +27,7 @@ from relay.codecs.simple.values import (
     timestamp_writer,
 )
 from relay.codecs.wire.base64_text import base64_text, read_base64
-from relay.codecs.wire.compiled import Read, Write
+from relay.codecs.wire.conversions import Read, Write
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ColumnType

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from relay.codecs.simple.definitions import TableEntry
-from relay.codecs.wire.compiled import Read, Write
+from relay.codecs.wire.conversions import Read, Write
 from relay.model import ColumnType, Op
 
 #: The version of the protocol.

@@ -18,7 +18,7 @@ from relay.codecs.simple.values import location_in, named_zone
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.local_times import LocalTimes
 from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
-from relay.codecs.wire.tables import NAMELESS, Table, Tables, hidden_places
+from relay.codecs.wire.tables import NAMELESS, Table, Tables
 from relay.errors import DefinitionMissing, Malformed
 from relay.limits import Limits, check_columns
 from relay.model import ABSENT, Images, Op, TableId, TableSchema
@@ -35,7 +35,7 @@ class _Layout:
     """Rows of one definition: its reader, the columns in their order, and where times with a zone stand."""
 
     def __init__(self, wire: Wire, schema: TableSchema, zone: tzinfo) -> None:
-        hidden = hidden_places(schema)
+        hidden = schema.hidden_places
         places = [at for at in range(len(schema.columns)) if at not in hidden]
         columns = [schema.columns[at] for at in places]
         reads = [wire.read_of(column.type, zone) for column in columns]

@@ -13,7 +13,7 @@ import msgspec
 
 from relay.codecs.codec import TracedMessage
 from relay.codecs.simple.values import read_text
-from relay.codecs.wire.compiled import Read
+from relay.codecs.wire.conversions import Read
 from relay.codecs.wire.rows import TypedRows
 from relay.codecs.wire.traced import TracedReader, TracedRows, conversion, integer_at
 from relay.model import TSO_LOGICAL_BITS, RowChange

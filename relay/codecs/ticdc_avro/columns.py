@@ -21,7 +21,7 @@ import msgspec
 from relay.avro_types import AvroField, AvroType
 from relay.codecs.wire.avro_decimals import decimal_bytes, read_decimal
 from relay.codecs.wire.base64_text import base64_text, try_base64
-from relay.codecs.wire.compiled import Read, Write
+from relay.codecs.wire.conversions import Read, Write
 from relay.codecs.wire.tidb_defaults import NOW, sequence_default, stored_default
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Absent, Column, ColumnType, Default

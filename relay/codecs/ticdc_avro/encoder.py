@@ -32,7 +32,7 @@ from relay.codecs.wire.avro import Part, SchemaIds, compact, is_full_name, subje
 from relay.codecs.wire.avro_writing import value_writer, written
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
-from relay.codecs.wire.compiled import Write
+from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.ddl_codes import code_of
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters
 from relay.codecs.wire.rows import TypeInfo

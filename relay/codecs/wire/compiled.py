@@ -7,22 +7,14 @@ conversions by number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import msgspec
 
-from relay.model import Value
-from relay.mysql.numbers import decimal_shortcut
-from relay.native import usual_of
+from relay.codecs.wire.conversions import Steps
 
-#: Wire value to canonical value, canonical value to target value, and both in one. NULL is given to none.
-Read = Callable[[Any], Value]
-Write = Callable[[Any], Any]
-Convert = Callable[[Any], Any]
-#: The conversions of a column's cell, applied one after the other, and what makes the value that stands for
-#: NULL.
-Steps = tuple[Callable[[Any], Any], ...]
+#: Makes the value that stands for NULL.
 Null = Callable[[], Any]
 #: Turns cells in table order into a row in the target's spelling; raises what the conversions raise.
 RowFunction = Callable[[Sequence[Any]], Any]
@@ -107,30 +99,3 @@ def _converted(cell: Any, steps: Steps, null: Null | None) -> Any:  # noqa: ANN4
     for step in steps:
         cell = step(cell)
     return cell
-
-
-def conversion_steps(
-    read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]
-) -> Steps:
-    """Return the steps from a wire value to the target's: one, where one function does both."""
-    if read is not None and write is not None:
-        both = shortcuts.get((read, write)) or decimal_shortcut(read, write)
-        if both is not None:
-            return (both,)
-        usual = usual_of(read)
-        both = shortcuts.get((usual, write)) or decimal_shortcut(usual, write)
-        return (read, write) if both is None else (_or_else(both, read, write),)
-    only = read or write
-    return () if only is None else (only,)
-
-
-def _or_else(both: Convert, read: Read, write: Write) -> Convert:
-    """Return what does both in one where that can be done."""
-
-    def convert(value: Any) -> Any:  # noqa: ANN401 - any wire value
-        try:
-            return both(value)
-        except ValueError:
-            return write(read(value))
-
-    return convert

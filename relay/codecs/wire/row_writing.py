@@ -13,19 +13,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
-from relay.codecs.wire.compiled import (
-    Convert,
-    Null,
-    Read,
-    RowFunction,
-    Write,
-    conversion_steps,
-    is_due,
-    plain_row_function,
-    row_function,
-)
+from relay.codecs.wire.compiled import Null, RowFunction, is_due, plain_row_function, row_function
+from relay.codecs.wire.conversions import Convert, Read, Write, conversion_steps
 from relay.codecs.wire.rows import HalfRows, LazyRows, TypedReader, TypedRows, TypeInfo, present_places
-from relay.codecs.wire.tables import NAMELESS, hidden_places
+from relay.codecs.wire.tables import NAMELESS
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Column, Generated, Images, Op, Row, RowChange, TableSchema
 
@@ -100,7 +91,6 @@ class TypedWriters(Generic[Plan]):
         self._protocol, self._target, self._has_before = protocol, target, target.has_before
         self._plans: ByteCache[TableSchema, Plan] = pool.cache()
         self._functions: ByteCache[tuple[TableSchema, tuple[int, ...] | None], _RowWriter] = pool.cache()
-        self._hidden: ByteCache[TableSchema, frozenset[int]] = pool.cache()
 
     def write(self, change: RowChange) -> Written[Plan]:
         """Return both images. Raises NotRepresentable for a missing image, one without columns, or a value
@@ -259,13 +249,7 @@ class TypedWriters(Generic[Plan]):
 
     def _hidden_places(self, schema: TableSchema) -> frozenset[int]:
         """Where the columns of a table version stand that the target leaves out."""
-        if self._target.has_virtual:
-            return _NOTHING
-        found = self._hidden.get(schema)
-        if found is None:
-            found = hidden_places(schema)
-            self._hidden.keep(schema, found, _PLAN_BYTES + schema_bytes(schema))
-        return found
+        return _NOTHING if self._target.has_virtual else schema.hidden_places
 
 
 _NOTHING: Final[frozenset[int]] = frozenset()

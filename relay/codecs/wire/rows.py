@@ -1,4 +1,4 @@
-"""Rows as they came on a wire: a message's cells, and the definition they are read with.
+"""Rows of typed wires (Open Protocol, Debezium …): a message's cells, and what they are read with.
 
 Contract: a decoder keeps a row as the tuple of its wire values in column order (`TypedRows`) together with
 the `TypedReader` that turns them into canonical values when somebody asks, made once per table version.
@@ -12,17 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from relay.codecs.wire.compiled import (
-    Convert,
-    Null,
-    Read,
-    RowFunction,
-    Write,
-    conversion_steps,
-    plain_row_function,
-    row_function,
-)
-from relay.codecs.wire.tables import hidden_places
+from relay.codecs.wire.compiled import Null, RowFunction, plain_row_function, row_function
+from relay.codecs.wire.conversions import Convert, Read, Write, conversion_steps
 from relay.errors import Malformed
 from relay.model import ABSENT, Cell, Images, Row, Rows, TableSchema, WireKey
 
@@ -77,7 +68,7 @@ class TypedReader:
         self.is_guessed = not schema.complete
         self.is_partial = False
         if schema.complete:
-            hidden = hidden_places(schema) if hidden is None else hidden
+            hidden = schema.hidden_places if hidden is None else hidden
             shown = sum([at not in hidden for at in self.places])
             self.is_partial = shown < len(schema.columns) - len(hidden)
         self.type_info = TypeInfo(tells_types, parameters=False)

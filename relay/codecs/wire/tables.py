@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from relay.catalog import Catalog
-from relay.model import Generated, Position, SchemaChange, TableId, TableSchema, is_later
+from relay.model import Position, SchemaChange, TableId, TableSchema, is_later
 from relay.records import ConsumerRecord
 
 #: What a decoder compiles for rows of certain columns.
@@ -21,15 +21,8 @@ _TABLE_BYTES: Final = 1_000
 #: A commit ts that no row has.
 _NEVER: Final = math.inf
 
-#: What is wrong with a row that no reader could find the table of.
+#: What is wrong with a row whose table has no name.
 NAMELESS: Final = "a row without the name of its table"
-
-
-def hidden_places(schema: TableSchema) -> frozenset[int]:
-    """Return where the virtual generated columns of a table version stand."""
-    return frozenset(
-        [at for at, column in enumerate(schema.columns) if column.generated is Generated.VIRTUAL]
-    )
 
 
 class Columns:
@@ -38,7 +31,7 @@ class Columns:
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
         self.place_of = {column.name: at for at, column in enumerate(schema.columns)}
-        self.hidden = hidden_places(schema)
+        self.hidden = schema.hidden_places
 
 
 class Table(Generic[Kept]):

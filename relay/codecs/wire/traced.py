@@ -14,7 +14,8 @@ import msgspec
 
 from relay.catalog import Standing
 from relay.codecs.codec import AfterDdl
-from relay.codecs.wire.compiled import Convert, Null, Read, RowFunction, Write
+from relay.codecs.wire.compiled import Null, RowFunction
+from relay.codecs.wire.conversions import Convert, Read, Write
 from relay.codecs.wire.rows import TypedReader, TypedRows
 from relay.codecs.wire.shaped import written_in_key
 from relay.model import ABSENT, Position, TableSchema

@@ -4,6 +4,6 @@ It is written to be read. What the kernel does faster, it does in the same way: 
 give the same bytes.
 """
 
-from relay.templates.interpreter.engine import Interpreter
+from relay.templates.interpreter.interpreter import Interpreter
 
 __all__ = ["Interpreter"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, get_args
 
 from relay.templates.interpreter.tokens import CALCULATED
@@ -96,7 +95,7 @@ def _check_condition(condition: Condition, count: int) -> None:
     elif isinstance(condition, Fits):
         _check_slots(condition.put.slots, count)
     elif isinstance(condition, Differ):
-        for put in itertools.chain(*condition.pairs):
+        for put in chain(*condition.pairs):
             _check_slots(put.slots, count)
     elif isinstance(condition, Filled | Among):
         _check_slots((condition.slot,), count)

@@ -13,13 +13,13 @@ Function = Callable[[object], object]
 
 
 class Functions(NamedTuple):
-    """The functions of a template's conversions."""
+    """The functions that read and write a template's values, by conversion."""
 
     reads: Mapping[Conversion, Function]
     writes: Mapping[Conversion, Function]
 
     @classmethod
-    def of(cls, template: Template) -> Functions:
+    def for_template(cls, template: Template) -> Functions:
         """Return those of a template. Raises ValueError if a conversion has no function."""
         puts = list(_puts(template))
         reads = {put.read: _function(READS, put.read) for put in puts if put.read is not None}

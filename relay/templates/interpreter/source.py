@@ -31,6 +31,8 @@ from relay.templates.ops import (
     Unordered,
 )
 
+# No possessive groups, which need CPython 3.11.5 (see `relay.mysql.dumps`): what must stand behind a number
+# leaves nothing to go back to.
 _TOKEN: Final = re.compile(
     rb"""(?P<string>"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")
     |(?P<number>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?)(?![-+.0-9eE])

@@ -1,4 +1,4 @@
-"""JSON tokens of a message, as the engine in Python has them."""
+"""JSON tokens of a message, what integers may be, and the misfit of a message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from relay.templates.ops import Kind
 
-#: A value printed, and a token read, as everywhere in relay.
+#: How relay prints a value and parses a token, here as elsewhere.
 print_value = msgspec.json.Encoder().encode
 parse_token = msgspec.json.Decoder().decode
 

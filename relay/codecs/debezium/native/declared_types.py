@@ -1,7 +1,8 @@
 """Types and the schemas that connectors have for them, where a message has only one of the two.
 
 Contract: `expected` is the schema that a connector with given options has for a type; `declared_type` the
-type that a schema tells. Source: Debezium 3.6 "MySQL connector", data types.
+type that a schema tells, `declared_members` the labels of its ENUM or SET. Source: Debezium 3.6 "MySQL
+connector", data types.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.debezium import semantic_names as names
+from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.schema import DeclaredColumn, guessed_type
 from relay.model import ColumnType
@@ -24,29 +25,36 @@ _SOURCE_TYPE: Final = "__debezium.source.column.type"
 _SOURCE_LENGTH: Final = "__debezium.source.column.length"
 _SOURCE_SCALE: Final = "__debezium.source.column.scale"
 
-
 _INTEGER_TYPES: Final = {"tinyint": "int16", "smallint": "int16", "mediumint": "int32", "int": "int32"}
 _UNSIGNED_TYPES: Final = {"smallint": "int32", "int": "int64"}
 #: Semantic names by type and `time.precision.mode`, where they are not the usual ones.
 _MODES: Final = {
-    "date": {"connect": names.CONNECT_DATE, "isostring": names.ISO_DATE},
-    "time": {"connect": names.CONNECT_TIME, "isostring": names.ISO_TIME, "nanoseconds": names.NANO_TIME},
+    "date": {"connect": semantic_names.CONNECT_DATE, "isostring": semantic_names.ISO_DATE},
+    "time": {
+        "connect": semantic_names.CONNECT_TIME,
+        "isostring": semantic_names.ISO_TIME,
+        "nanoseconds": semantic_names.NANO_TIME,
+    },
     "datetime": {
-        "connect": names.CONNECT_TIMESTAMP,
-        "isostring": names.ISO_TIMESTAMP,
-        "nanoseconds": names.NANO_TIMESTAMP,
-        "microseconds": names.MICRO_TIMESTAMP,
+        "connect": semantic_names.CONNECT_TIMESTAMP,
+        "isostring": semantic_names.ISO_TIMESTAMP,
+        "nanoseconds": semantic_names.NANO_TIMESTAMP,
+        "microseconds": semantic_names.MICRO_TIMESTAMP,
     },
 }
 _NAMED: Final = {
-    "year": names.YEAR, "json": names.JSON, "enum": names.ENUM, "set": names.ENUM_SET,
-    "timestamp": names.ZONED_TIMESTAMP, "vector": names.FLOAT_VECTOR,
-}  # fmt: skip
+    "year": semantic_names.YEAR,
+    "json": semantic_names.JSON,
+    "enum": semantic_names.ENUM,
+    "set": semantic_names.ENUM_SET,
+    "timestamp": semantic_names.ZONED_TIMESTAMP,
+    "vector": semantic_names.FLOAT_VECTOR,
+}
 
 
 def expected(field: str, column_type: ColumnType, options: DebeziumOptions, value: object) -> DeclaredColumn:
-    """Return the schema of a column, as connectors with these options have it; text tells ISO text where
-    numbers were expected.
+    """Return the schema of a column, as connectors with these options have it, as far as `form_of` looks at
+    it: a semantic name is enough. Text tells ISO text where numbers were expected.
     """
     type_, name = _expected(column_type, options, is_text=type(value) is str)
     return DeclaredColumn(field, type_, name=name)
@@ -61,14 +69,14 @@ def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: boo
         return ("double" if is_double else "float"), None
     if base == "decimal":
         if options.decimal_handling_mode == "precise":
-            return "bytes", names.DECIMAL
+            return "bytes", semantic_names.DECIMAL
         return options.decimal_handling_mode, None
     if base == "bit":
-        return ("boolean", None) if column_type.length == 1 else ("bytes", names.BITS)
+        return ("boolean", None) if column_type.length == 1 else ("bytes", semantic_names.BITS)
     if base in {"date", "time", "datetime"}:
         return "int64", _expected_time(column_type, "isostring" if is_text else options.time_precision_mode)
     if base in GEOMETRIES:
-        return "string", names.GEOMETRY
+        return "string", semantic_names.GEOMETRY
     if base in BINARIES:
         is_text = options.binary_handling_mode != "bytes" or column_type.charset == AS_TEXT
         return ("string" if is_text else "bytes"), None
@@ -81,8 +89,8 @@ def _expected_time(column_type: ColumnType, mode: str) -> str:
     if found is not None:
         return found
     if base == "datetime":
-        return names.MICRO_TIMESTAMP if (column_type.length or 0) > 3 else names.TIMESTAMP
-    return names.DATE if base == "date" else names.MICRO_TIME
+        return semantic_names.MICRO_TIMESTAMP if (column_type.length or 0) > 3 else semantic_names.TIMESTAMP
+    return semantic_names.DATE if base == "date" else semantic_names.MICRO_TIME
 
 
 def _expected_integer(column_type: ColumnType, options: DebeziumOptions) -> tuple[str, str | None]:
@@ -90,20 +98,30 @@ def _expected_integer(column_type: ColumnType, options: DebeziumOptions) -> tupl
     if base == "bigint":
         if not column_type.unsigned or mode == "long":
             return "int64", None
-        return ("bytes", names.DECIMAL) if mode == "precise" else ("string", None)
+        return ("bytes", semantic_names.DECIMAL) if mode == "precise" else ("string", None)
     if column_type.unsigned and base in _UNSIGNED_TYPES:
         return _UNSIGNED_TYPES[base], None
     return _INTEGER_TYPES[base], None
 
 
 _TYPES_BY_NAME: Final = {
-    names.DATE: "date", names.ISO_DATE: "date", names.CONNECT_DATE: "date",
-    names.TIME: "time", names.MICRO_TIME: "time", names.NANO_TIME: "time", names.ISO_TIME: "time",
-    names.CONNECT_TIME: "time", names.NANO_TIMESTAMP: "datetime", names.ISO_TIMESTAMP: "datetime",
-    names.CONNECT_TIMESTAMP: "datetime", names.VARIABLE_SCALE_DECIMAL: "decimal",
-    names.GEOMETRY: "geometry", names.POINT: "point",
-    names.FLOAT_VECTOR: "vector", names.DOUBLE_VECTOR: "vector",
-}  # fmt: skip
+    semantic_names.DATE: "date",
+    semantic_names.ISO_DATE: "date",
+    semantic_names.CONNECT_DATE: "date",
+    semantic_names.TIME: "time",
+    semantic_names.MICRO_TIME: "time",
+    semantic_names.NANO_TIME: "time",
+    semantic_names.ISO_TIME: "time",
+    semantic_names.CONNECT_TIME: "time",
+    semantic_names.NANO_TIMESTAMP: "datetime",
+    semantic_names.ISO_TIMESTAMP: "datetime",
+    semantic_names.CONNECT_TIMESTAMP: "datetime",
+    semantic_names.VARIABLE_SCALE_DECIMAL: "decimal",
+    semantic_names.GEOMETRY: "geometry",
+    semantic_names.POINT: "point",
+    semantic_names.FLOAT_VECTOR: "vector",
+    semantic_names.DOUBLE_VECTOR: "vector",
+}
 
 
 def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnType:
@@ -116,10 +134,10 @@ def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnT
     members = declared_members(declared)
     if found is not None:
         return msgspec.structs.replace(found, members=members) if found.base in {"enum", "set"} else found
-    if declared.name == names.DECIMAL:
+    if declared.name == semantic_names.DECIMAL:
         return _declared_decimal(parameters, options)
-    if declared.name in {names.ENUM, names.ENUM_SET}:
-        return ColumnType("enum" if declared.name == names.ENUM else "set", members=members)
+    if declared.name in {semantic_names.ENUM, semantic_names.ENUM_SET}:
+        return ColumnType("enum" if declared.name == semantic_names.ENUM else "set", members=members)
     base = _TYPES_BY_NAME.get(declared.name or "")
     return guessed_type(declared) if base is None else ColumnType(base)
 
@@ -158,9 +176,9 @@ def declared_members(declared: DeclaredColumn) -> tuple[str, ...] | None:
     doubled.
     """
     allowed = (declared.parameters or {}).get("allowed") or ""
-    if not allowed or declared.name not in {names.ENUM, names.ENUM_SET}:
+    if not allowed or declared.name not in {semantic_names.ENUM, semantic_names.ENUM_SET}:
         return None
-    is_set = declared.name == names.ENUM_SET
+    is_set = declared.name == semantic_names.ENUM_SET
     parts: list[str] = allowed.split(",") if is_set else _LABEL.findall(allowed + ",")
     if not 0 < len(parts) <= MAX_MEMBERS["set" if is_set else "enum"]:
         return None

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium import semantic_names as names
+from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.defaults import within_64_bits
 from relay.codecs.debezium.native.fields import DATES, Field
-from relay.codecs.wire.compiled import Write
+from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days
 from relay.codecs.wire.tidb_defaults import NOW
 from relay.model import Column, Default
@@ -144,11 +144,11 @@ _ZEROS: Final[dict[str, Any]] = {
     "bytes": b"",
 }
 _ISO: Final = {
-    names.ISO_DATE: "1970-01-01Z",
-    names.ISO_TIME: "00:00:00Z",
-    names.ISO_TIMESTAMP: ZERO_TIMESTAMP,
-    names.ZONED_TIMESTAMP: ZERO_TIMESTAMP,
-    names.JSON: "{}",
+    semantic_names.ISO_DATE: "1970-01-01Z",
+    semantic_names.ISO_TIME: "00:00:00Z",
+    semantic_names.ISO_TIMESTAMP: ZERO_TIMESTAMP,
+    semantic_names.ZONED_TIMESTAMP: ZERO_TIMESTAMP,
+    semantic_names.JSON: "{}",
 }
 
 
@@ -158,7 +158,7 @@ def fallback(column: Column, field: Field, *, is_number: bool) -> Any:  # noqa: 
     """
     if field.name in _ISO:
         return _ISO[field.name]
-    if field.name == names.BITS:
+    if field.name == semantic_names.BITS:
         return bytes(((column.type.length or 64) + 7) // 8)
     if field.type == "bytes" and field.name is not None:
         return 0 if is_number else b"\0"

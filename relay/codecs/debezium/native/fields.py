@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium import semantic_names as names
+from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.model import Column, ColumnType
 from relay.mysql.types import BINARIES, GEOMETRIES
@@ -85,9 +85,9 @@ _BYTES: Final = Field("bytes")
 _INT64: Final = Field("int64")
 _PLAIN: Final = {
     "tinyint": Field("int16"), "smallint": Field("int16"), "mediumint": Field("int32"), "int": Field("int32"),
-    "bigint": _INT64, "float": Field("float"), "double": Field("double"), "year": Field("int32", names.YEAR),
-    "json": Field("string", names.JSON),
-    "vector": Field("array", names.FLOAT_VECTOR, more=(("items", node("float")),)),
+    "bigint": _INT64, "float": Field("float"), "double": Field("double"),
+    "year": Field("int32", semantic_names.YEAR), "json": Field("string", semantic_names.JSON),
+    "vector": Field("array", semantic_names.FLOAT_VECTOR, more=(("items", node("float")),)),
 }  # fmt: skip
 _UNSIGNED: Final = {"smallint": Field("int32"), "int": Field("int64")}
 _WKB: Final = (
@@ -96,7 +96,7 @@ _WKB: Final = (
 )
 _POINT: Final = Field(
     "struct",
-    names.POINT,
+    semantic_names.POINT,
     doc="Geometry (POINT)",
     more=(
         (
@@ -110,32 +110,32 @@ _POINT: Final = Field(
         ),
     ),
 )
-_GEOMETRY: Final = Field("struct", names.GEOMETRY, doc="Geometry", more=(("fields", list(_WKB)),))
+_GEOMETRY: Final = Field("struct", semantic_names.GEOMETRY, doc="Geometry", more=(("fields", list(_WKB)),))
 
 _MODES: Final[dict[str, dict[str, Field]]] = {
     "adaptive_time_microseconds": {
-        "date": Field("int32", names.DATE),
-        "time": Field("int64", names.MICRO_TIME),
+        "date": Field("int32", semantic_names.DATE),
+        "time": Field("int64", semantic_names.MICRO_TIME),
     },
     "connect": {
-        "date": Field("int32", names.CONNECT_DATE),
-        "time": Field("int32", names.CONNECT_TIME),
-        "datetime": Field("int64", names.CONNECT_TIMESTAMP),
+        "date": Field("int32", semantic_names.CONNECT_DATE),
+        "time": Field("int32", semantic_names.CONNECT_TIME),
+        "datetime": Field("int64", semantic_names.CONNECT_TIMESTAMP),
     },
     "isostring": {
-        "date": Field("string", names.ISO_DATE),
-        "time": Field("string", names.ISO_TIME),
-        "datetime": Field("string", names.ISO_TIMESTAMP),
+        "date": Field("string", semantic_names.ISO_DATE),
+        "time": Field("string", semantic_names.ISO_TIME),
+        "datetime": Field("string", semantic_names.ISO_TIMESTAMP),
     },
     "microseconds": {
-        "date": Field("int32", names.DATE),
-        "time": Field("int64", names.MICRO_TIME),
-        "datetime": Field("int64", names.MICRO_TIMESTAMP),
+        "date": Field("int32", semantic_names.DATE),
+        "time": Field("int64", semantic_names.MICRO_TIME),
+        "datetime": Field("int64", semantic_names.MICRO_TIMESTAMP),
     },
     "nanoseconds": {
-        "date": Field("int32", names.DATE),
-        "time": Field("int64", names.NANO_TIME),
-        "datetime": Field("int64", names.NANO_TIMESTAMP),
+        "date": Field("int32", semantic_names.DATE),
+        "time": Field("int64", semantic_names.NANO_TIME),
+        "datetime": Field("int64", semantic_names.NANO_TIMESTAMP),
     },
 }
 #: Types of which some values are no dates of the calendar.
@@ -150,10 +150,10 @@ def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noq
     if base == "vector" and options.vector == "text":
         return STRING
     if base in {"date", "time", "datetime"}:
-        usual = names.MICRO_TIMESTAMP if counts_micros(column_type) else names.TIMESTAMP
+        usual = semantic_names.MICRO_TIMESTAMP if counts_micros(column_type) else semantic_names.TIMESTAMP
         return _MODES[options.time_precision_mode].get(base) or Field("int64", usual)
     if base == "timestamp":
-        return Field("string", names.ZONED_TIMESTAMP)
+        return Field("string", semantic_names.ZONED_TIMESTAMP)
     if base == "decimal":
         return _decimal(column_type, options)
     if base == "bigint" and column_type.unsigned:
@@ -203,7 +203,7 @@ def exact(scale: int, precision: int | None) -> Field:
     parameters = [("scale", str(scale))]
     if precision is not None:
         parameters.append(("connect.decimal.precision", str(precision)))
-    return Field("bytes", names.DECIMAL, tuple(parameters))
+    return Field("bytes", semantic_names.DECIMAL, tuple(parameters))
 
 
 _UNSIGNED64: Final = {"long": _INT64, "precise": exact(0, 20), "string": STRING}
@@ -217,7 +217,9 @@ def _bit(length: int | None, options: DebeziumOptions) -> Field:
     """BIT's; without its length it is BIT(64)."""
     if options.bit == "number":
         return _unsigned(options)
-    return Field("boolean") if length == 1 else Field("bytes", names.BITS, (("length", str(length or 64)),))
+    if length == 1:
+        return Field("boolean")
+    return Field("bytes", semantic_names.BITS, (("length", str(length or 64)),))
 
 
 def _members(base: str, members: tuple[str, ...] | None, options: DebeziumOptions) -> Field:
@@ -225,7 +227,8 @@ def _members(base: str, members: tuple[str, ...] | None, options: DebeziumOption
     if members is None or options.enum_schema == "string":
         return STRING
     allowed = ",".join([member.replace("\\", "\\\\").replace(",", "\\,") for member in members])
-    return Field("string", names.ENUM if base == "enum" else names.ENUM_SET, (("allowed", allowed),))
+    name = semantic_names.ENUM if base == "enum" else semantic_names.ENUM_SET
+    return Field("string", name, (("allowed", allowed),))
 
 
 # ---------------------------------------------------------------- names
@@ -306,7 +309,7 @@ SOURCE: Final[Json] = node(
         node(
             "string",
             optional=True,
-            name=names.ENUM,
+            name=semantic_names.ENUM,
             version=1,
             parameters={"allowed": _SNAPSHOTS},
             default="false",

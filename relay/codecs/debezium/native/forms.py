@@ -15,7 +15,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any, Final, NamedTuple
 
-from relay.codecs.debezium import semantic_names as names
+from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.dialect import Form
 from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_number
 from relay.codecs.debezium.native.declared_types import AS_TEXT, declared_members
@@ -32,7 +32,7 @@ from relay.codecs.debezium.native.temporal_reading import (
 from relay.codecs.debezium.schema import DeclaredColumn, declared_scale
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64
-from relay.codecs.wire.compiled import Read
+from relay.codecs.wire.conversions import Read
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text
 from relay.model import ABSENT, ColumnType
 from relay.mysql import temporal
@@ -87,7 +87,7 @@ def _shaped(case: _Case) -> Form | None:
     """
     base, declared = case.type.base, case.declared
     if base == "bit":
-        if declared.name == names.DECIMAL:
+        if declared.name == semantic_names.DECIMAL:
             return Form(int) if type(case.value) is int else Form(str, read_unscaled)
         return Form(int, unsigned64) if declared.type == "int64" else None
     if declared.name is not None or declared.type != "string":
@@ -436,29 +436,29 @@ _BY_TYPE: Final[dict[str, _Make]] = {
     "float": _float, "double": _float, "string": _string, "bytes": _bytes,
 }  # fmt: skip
 _BY_NAME: Final[dict[str, _Make]] = {
-    names.DECIMAL: _decimal,
-    names.VARIABLE_SCALE_DECIMAL: _variable_decimal,
-    names.BITS: _bits,
-    names.ENUM: _label,
-    names.ENUM_SET: _label,
-    names.JSON: _json,
-    names.FLOAT_VECTOR: _vector,
-    names.DOUBLE_VECTOR: _double_vector,
-    names.GEOMETRY: _geometry,
-    names.POINT: _geometry,
-    names.YEAR: _integer,
-    names.DATE: _date,
-    names.CONNECT_DATE: _date,
-    names.ISO_DATE: _iso_date,
-    names.MICRO_TIME: _counted("time", clock_of_micros, 1),
-    names.TIME: _counted("time", time_text, 1_000),
-    names.CONNECT_TIME: _counted("time", time_text, 1_000),
-    names.NANO_TIME: _counted("time", time_text, 1, per=1_000),
-    names.ISO_TIME: _iso_time,
-    names.TIMESTAMP: _counted("datetime", datetime_text, 1_000),
-    names.MICRO_TIMESTAMP: _counted("datetime", datetime_text, 1),
-    names.CONNECT_TIMESTAMP: _counted("datetime", datetime_text, 1_000),
-    names.NANO_TIMESTAMP: _floored_nanos,
-    names.ISO_TIMESTAMP: _iso_datetime,
-    names.ZONED_TIMESTAMP: _zoned,
+    semantic_names.DECIMAL: _decimal,
+    semantic_names.VARIABLE_SCALE_DECIMAL: _variable_decimal,
+    semantic_names.BITS: _bits,
+    semantic_names.ENUM: _label,
+    semantic_names.ENUM_SET: _label,
+    semantic_names.JSON: _json,
+    semantic_names.FLOAT_VECTOR: _vector,
+    semantic_names.DOUBLE_VECTOR: _double_vector,
+    semantic_names.GEOMETRY: _geometry,
+    semantic_names.POINT: _geometry,
+    semantic_names.YEAR: _integer,
+    semantic_names.DATE: _date,
+    semantic_names.CONNECT_DATE: _date,
+    semantic_names.ISO_DATE: _iso_date,
+    semantic_names.MICRO_TIME: _counted("time", clock_of_micros, 1),
+    semantic_names.TIME: _counted("time", time_text, 1_000),
+    semantic_names.CONNECT_TIME: _counted("time", time_text, 1_000),
+    semantic_names.NANO_TIME: _counted("time", time_text, 1, per=1_000),
+    semantic_names.ISO_TIME: _iso_time,
+    semantic_names.TIMESTAMP: _counted("datetime", datetime_text, 1_000),
+    semantic_names.MICRO_TIMESTAMP: _counted("datetime", datetime_text, 1),
+    semantic_names.CONNECT_TIMESTAMP: _counted("datetime", datetime_text, 1_000),
+    semantic_names.NANO_TIMESTAMP: _floored_nanos,
+    semantic_names.ISO_TIMESTAMP: _iso_datetime,
+    semantic_names.ZONED_TIMESTAMP: _zoned,
 }

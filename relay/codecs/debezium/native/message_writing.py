@@ -38,7 +38,8 @@ from relay.codecs.losses import Lossy
 from relay.codecs.row_keys import without_key
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.codecs.wire.compiled import Null, Write
+from relay.codecs.wire.compiled import Null
+from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.row_writing import RowTarget
 from relay.codecs.wire.rows import TypeInfo
 from relay.codecs.wire.traced import replacing
@@ -437,7 +438,11 @@ def _simple(value: Any, field: Field) -> str:  # noqa: ANN401 - any written valu
     if field.name == semantic_names.DECIMAL and isinstance(value, bytes):
         scale = int(dict(field.parameters)["scale"])
         return decimal_text(Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _CONTEXT))
-    if field.name is not None and field.name.startswith(semantic_names.CONNECT) and isinstance(value, int):
+    if (
+        field.name is not None
+        and field.name.startswith(semantic_names.CONNECT_PREFIX)
+        and isinstance(value, int)
+    ):
         return _connect_date(value * _DAY_MS if field.name.endswith(".Date") else value)
     if isinstance(value, bytes):
         return f'"{base64_text(value)}"'

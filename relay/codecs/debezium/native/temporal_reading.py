@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from relay.codecs.wire.compiled import Read
+from relay.codecs.wire.conversions import Read
 from relay.codecs.wire.debezium_temporal import (
     ZERO_TIMESTAMP,
     datetime_micros,

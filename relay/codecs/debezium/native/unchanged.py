@@ -1,8 +1,8 @@
 """Values that are written as they were read, where source and target have the same form.
 
-Contract: each function does what a read of `relay.codecs.debezium.native.forms` and a write of
-`relay.codecs.debezium.native.value_writing` do one after the other. What is not the usual form of its value
-goes through both; so errors and losses are theirs.
+Contract: each function does what a read of `forms` or `temporal_reading` and a write of `value_writing` do
+one after the other. What is not the usual form of its value goes through both; so errors and losses are
+theirs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from relay.codecs.debezium.native.forms import MOST_BYTES, decimal_reader
 from relay.codecs.debezium.native.temporal_reading import time_reader
 from relay.codecs.debezium.value_writing import LONGEST
 from relay.codecs.debezium.values import read_bits, signed64, unsigned64
-from relay.codecs.wire.compiled import Convert, Read, Write
+from relay.codecs.wire.conversions import Convert, Read, Write
 from relay.codecs.wire.debezium_temporal import FIRST_TIMESTAMP, date_text, time_micros
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()

@@ -45,7 +45,7 @@ from relay.codecs.debezium.value_writing import (
 from relay.codecs.debezium.values import bits, read_bits, signed64, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
-from relay.codecs.wire.compiled import Convert, Read, Write
+from relay.codecs.wire.conversions import Convert, Read, Write
 from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days, date_text, time_micros
 from relay.errors import NotRepresentable
 from relay.model import Column, ColumnType

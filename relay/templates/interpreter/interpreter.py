@@ -1,4 +1,4 @@
-"""The engine: keeps templates, and tries messages with them."""
+"""Keeps templates, and tries messages with them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Interpreter:
         """Keep a template, and return its number; see `Engine`."""
         text = template_text(self._marker, template)
         check(template)
-        functions = Functions.of(template)
+        functions = Functions.for_template(template)
         number = self._free_number(text, template)
         self._kept[number] = _Kept(template, text, functions)
         tried = self._tried.setdefault(text, _Tried())

@@ -1,4 +1,4 @@
-"""A dict as a value."""
+"""A dict that never changes, and is cheap to copy with one change."""
 
 from __future__ import annotations
 

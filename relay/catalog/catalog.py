@@ -1,4 +1,4 @@
-"""What is known of every table: its versions, newest first, and the catalogue of all."""
+"""The catalogue: all tables with their histories, as of any position."""
 
 from __future__ import annotations
 
@@ -7,74 +7,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.catalog.layered import Layered
+from relay.catalog.versions import Drop, History, recovered
+from relay.layered import Layered
 from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import Position, TableId, TableSchema
-from relay.mysql.ddl.statements import Change
 
 #: Versions kept of one table, unless a catalogue says otherwise. Rows and repeats that are older than the
 #: oldest of so many find no definition and change nothing.
 HISTORY_LIMIT: Final = 256
 
-#: What is equal for copies of one statement.
-Identity = tuple[int | str | bytes, ...]
-
-
-class Define(msgspec.Struct, frozen=True, gc=False):
-    """CREATE TABLE; None if the columns are unknown."""
-
-    schema: TableSchema | None
-    if_absent: bool = False
-
-
-class Alter(msgspec.Struct, frozen=True, gc=False):
-    """ALTER TABLE: what it changes of a table's columns and keys."""
-
-    changes: tuple[Change, ...]
-
-
-class Copy(msgspec.Struct, frozen=True, gc=False):
-    """The definition of another table: under its new name, or CREATE TABLE … LIKE."""
-
-    source: TableId
-    if_absent: bool = False
-
-
-class CopiedTo(msgspec.Struct, frozen=True, gc=False):
-    """The other end of a copy; `is_moved` if the table has this name no more."""
-
-    target: TableId
-    is_moved: bool
-
-
-class Drop(msgspec.Struct, frozen=True, gc=False):
-    """DROP TABLE, or DROP DATABASE for a table in it."""
-
-
-class DropView(msgspec.Struct, frozen=True, gc=False):
-    """A base table of that name stays: MySQL and TiDB pass over it, with IF EXISTS."""
-
-
-class Recover(msgspec.Struct, frozen=True, gc=False):
-    """RECOVER TABLE and FLASHBACK TABLE: the table is what it was before its newest DROP."""
-
-    source: TableId
-
-
-Effect = Define | Alter | Copy | CopiedTo | Drop | DropView | Recover
-
-
-class Version(msgspec.Struct, frozen=True):
-    """A table as left by a statement. `is_gone`: known not to exist; else a `schema` of None: unknown."""
-
-    at: Position
-    schema: TableSchema | None
-    is_gone: bool
-    effect: Effect
-    identity: Identity
-
-
-History = tuple[Version, ...]
 NO_TABLES: Final = Layered[History]()
 
 
@@ -112,7 +53,7 @@ class Catalog(msgspec.Struct, frozen=True):
         """The definition that a statement at this very moment has made, of a table that `table` does not know
         there: between partitions, nothing tells which of the two came first. None if there is none.
         """
-        for version in self.history(id):
+        for version in history_of(self, id):
             if version.at.precedes(at):
                 break
             if version.schema is not None and not at.precedes(version.at):
@@ -121,7 +62,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def has(self, id: TableId, at: Position) -> bool:
         """Whether a table of exactly this name is known to exist before this position, not only later."""
-        history = self.history(id)
+        history = history_of(self, id)
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
 
     def tables(self, topic: str, at: Position) -> Iterator[TableId]:
@@ -154,13 +95,13 @@ class Catalog(msgspec.Struct, frozen=True):
 
         The position is None if no statement about the table is known.
         """
-        history = self.history(id)
+        history = history_of(self, id)
         return (history[0].at, history[0].schema) if history else (None, None)
 
     def standing(self, id: TableId, at: Position) -> Standing:
         """Return the definition that a row at this position has, and the statements before and behind it."""
         later: list[Position] = []
-        for version in self.history(id):
+        for version in history_of(self, id):
             if version.at.precedes(at):
                 return Standing(version.at, version.schema, later)
             later.append(version.at)
@@ -168,25 +109,18 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def definitions(self, id: TableId) -> Iterator[TableSchema]:
         """Give the definitions that a table has had, whatever their positions, the newest first."""
-        for version in self.history(id):
+        for version in history_of(self, id):
             if version.schema is not None:
                 yield version.schema
 
     def dropped(self, id: TableId, at: Position) -> TableSchema | None:
         """What a table that is dropped at this position was before; None if it is not, or nobody knows."""
-        history = self.history(id)
+        history = history_of(self, id)
         older = tuple(version for version in history if version.at.precedes(at))
         return recovered(older) if older and isinstance(older[0].effect, Drop) else None
 
-    def history(self, id: TableId) -> History:
-        """Return the versions of a table, the newest first; none of one that no statement was about."""
-        tables = self.histories.get(id.database)
-        return () if tables is None else tables.get(id.table, ())
 
-
-def recovered(history: History) -> TableSchema | None:
-    """The definition before the newest DROP; the present one if there is none (after TRUNCATE)."""
-    for place, version in enumerate(history):
-        if isinstance(version.effect, Drop):
-            return history[place + 1].schema if place + 1 < len(history) else None
-    return history[0].schema if history else None
+def history_of(catalog: Catalog, table: TableId) -> History:
+    """Return the versions of a table, the newest first; () if no statement was about it."""
+    tables = catalog.histories.get(table.database)
+    return () if tables is None else tables.get(table.table, ())
