@@ -253,10 +253,18 @@ def test_a_line_comment_within_an_executable_one_does_not_reach_the_next_stateme
 
 
 @pytest.mark.parametrize(
-    "statement", [b"/*!50003 # a */;\n", b"/*!-- a*/;", b"/*!/**/*/;", b"/* a*b */;", b"USE d;", b"-- a\n"]
+    "statement",
+    [b"/*!50003 # a */;\n", b"/*!-- a*/;", b"/*T![ */;", b"/*!/**/*/;", b"/* a*b */;", b"USE d;", b"-- a\n"],
 )
 def test_many_small_statements_cost_as_much_as_they_are_many(statement: bytes) -> None:
     assert_linear(lambda times: list(statements([statement * 4_000 * times], 1000)))
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_a_line_comment_within_a_statement_may_be_cut_anywhere(cut: int) -> None:
+    text, comment = b"insert " + b"x" * 5_000, b"-- it's\n; create table t (a int);"
+    found = list(statements([text + comment[:cut], comment[cut:]], 1000))
+    assert [each.text for each in found] == ["create table t (a int)"]
 
 
 def test_a_comment_of_many_chunks_does_not_swallow_what_follows() -> None:

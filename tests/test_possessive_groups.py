@@ -1,4 +1,4 @@
-"""No pattern needs CPython 3.11.5: before it, a possessive group goes on from a wrong place if its body fails
+"""No pattern that a module holds needs CPython 3.11.5: before it, a possessive group goes on from a wrong place if its body fails
 behind something that has moved, a repetition or a lookahead (gh-106052).
 """
 
@@ -49,17 +49,14 @@ def _may_fail(op: Any, value: Any) -> bool:
 
 def _fails_late(sequence: Iterable[Any]) -> bool:
     """Whether a body may fail where something has moved: at or behind what is no single sign, which is not
-    its first item.
+    its first item, or within that.
     """
-    items = list(sequence)
-    if len(items) == 1 and items[0][0] in {_opcodes.BRANCH, _opcodes.SUBPATTERN}:
-        return any(map(_fails_late, _parts(*items[0])))
     moved = False
-    for place, (op, value) in enumerate(items):
-        if moved and _may_fail(op, value):
-            return True
+    for place, (op, value) in enumerate(sequence):
         is_single = op in _SINGLE
-        if not is_single and place > 0 and _may_fail(op, value):
+        if (moved or (not is_single and place > 0)) and _may_fail(op, value):
+            return True
+        if op in {_opcodes.BRANCH, _opcodes.SUBPATTERN} and any(map(_fails_late, _parts(op, value))):
             return True
         moved |= not is_single
     return False
@@ -76,9 +73,10 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
         if module.name.endswith("__main__"):
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
-            found = getattr(value, "__self__", value)
-            if isinstance(found, re.Pattern):
-                yield f"{module.name}.{name}", found
+            for number, each in enumerate(value.values() if isinstance(value, dict) else (value,)):
+                found = getattr(each, "__self__", each)
+                if isinstance(found, re.Pattern):
+                    yield f"{module.name}.{name} {number}", found
     yield "relay.mysql.dumps._inside", _inside(b";")
 
 
@@ -94,6 +92,8 @@ def test_patterns_are_right_in_all_of_python_3_11() -> None:
         (r"/\*(?:[^*]++|\*(?!/))*+\*/", True),
         (r"(?:#[^\n]*+\n)*+", True),
         (r"1(?:\.[0-9]++)?+", True),
+        (r"(?:(?:a++b|c)d?)*+", True),
+        (r"(?:(a++b)c?)*+", True),
         (r"'(?:[^'\\]++|\\.)*+'", False),
         (r"(?:\\.[^\"]*+)*+", False),
         (r"(?>(?:#[^\n]*+\n)*)", False),

@@ -1,4 +1,4 @@
-"""The catalogue learns: statements as messages have them, and definitions without one."""
+"""How the catalogue learns: from DDL statements, and from definitions that come without a statement."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ def _event(
     told = dict.fromkeys([*targets, *(schema.id for schema in message.definitions)])
     named_before = dict.fromkeys([*(pair.old for pair in renamed), *targets])
     is_drop_of_view = DdlKind.DROP_VIEW in statement.kinds
+    # Views that are dropped as they were; others as the statement has left them.
     views = [known.table(view, at) for view in targets] if is_drop_of_view else left(targets)
     return SchemaChange(
         ddl=message.ddl,
@@ -139,19 +140,21 @@ def _read(message: DdlMessage, limits: Limits) -> Ddl:
 _LONGEST_REMEMBERED: Final = 2048
 _read_once: Final = functools.lru_cache(maxsize=1024)(read_ddl)
 
-#: What may stand before the first word of a text: some pieces of it, which `relay.mysql.dumps` explains.
-_BEFORE_FIRST_WORD: Final = re.compile(
+#: Blanks and comments before the first word of a text, at most 1000 at once (`relay.mysql.dumps` says why in
+#: an atomic group).
+_BLANKS_AND_COMMENTS: Final = re.compile(
     r"(?>(?:\s++|/\*!\d*+|/\*(?!!).*?\*/|(?:--|#)[^\n]*+\n){1,1000})", re.DOTALL
 ).match
+#: The first words of statements that change a table.
 _CHANGES_A_TABLE: Final = re.compile(r"(?:ALTER|CREATE|DROP|RENAME)\b", re.IGNORECASE).match
 #: Bytes of the longest character in UTF-8.
 _MOST_UTF8: Final = 4
 
 
 def _may_change_a_table(ddl: str) -> bool:
-    """Whether a text that is not understood may be about tables, by its first word."""
+    """Whether a text that is not understood may be about tables, by its first word behind comments."""
     at = 0
-    while found := _BEFORE_FIRST_WORD(ddl, at):
+    while found := _BLANKS_AND_COMMENTS(ddl, at):
         at = found.end()
     return _CHANGES_A_TABLE(ddl, at) is not None
 
@@ -165,7 +168,7 @@ def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
 
 
 def _identity(ddl: str, table: TableId, at: Position) -> Identity:
-    """What is equal for copies of one statement. Parts of one RENAME share their commit ts, not the text.
+    """Return what copies of a statement share. Parts of one RENAME share their commit ts, not the text.
 
     Versions keep it, so it has a digest of the text, which may be long.
     """

@@ -39,7 +39,7 @@ class CopiedTo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Drop(msgspec.Struct, frozen=True, gc=False):
-    """DROP TABLE, or DROP DATABASE for a table in it."""
+    """The table exists no more, by a statement, or as a message says."""
 
 
 class DropView(msgspec.Struct, frozen=True, gc=False):
@@ -47,7 +47,9 @@ class DropView(msgspec.Struct, frozen=True, gc=False):
 
 
 class Recover(msgspec.Struct, frozen=True, gc=False):
-    """RECOVER TABLE and FLASHBACK TABLE: the table is what it was before its newest DROP."""
+    """RECOVER TABLE and FLASHBACK TABLE: the table is what it was before its newest DROP; without one (after
+    TRUNCATE), what it is.
+    """
 
     source: TableId
 

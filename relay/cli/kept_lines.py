@@ -1,4 +1,4 @@
-"""Lines kept in a temporary file, so that whoever reads them may go back."""
+"""Input kept in a temporary file, so that it can be read more than once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options as they are given, by command line, configuration or program: read into those of a codec."""
+"""Reads options as command line, configuration or program give them, into a codec's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of a target's rows that options or rules choose, and what they cannot stand beside."""
+"""Keys of a target's rows that options or rules choose, and what these cannot be combined with."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def _stepping_over(*kinds: bytes) -> re.Pattern[bytes]:
     """Return a pattern that steps over pieces of these kinds and never backtracks.
 
     It is an atomic group: a possessive one goes on from a wrong place in CPython before 3.11.5 if its body
-    fails behind a repetition or a lookahead (gh-106052).
+    fails behind a repetition or a lookahead (gh-106052). Those of strings, which fail at single characters,
+    are right in all versions.
     """
     return re.compile(rb"(?>(?:%b){1,%d})" % (rb"|".join(kinds), _PIECES_AT_ONCE), re.DOTALL)
 
@@ -51,7 +52,7 @@ _BETWEEN: Final = _stepping_over(
 )
 _BEFORE_FIRST_WORD: Final = _stepping_over(
     rb"\s++",
-    rb"/\*(?:M?!\d*+|T!(?:\[[^\]]*+\])?)",
+    rb"/\*(?:M?!\d*+|T!(?:\[[^\]*]*+\])?)",
     rb"/\*(?![!MT])" + _TO_END_OF_COMMENT,
 )
 _WORD: Final = re.compile(rb"[A-Za-z]++")
@@ -93,7 +94,9 @@ def _inside(delimiter: bytes) -> re.Pattern[bytes]:
     """Return what steps over all that cannot end a statement."""
     end = re.escape(delimiter[:1])
     # A sign that begins nothing, not the delimiter either: so many bytes behind it tell.
-    seen = b"(?=.{%d})" % max(len(delimiter) - 1, 1)
+    of_delimiter = len(delimiter) - 1
+    dash = rb"-(?!-[\x00-\x20])(?=.{%d})" % max(of_delimiter, 2)
+    slash = rb"/(?!\*)(?=.{%d})" % max(of_delimiter, 1)
     return _stepping_over(
         rb"[^'\"`#/\-" + end + rb"]++",
         rb"'(?:[^'\\]++|\\.)*+'",
@@ -101,7 +104,7 @@ def _inside(delimiter: bytes) -> re.Pattern[bytes]:
         rb"`[^`]*+`",
         rb"/\*" + _TO_END_OF_COMMENT,
         *_LINE_COMMENTS,
-        rb"(?!" + re.escape(delimiter) + rb")(?:-(?!-[\x00-\x20])|/(?!\*))" + seen,
+        rb"(?!" + re.escape(delimiter) + rb")(?:" + dash + rb"|" + slash + rb")",
     )
 
 

@@ -1,4 +1,4 @@
-"""Topics and partitions of events, by rules, catalogue and what rows before have told."""
+"""Topics and partitions of events, by rules, the catalogue and what earlier rows have shown."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Names of semantic types: what the `name` of a Connect schema says of its values.
 
-Sources: io.debezium.data and io.debezium.time of Debezium 3.6; org.apache.kafka.connect.data; TiCDC v8.5.
+Sources: io.debezium.data and io.debezium.time of Debezium 3.6; org.apache.kafka.connect.data; pingcap/ticdc
+pkg/sink/codec/debezium (2026-08) for `TIDB_VECTOR`.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ JSON: Final = "io.debezium.data.Json"
 VARIABLE_SCALE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 FLOAT_VECTOR: Final = "io.debezium.data.FloatVector"
 DOUBLE_VECTOR: Final = "io.debezium.data.DoubleVector"
-#: TiCDC's alone.
 TIDB_VECTOR: Final = "io.debezium.data.TiDBVectorFloat32"
 GEOMETRY: Final = "io.debezium.data.geometry.Geometry"
 POINT: Final = "io.debezium.data.geometry.Point"
 
 YEAR: Final = "io.debezium.time.Year"
-#: Days since 1970; as text.
+# Days since 1970; as text.
 DATE: Final = "io.debezium.time.Date"
 ISO_DATE: Final = "io.debezium.time.IsoDate"
-#: A TIME in milliseconds; in microseconds; in nanoseconds; as text.
+# A TIME in milliseconds; in microseconds; in nanoseconds; as text.
 TIME: Final = "io.debezium.time.Time"
 MICRO_TIME: Final = "io.debezium.time.MicroTime"
 NANO_TIME: Final = "io.debezium.time.NanoTime"
 ISO_TIME: Final = "io.debezium.time.IsoTime"
-#: A DATETIME in milliseconds; in microseconds; in nanoseconds; as text.
+# A DATETIME in milliseconds; in microseconds; in nanoseconds; as text.
 TIMESTAMP: Final = "io.debezium.time.Timestamp"
 MICRO_TIMESTAMP: Final = "io.debezium.time.MicroTimestamp"
 NANO_TIMESTAMP: Final = "io.debezium.time.NanoTimestamp"
 ISO_TIMESTAMP: Final = "io.debezium.time.IsoTimestamp"
-#: A TIMESTAMP, as text with its zone.
+# A TIMESTAMP, as text with its zone.
 ZONED_TIMESTAMP: Final = "io.debezium.time.ZonedTimestamp"
 
 #: How the names of Kafka Connect's own logical types begin.
 CONNECT_PREFIX: Final = "org.apache.kafka.connect.data."
+
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 CONNECT_DATE: Final = "org.apache.kafka.connect.data.Date"
 CONNECT_TIME: Final = "org.apache.kafka.connect.data.Time"

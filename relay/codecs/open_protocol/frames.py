@@ -18,10 +18,10 @@ from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows
 
 NAME: Final = "ticdc-open-protocol"
+#: The kinds of events, as `t` of a key has them.
+ROW, DDL, RESOLVED = 1, 2, 3
 #: The only version there has been since TiCDC v4.0.0, as it begins every key.
 VERSION: Final = (1).to_bytes(8, "big")
-#: The kinds of events, as a key has them in `t`.
-ROW, DDL, RESOLVED = 1, 2, 3
 #: The value of a resolved event: one segment of no bytes. The manual says "None"; every release writes these
 #: eight.
 NO_VALUE: Final = bytes(8)

@@ -21,7 +21,7 @@ from relay.errors import NotRepresentable
 from relay.model import ABSENT, Column, Generated, Images, Op, Row, RowChange, TableSchema
 
 #: What an encoder makes for one table version: key columns, a schema block …
-Plan = TypeVar("Plan")
+_Plan = TypeVar("_Plan")
 
 #: What a plan of a table version takes beside its own `plan_bytes`, and the function that writes rows of some
 #: columns: both for every column, too (measured with CPython 3.11).
@@ -35,10 +35,10 @@ _UNTYPED: Final = TypeInfo(types=False, parameters=False)
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
 #: is none), and what is lost of every row like this one. ABSENT columns are left out.
-Written = tuple[Plan, Any, Any, tuple[Lossy, ...]]
+Written = tuple[_Plan, Any, Any, tuple[Lossy, ...]]
 
 
-class RowTarget(Protocol[Plan]):
+class RowTarget(Protocol[_Plan]):
     """What an encoder says of its rows; `TypedWriters` asks once per table version."""
 
     #: Pairs of a source's read and this target's write, with one function that does both.
@@ -50,15 +50,15 @@ class RowTarget(Protocol[Plan]):
     #: Whether virtual generated columns are written, of rows that have them.
     has_virtual: bool = False
 
-    def plan(self, schema: TableSchema) -> Plan:
+    def plan(self, schema: TableSchema) -> _Plan:
         """Return what the encoder needs of a table beside the values of its rows."""
         ...
 
-    def plan_bytes(self, plan: Plan) -> int:
+    def plan_bytes(self, plan: _Plan) -> int:
         """Return about how much memory a plan takes."""
         ...
 
-    def plan_of(self, reader: TypedReader, plan: Plan) -> Plan:  # noqa: ARG002 - most wires tell no more
+    def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:  # noqa: ARG002 - most wires tell no more
         """Return the plan for rows of a reader, given its table version's: another if the wires are the same
         and the messages say something else than the definition.
         """
@@ -68,7 +68,7 @@ class RowTarget(Protocol[Plan]):
         """Return a table's columns as the target has them: it may give them other names, and let NULL in."""
         return schema.columns
 
-    def losses(self, plan: Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses, given what the source's messages tell."""
         ...
 
@@ -81,18 +81,18 @@ class RowTarget(Protocol[Plan]):
         return None
 
 
-class TypedWriters(Generic[Plan]):
+class TypedWriters(Generic[_Plan]):
     """An encoder's row functions and plans, by table version.
 
     Virtual generated columns are left out, unless the target has them: no TiCDC wire does.
     """
 
-    def __init__(self, protocol: str, target: RowTarget[Plan], pool: CachePool) -> None:
+    def __init__(self, protocol: str, target: RowTarget[_Plan], pool: CachePool) -> None:
         self._protocol, self._target, self._has_before = protocol, target, target.has_before
-        self._plans: ByteCache[TableSchema, Plan] = pool.cache()
+        self._plans: ByteCache[TableSchema, _Plan] = pool.cache()
         self._functions: ByteCache[tuple[TableSchema, tuple[int, ...] | None], _RowWriter] = pool.cache()
 
-    def write(self, change: RowChange) -> Written[Plan]:
+    def write(self, change: RowChange) -> Written[_Plan]:
         """Return both images. Raises NotRepresentable for a missing image, one without columns, or a value
         unfit for its type.
         """
@@ -103,16 +103,16 @@ class TypedWriters(Generic[Plan]):
             if typed is None:
                 return self._write_canonical(change)
             images = typed
-        write: _WriteTyped[Plan] | None = images.reader.plans.get(self)
+        write: _WriteTyped[_Plan] | None = images.reader.plans.get(self)
         if write is None:
             write = images.reader.plans[self] = self._first_writer_for(images.reader)
         return write(change, images)
 
-    def _first_writer_for(self, reader: TypedReader) -> _WriteTyped[Plan]:
+    def _first_writer_for(self, reader: TypedReader) -> _WriteTyped[_Plan]:
         """How changes with this reader are written until something is compiled for them."""
         plain, uses = self._writer_for(reader, is_compiled=False), 0
 
-        def write(change: RowChange, images: TypedRows) -> Written[Plan]:
+        def write(change: RowChange, images: TypedRows) -> Written[_Plan]:
             nonlocal uses
             uses += 1
             if is_due(uses):
@@ -122,7 +122,7 @@ class TypedWriters(Generic[Plan]):
 
         return write
 
-    def _writer_for(self, reader: TypedReader, *, is_compiled: bool = True) -> _WriteTyped[Plan]:
+    def _writer_for(self, reader: TypedReader, *, is_compiled: bool = True) -> _WriteTyped[_Plan]:
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
         plan = target.plan_of(reader, self.plan(schema))
@@ -141,7 +141,7 @@ class TypedWriters(Generic[Plan]):
         has_before = target.has_before
         losses = target.losses(plan, reader.type_info)
 
-        def write(change: RowChange, images: TypedRows) -> Written[Plan]:
+        def write(change: RowChange, images: TypedRows) -> Written[_Plan]:
             old, new = images.old, images.new
             if not has_before and new is not None:
                 old = None
@@ -160,7 +160,7 @@ class TypedWriters(Generic[Plan]):
 
         return write
 
-    def _write_canonical(self, change: RowChange) -> Written[Plan]:
+    def _write_canonical(self, change: RowChange) -> Written[_Plan]:
         images, is_delete = change.images, change.op is _DELETE
         # What is wrong with the table is said before any value is read, as in `_writer_for`.
         plan = self.plan(change.schema)
@@ -176,7 +176,7 @@ class TypedWriters(Generic[Plan]):
         losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
         return plan, self._row(change.schema, images, before), self._row(change.schema, images, after), losses
 
-    def plan(self, schema: TableSchema) -> Plan:
+    def plan(self, schema: TableSchema) -> _Plan:
         """Return the target's plan for a table version, made once."""
         found = self._plans.get(schema)
         if found is None:
@@ -254,7 +254,7 @@ class TypedWriters(Generic[Plan]):
 
 _NOTHING: Final[frozenset[int]] = frozenset()
 #: Writes a change whose images are, or can be had as, cells with a certain reader.
-_WriteTyped = Callable[[RowChange, TypedRows], Written[Plan]]
+_WriteTyped = Callable[[RowChange, TypedRows], Written[_Plan]]
 #: Turns the canonical cells at certain places into a row of the target.
 _RowWriter = tuple[RowFunction, tuple[int, ...]]
 #: What conversions raise for values that are not of their type.

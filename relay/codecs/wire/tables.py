@@ -13,7 +13,7 @@ from relay.model import Position, SchemaChange, TableId, TableSchema, is_later
 from relay.records import ConsumerRecord
 
 #: What a decoder compiles for rows of certain columns.
-Kept = TypeVar("Kept")
+_Kept = TypeVar("_Kept")
 _AnyTable = TypeVar("_AnyTable", bound="Table[Any]")
 
 #: What a table takes beside its names and what is compiled for it.
@@ -34,14 +34,14 @@ class Columns:
         self.hidden = schema.hidden_places
 
 
-class Table(Generic[Kept]):
+class Table(Generic[_Kept]):
     """A table's name, made once, what a decoder has compiled for its rows (the newest first), and what the
     catalogue said last.
     """
 
     def __init__(self, id: TableId) -> None:
         self.id = id
-        self.kept: list[Kept] = []
+        self.kept: list[_Kept] = []
         #: About what all of it takes; `Tables` counts it.
         self.bytes = 0
         #: The definition after all DDL of the table, and that DDL's last position and commit ts, as `catalog`

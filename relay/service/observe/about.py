@@ -1,4 +1,4 @@
-"""What does not change while relay runs, as health, metrics and the status page show it."""
+"""The service's fixed facts, made of its configuration, and how old a heartbeat may be."""
 
 from __future__ import annotations
 

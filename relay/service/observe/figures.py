@@ -1,4 +1,4 @@
-"""What the service counts and notes: of a translator, topics, partitions and stages, and its errors."""
+"""Counters, histograms and errors of the service: of translators, topics, partitions and stages."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from relay.templates.ops import (
     Unordered,
 )
 
-# No possessive groups, which need CPython 3.11.5 (see `relay.mysql.dumps`): what must stand behind a number
-# leaves nothing to go back to.
+# A number's fraction and exponent are not possessive, which CPython before 3.11.5 gets wrong (gh-106052).
+# They need not be: what must follow a number leaves nothing to backtrack into.
 _TOKEN: Final = re.compile(
     rb"""(?P<string>"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")
     |(?P<number>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?)(?![-+.0-9eE])

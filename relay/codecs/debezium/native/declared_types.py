@@ -1,8 +1,8 @@
 """Types and the schemas that connectors have for them, where a message has only one of the two.
 
 Contract: `expected` is the schema that a connector with given options has for a type; `declared_type` the
-type that a schema tells, `declared_members` the labels of its ENUM or SET. Source: Debezium 3.6 "MySQL
-connector", data types.
+type that a schema tells, `declared_members` the labels of its ENUM or SET. Sources: Debezium 3.6 "MySQL
+connector", data types; io.debezium.data and io.debezium.time; records of 1.9.7 to 3.6.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """MySQL's text of dates and times, made of the counts and ISO texts of Debezium's connectors.
 
-Those that read raise ValueError. Sources: io.debezium.time; records of 1.9.7 to 3.6.1.
+Those that read raise ValueError. Sources: Debezium 3.6 "MySQL connector", data types;
+io.debezium.time; org.apache.kafka.connect.data; records of 1.9.7 to 3.6.1.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from relay.mysql.temporal import read_date
 from relay.native import native
 
 #: The smallest TIME, and how far below it Debezium before 2.6 writes it in a column with digits of a second.
-_LEAST_TIME_MICROS: Final = -3_020_399_000_000
+LEAST_TIME_MICROS: Final = -3_020_399_000_000
 _TOO_LOW_MICROS: Final = 2_000_000
 
 
 def clock_of_micros(micros: int, digits: int | None) -> str:
     """Return the TIME of a count of microseconds."""
-    is_least = _LEAST_TIME_MICROS - _TOO_LOW_MICROS < micros < _LEAST_TIME_MICROS
-    return time_text(_LEAST_TIME_MICROS if is_least else micros, digits)
+    is_least = LEAST_TIME_MICROS - _TOO_LOW_MICROS < micros < LEAST_TIME_MICROS
+    return time_text(LEAST_TIME_MICROS if is_least else micros, digits)
 
 
 @functools.lru_cache(maxsize=256)

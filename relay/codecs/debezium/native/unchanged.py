@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import Any, Final
 
 from relay.codecs.debezium.native.forms import MOST_BYTES, decimal_reader
-from relay.codecs.debezium.native.temporal_reading import time_reader
+from relay.codecs.debezium.native.temporal_reading import LEAST_TIME_MICROS, time_reader
 from relay.codecs.debezium.value_writing import LONGEST
 from relay.codecs.debezium.values import read_bits, signed64, unsigned64
 from relay.codecs.wire.conversions import Convert, Read, Write
@@ -24,7 +24,7 @@ _FIRST_DAY: Final = date.min.toordinal() - _EPOCH
 _LAST_DAY: Final = date.max.toordinal() - _EPOCH
 _DAY_MICROS: Final = 86_400_000_000
 #: TIME's own bounds, but for the fraction of the lowest hour: old releases write lower numbers for it.
-_LEAST_TIME, _LONGEST_TIME = -3_020_399_000_000, 3_020_399_999_999
+_LONGEST_TIME: Final = 3_020_399_999_999
 _END_SIGNED: Final = 1 << 63
 #: What stands before a number that has more bytes than it needs.
 _FILLING: Final = frozenset({0, 0xFF})
@@ -78,7 +78,7 @@ def same_date(days: int) -> int:
 
 def same_time(micros: int) -> int:
     """A TIME in microseconds. Raises ValueError."""
-    if _LEAST_TIME <= micros <= _LONGEST_TIME:
+    if LEAST_TIME_MICROS <= micros <= _LONGEST_TIME:
         return micros
     return time_micros(str(_read_time(micros)))
 
