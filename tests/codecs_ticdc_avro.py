@@ -16,7 +16,7 @@ def parts(protocol: str, record: ConsumerRecord, text_of: Callable[[int | str], 
         if data is None or data[:1] != b"\0":
             found.append(data)
             continue
-        frame = frame_of(protocol, record, part)  # type: ignore[arg-type]
+        frame = frame_of(protocol, record, part)  # type: ignore[arg-type]  # key or value
         assert frame is not None
         found.append((text_of(frame.id), frame.body))
     return found

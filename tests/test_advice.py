@@ -31,7 +31,7 @@ OPEN = "ticdc-open-protocol"
 
 
 def said(target: str = CANAL, options: Mapping[str, str] | None = None, **more: object) -> list[str]:
-    return [f"{each.path}: {each.message}" for each in advice(target, options or {}, **more)]  # type: ignore[arg-type]
+    return [f"{each.path}: {each.message}" for each in advice(target, options or {}, **more)]  # type: ignore[arg-type]  # any options
 
 
 def idle(target: str, *given: str) -> list[str]:

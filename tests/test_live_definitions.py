@@ -97,7 +97,7 @@ def test_an_address_that_is_none_is_refused_unshown(url: str, said: str) -> None
 async def test_the_history_takes_them(
     server: Server, kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    relay: Callable[..., Result] = lambda *args: CliRunner().invoke(app, [str(each) for each in args])  # noqa: E731
+    relay: Callable[..., Result] = lambda *args: CliRunner().invoke(app, [str(each) for each in args])  # noqa: E731 - used here alone
     route = await Route.made(kafka, relay, tmp_path)
     password = tmp_path / "password"
     password.write_text(PASSWORD + "\n")

@@ -289,7 +289,7 @@ def entries(value: bytes) -> list[bytes]:
     for number, entry in fields(body):
         if number == 2 and isinstance(entry, bytes):
             parts = dict(fields(entry))
-            value_fields = list(fields(parts[3])) if parts.get(2) == packets.ROWS else []  # type: ignore[arg-type]
+            value_fields = list(fields(parts[3])) if parts.get(2) == packets.ROWS else []  # type: ignore[arg-type]  # a field of this number
             found += [part for name, part in value_fields if name == 12 and isinstance(part, bytes)]
     return found
 
@@ -301,7 +301,7 @@ def rows(row: bytes) -> list[Any]:
         assert isinstance(part, bytes)
         parts = dict(fields(part))
         if parts[2] == 3:
-            parts[8] = float(parts.get(8, b"0"))  # type: ignore[assignment]
+            parts[8] = float(parts.get(8, b"0"))  # type: ignore[assignment]  # a field of this number
         parts.pop(10)
         found.append((image_number, parts))
     return found

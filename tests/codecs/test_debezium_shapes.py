@@ -50,8 +50,8 @@ class Pair:
 
     def check(self, value: bytes) -> None:
         """Read a message of these bytes with both, alike."""
-        known: Any = self.warm._line.decode.__self__  # type: ignore[attr-defined]
-        unknown: Any = self.cold._line.decode.__self__  # type: ignore[attr-defined]
+        known: Any = self.warm._line.decode.__self__  # type: ignore[attr-defined]  # a bound method
+        unknown: Any = self.cold._line.decode.__self__  # type: ignore[attr-defined]  # a bound method
         self.warm.restore(self.state)
         for _ in range(WARM):
             self.warm.translate(self.usual)
@@ -170,7 +170,7 @@ def test_shapes_stay_within_the_caches_bytes() -> None:
     translator = Translator(NATIVE, "canal-json", limits=Limits(cache_bytes=500_000))
     translator.translate(native_record(native_ddl(TABLE), topic=DDL_TOPIC))
     value = around("bare", row("u", IMAGE, IMAGE))
-    decoder: Any = translator._line.decode.__self__  # type: ignore[attr-defined]
+    decoder: Any = translator._line.decode.__self__  # type: ignore[attr-defined]  # a bound method
     most = 0
     for number in range(60):
         for _ in range(WARM):

@@ -25,7 +25,7 @@ def test_an_update_from_null_to_a_value() -> None:
 
 @CASES.covers("89")
 def test_packets_without_version_and_with_batch_id_are_the_same() -> None:
-    body = bytes_field(5, number_field(1, 77) + dict(fields(UPDATE))[5])  # type: ignore[operator]
+    body = bytes_field(5, number_field(1, 77) + dict(fields(UPDATE))[5])  # type: ignore[operator]  # the part is bytes
     assert read(number_field(3, 7) + body) == read(UPDATE)
     with_magic = number_field(1, 17) + UPDATE
     assert read(with_magic) == read(UPDATE)

@@ -213,7 +213,7 @@ def test_it_is_served_here_alone_until_it_is_interrupted() -> None:
         said = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+/", said)
         assert found, said
-        with urllib.request.urlopen(found[0], timeout=10) as page:  # noqa: S310
+        with urllib.request.urlopen(found[0], timeout=10) as page:  # noqa: S310 - a server of this machine
             assert page.read().decode() == PAGE
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
@@ -244,7 +244,7 @@ async def test_a_browser_is_opened_on_request_alone(
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [("127.0.0.1", "http://127.0.0.1:1/"), ("0.0.0.0", "http://localhost:1/"), ("::1", "http://[::1]:1/")],  # noqa: S104
+    [("127.0.0.1", "http://127.0.0.1:1/"), ("0.0.0.0", "http://localhost:1/"), ("::1", "http://[::1]:1/")],  # noqa: S104 - nothing is bound to it
 )
 def test_the_address_that_is_told(host: str, expected: str) -> None:
     assert address(host, 1) == expected

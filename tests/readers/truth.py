@@ -56,7 +56,7 @@ MIXED: Final = SqlType("mixed", (), False, ())
 
 @cache
 def sql_type(told: str) -> SqlType:
-    name, arguments = re.fullmatch(r"(\w+)(?:\((.*)\))?.*", told, re.DOTALL).groups()  # type: ignore[union-attr]
+    name, arguments = re.fullmatch(r"(\w+)(?:\((.*)\))?.*", told, re.DOTALL).groups()  # type: ignore[union-attr]  # every type has a name
     if name in {"enum", "set"}:
         members = re.findall(r"'((?:[^']|'')*)'", arguments)
         return SqlType(name, (), False, tuple(member.replace("''", "'") for member in members))

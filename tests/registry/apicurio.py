@@ -84,7 +84,7 @@ def running(port: int | None = None) -> Iterator[str]:
 def _await_answer(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while True:
-        with contextlib.suppress(OSError), http.urlopen(f"{url}/subjects", timeout=5):  # noqa: S310
+        with contextlib.suppress(OSError), http.urlopen(f"{url}/subjects", timeout=5):  # noqa: S310 - a server of this machine
             return
         said = log.read_bytes()[-2000:].decode(errors="replace")
         assert process.poll() is None, said

@@ -271,7 +271,7 @@ def test_single_texts(engine: type[Engine], op: Any, text: bytes, expected: byte
 
 
 @needs_kernel
-@pytest.mark.parametrize("op", [(), ("what",), Plain("map"), Record(((b"a",),)), Union((1,))])  # type: ignore[arg-type]
+@pytest.mark.parametrize("op", [(), ("what",), Plain("map"), Record(((b"a",),)), Union((1,))])  # type: ignore[arg-type]  # no ops
 def test_what_is_no_op_is_refused(op: Any) -> None:
     assert KERNEL is not None
     with pytest.raises(ValueError, match=r"field|tuple|name|bytes"):

@@ -38,7 +38,7 @@ MARK = b"t/3/0/0"
 
 def numbered(number: int, kind: str = "integer") -> Template:
     """A template of messages such as `{"t":1,"v":5}`, by the number of their t."""
-    source = (Constant(b'{"t":%d,"v":' % number), Take((kind,)), Constant(b"}"))  # type: ignore[arg-type]
+    source = (Constant(b'{"t":%d,"v":' % number), Take((kind,)), Constant(b"}"))  # type: ignore[arg-type]  # names that are not there, too
     return template(source, (Constant(b"%s %d " % (kind.encode(), number)), Put((0,))))
 
 
@@ -234,7 +234,7 @@ def test_templates_are_forgotten(make: type[Engine]) -> None:
         ((TAKE,), (Number(0, (("clock", 86_400),)),)),
         ((TAKE,), (Number(0, (("clock", -86_400),)),)),
         ((TAKE,), (Number(0, (("clock", -(1 << 63)),)),)),
-        ((TAKE,), (Number(0, (("**", 2),)),)),  # type: ignore[arg-type]
+        ((TAKE,), (Number(0, (("**", 2),)),)),  # type: ignore[arg-type]  # names that are not there, too
         ((TAKE,), (Put((0,), ("no such name",)),)),
         ((TAKE,), (Put((0,), None, ("no such name",)),)),
         ((TAKE,), (Changed(((b"", Put((0,)), Put((0,), ("no such name",))),)),)),

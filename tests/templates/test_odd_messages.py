@@ -91,7 +91,7 @@ def test_losses_are_counted_however_many_values_lose_something(
         both.fits(compact(row_message(types, {"id": str(at)} | cells, pkNames=["id"]), at))
     assert both.templated.ways["template"] > 100
     assert both.templated.lossy[Lossy.NULL_REPLACED_BY_DEFAULT] > 100
-    (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]
+    (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]  # the route has a fast path
     assert len(topic.known) < 10
 
 
@@ -100,7 +100,7 @@ def test_texts_at_the_marker_are_forgotten_when_they_are_long(monkeypatch: pytes
     both = Both(TICDC, target=CANAL)
     for at in range(50):
         assert not both.fits(insert(at, database="d" * 100 + str(at)))
-    (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]
+    (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]  # the route has a fast path
     assert len(topic._met) < 12
 
 

@@ -164,8 +164,8 @@ def test_optional_members_in_rounds(make: type[Engine]) -> None:
     "source",
     [
         (Repeated((INTEGER,), b""),),
-        (Repeated((Length(1),), b","),),  # type: ignore[arg-type]
-        (Repeated((Repeated((INTEGER,), b","),), b";"),),  # type: ignore[arg-type]
+        (Repeated((Length(1),), b","),),  # type: ignore[arg-type]  # what no round may have
+        (Repeated((Repeated((INTEGER,), b","),), b";"),),  # type: ignore[arg-type]  # what no round may have
     ],
 )
 def test_rounds_that_mean_nothing(make: type[Engine], source: tuple[SourceOp, ...]) -> None:
