@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from service.test_process import finished, relay_process
+from service.test_process import finished, has_logged, relay_process
 from support import CANAL, TICDC, captured, captured_files
 from typer.testing import CliRunner
 
@@ -143,6 +143,7 @@ async def test_killed_in_the_middle_and_started_again_nothing_is_lost(
     await finished(first)
     at_the_kill = await kafka.length(target)
     second = await relay_process(tmp_path, config)
+    await has_logged(second, "relay.starting")
     await kafka.until(lambda: _holds_all(kafka, config.source.group_id, source, len(records)))
     second.send_signal(signal.SIGTERM)
     assert (await finished(second))[0] == 0

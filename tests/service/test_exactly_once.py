@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from service.test_process import finished, id_of, inserts, mark_of, relay_process
+from service.test_process import finished, has_logged, id_of, inserts, mark_of, relay_process
 
 from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
@@ -206,6 +206,7 @@ async def test_killed_in_the_middle_nothing_is_lost_or_repeated(
         process.kill()
         await finished(process)
     last = await relay_process(tmp_path, config)
+    await has_logged(last, "relay.starting")
     await kafka.until(lambda: all_committed(kafka, config.source.group_id, count))
     last.send_signal(signal.SIGTERM)
     assert (await finished(last))[0] == 0

@@ -88,6 +88,14 @@ async def relay_process(folder: Path, config: Any, *flags: str) -> asyncio.subpr
     )
 
 
+async def has_logged(process: asyncio.subprocess.Process, event: str) -> None:
+    """Read its log up to an event. Before `relay.starting`, signals end Python itself."""
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        while event.encode() not in (line := await process.stdout.readline()):
+            assert line, "it has ended"
+
+
 async def finished(process: asyncio.subprocess.Process) -> tuple[int, list[dict[str, Any]]]:
     """Wait for its end; gives the exit status and the events it logged."""
     async with asyncio.timeout(60):
@@ -138,6 +146,7 @@ async def test_nothing_is_lost_when_it_is_killed(kafka: Any, make_config: Any, t
     assert not await all_committed(kafka, config.source.group_id, count), "killed too late to prove anything"
 
     process = await relay_process(tmp_path, config)
+    await has_logged(process, "relay.starting")
     await kafka.until(lambda: all_committed(kafka, config.source.group_id, count))
     process.terminate()
     assert (await finished(process))[0] == 0

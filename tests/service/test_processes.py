@@ -18,7 +18,16 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from secured_support import clusters_of
 from service.conftest import ListLog
 from service.resilience_support import ask
-from service.test_process import PARTITIONS, all_committed, finished, holds, id_of, inserts, relay_process
+from service.test_process import (
+    PARTITIONS,
+    all_committed,
+    finished,
+    has_logged,
+    holds,
+    id_of,
+    inserts,
+    relay_process,
+)
 
 from relay.demo.kafka import free_ports
 from relay.records import ConsumerRecord
@@ -175,6 +184,8 @@ async def test_if_one_is_killed_all_end_and_nothing_is_lost(
     assert await are_gone(pids)
 
     again = await start(config)
+    # The first one may have committed everything before it ended.
+    await has_logged(again.process, "relay.starting")
     await kafka.until(lambda: all_committed_in(kafka, config, COUNT))
     again.process.terminate()
     assert (await finished(again.process))[0] == 0
@@ -227,9 +238,7 @@ async def test_they_stop_by_themselves_if_their_supervisor_is_killed(
 async def test_a_signal_while_they_start_ends_them_well(kafka: Any, make_config: Any, start: Start) -> None:
     config = make_config(await kafka.topic(PARTITIONS), await kafka.topic(PARTITIONS))
     relay = await start(config)
-    line = b""
-    while b"process.started" not in line:
-        line = await relay.process.stdout.readline()
+    await has_logged(relay.process, "process.started")
     relay.process.send_signal(signal.SIGINT)
     exit_status, events = await finished(relay.process)
     assert exit_status == 0
