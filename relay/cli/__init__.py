@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from typing import Final
 
 _STDERR: Final = 2
+#: The status that a shell gives to what SIGTERM has ended.
+_TERMINATED: Final = 128 + signal.SIGTERM
 
 
 def main() -> None:
     """Run the `relay` program with the arguments of the process. Raises SystemExit with the exit status."""
+    _heed_sigterm()
     _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # What the terminal's encoding lacks is escaped; it must end no command.
@@ -22,6 +26,12 @@ def main() -> None:
     from relay.cli.exits import run_program
 
     run_program(lambda: app(prog_name="relay"))
+
+
+def _heed_sigterm() -> None:
+    """Let SIGTERM end a container's first process, too: the kernel keeps it from one that has no handler."""
+    if os.getpid() == 1:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
 
 
 def _replace_closed_streams() -> None:
