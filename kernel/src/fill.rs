@@ -112,8 +112,8 @@ impl<'a> Slots<'a> {
     }
 
     #[inline]
-    fn first(&self, slots: &[usize]) -> Option<Token<'a>> {
-        slots.iter().find_map(|&slot| self.token(slot))
+    fn first(&self, slots: &[u32]) -> Option<Token<'a>> {
+        slots.iter().find_map(|&slot| self.token(slot as usize))
     }
 
     fn put(&self, put: &Put, out: &mut Vec<u8>) -> Option<()> {

@@ -2,6 +2,7 @@
 //!
 //! `relay/templates/ops.py` says what templates are, `relay/templates/interpreter` is the same in Python.
 
+mod ahead;
 mod avro;
 mod conversions;
 mod fill;

@@ -47,6 +47,11 @@ impl Names {
         Some(names)
     }
 
+    /// Where members of one name begin and end, in no order that means anything.
+    pub fn places(&self) -> &[(u32, u32)] {
+        &self.places
+    }
+
     /// Which of the members a text begins with.
     pub fn find<'a>(&self, member: impl Fn(usize) -> Option<&'a [u8]>, text: &[u8]) -> Option<usize> {
         let mut at = self.home(text)?;

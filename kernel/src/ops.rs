@@ -121,18 +121,20 @@ pub enum TargetOp {
 
 const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32);
 
-/// Mostly one slot: that takes no memory of its own.
-#[expect(clippy::box_collection, reason = "so it is as small as one slot")]
+/// Mostly one slot or two: these take no memory of their own.
+#[expect(clippy::box_collection, reason = "so it is as small as two slots")]
 pub enum Slots {
-    One(usize),
-    Several(Box<Vec<usize>>),
+    One([u32; 1]),
+    Two([u32; 2]),
+    Several(Box<Vec<u32>>),
 }
 
 impl Slots {
     #[inline]
-    pub fn all(&self) -> &[usize] {
+    pub fn all(&self) -> &[u32] {
         match self {
-            Self::One(slot) => std::slice::from_ref(slot),
+            Self::One(slot) => slot,
+            Self::Two(slots) => slots,
             Self::Several(slots) => slots,
         }
     }

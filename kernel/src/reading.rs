@@ -418,9 +418,14 @@ impl<'py> Fields<'py> {
     }
 
     fn slots(&self, index: usize, reader: &Reader<'_>) -> PyResult<Slots> {
-        let found = self.get::<Vec<i64>>(index)?.into_iter().map(|number| reader.slot(number));
+        let found = self.get::<Vec<i64>>(index)?.into_iter();
+        let found = found.map(|number| Ok(u32::try_from(reader.slot(number)?)?));
         let found = found.collect::<PyResult<Vec<_>>>()?;
-        Ok(if let [slot] = *found { Slots::One(slot) } else { Slots::Several(Box::new(found)) })
+        Ok(match found[..] {
+            [slot] => Slots::One([slot]),
+            [first, second] => Slots::Two([first, second]),
+            _ => Slots::Several(Box::new(found)),
+        })
     }
 
     fn calculation(&self, number: usize, steps: usize, reader: &Reader<'_>) -> PyResult<Calculation> {

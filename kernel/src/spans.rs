@@ -107,6 +107,7 @@ fn unchanged(op: &TargetOp, slots: &[Taken<'_>]) -> Option<(usize, Escapes)> {
     else {
         return None;
     };
+    let slot = slot as usize;
     let escapes = match (read, write) {
         _ if **null != *b"null" => return None,
         (None | Some(Read::Int64), None | Some(Write::Int64))

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
+use crate::ahead::read_ahead;
 use crate::clear;
 use crate::fill::Slots;
 use crate::ops::{Bytes, TargetMessage, Template};
@@ -19,6 +20,9 @@ pub const MOST_TRIED: usize = 8;
 const PAID_BY_ONE: usize = 8;
 const MOST_PAID: usize = 64;
 const TRIED_EVERY: usize = 16;
+
+/// So many templates of tables with a dozen columns are in the caches of a processor, more or less.
+const IN_CACHES: usize = 1024;
 
 /// Where to look in a message.
 pub struct Marker {
@@ -117,6 +121,8 @@ pub struct Templates {
     /// By the text at the marker.
     pub tried: HashMap<Bytes, Tried, RandomState>,
     shapes: usize,
+    /// The last one that was read ahead.
+    last: usize,
     /// How values are written, of all templates.
     pub ways: Ways,
     pub scan: Scan,
@@ -137,8 +143,8 @@ pub struct Translated {
 impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, tried) = (Vec::new(), Vec::new(), HashMap::default());
-        let (ways, scan, key, value, mark) = Default::default();
-        Self { marker, kept, free, tried, shapes: 0, ways, scan, key, value, mark }
+        let (shapes, last, ways, scan, key, value, mark) = Default::default();
+        Self { marker, kept, free, tried, shapes, last, ways, scan, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
@@ -212,6 +218,9 @@ impl Templates {
         for place in 0..tried.numbers.len() {
             let number = tried.numbers[place];
             let Some(Kept { template, .. }) = &self.kept[number] else { continue };
+            if self.kept.len() > IN_CACHES && std::mem::replace(&mut self.last, number) != number {
+                read_ahead(template);
+            }
             let fitting = fit(template, record, &mut self.scan, &mut self.key, &mut self.value);
             if let Some(added) = fitting {
                 tried.numbers[..=place].rotate_right(1);

@@ -137,13 +137,17 @@ class AfterDdl(NamedTuple):
 
     def allows(self, record: ConsumerRecord) -> bool:
         """Whether a row in this record follows the DDL, as far as its place tells."""
-        return self.check(record.topic)(record.partition, record.offset)
+        check = self.check(record.topic)
+        return check is None or check(record.partition, record.offset)
 
-    def check(self, topic: str) -> Callable[[int, int], bool]:
+    def check(self, topic: str) -> Callable[[int, int], bool] | None:
         """Return what says whether a row of this topic, in a partition and with an offset, follows the DDL,
-        as far as these tell.
+        as far as these tell; None if all do.
         """
-        partition = self.at.partition if topic == self.at.topic else None
+        is_topic_of_ddl = topic == self.at.topic
+        if not is_topic_of_ddl and not self.is_alone:
+            return None
+        partition = self.at.partition if is_topic_of_ddl else None
         newest, follows_elsewhere = self.at.offset, not self.is_alone
 
         def allows(its_partition: int, offset: int) -> bool:

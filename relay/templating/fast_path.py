@@ -152,6 +152,7 @@ class FastPath(_RowPath):
         super().__init__(line, templates, None)
         self._most_output, self._most_rows = line.limits.output_bytes, line.limits.rows
         self._most_uncounted = uncounted_bytes(line.limits)
+        self._overhead = overhead_bytes(1)
         self._is_one_topic = self._router.is_one_topic
         route = line.route
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
@@ -187,21 +188,33 @@ class FastPath(_RowPath):
             return self._by_rows(record, path)
         number, key, value, mark = found
         known = of_topic.known.get(number)
-        if known is None or not known.is_plain or self._moves_rows:
-            known = templates.known_of(of_topic, number)
-            topic = self._topic_of_rows(record, path, known)
-            if topic is None:
-                return self._straight(record)
-            out = self._by_template(record, known, (topic, path.partition), found)
-            return self._by_rows(record, path) if out is None else out
+        if known is None or known.headers or self._moves_rows:
+            return self._routed(record, path, of_topic, found)
         allows = known.allows
         if allows is not None and not allows(record.partition, record.offset):
             return self._by_rows(record, path)
-        known.uses += 1
         headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
         if record.headers:
-            headers = (*line.inherited(record.headers), *headers)
-        return [ProducerRecord(path.target, path.partition, time_ms, key, value, headers)]
+            headers = line.inherited(record.headers) + headers
+        made = ProducerRecord(path.target, path.partition, time_ms, key, value, headers)
+        if known.has_tombstone:
+            both = self._with_tombstone(made, known, mark)
+            return self._by_rows(record, path) if both is None else both
+        known.uses += 1
+        return [made]
+
+    def _routed(
+        self, record: ConsumerRecord, path: PartitionPath, of_topic: TopicTemplates, found: Translation
+    ) -> list[ProducerRecord]:
+        """Return the records of what an engine gives for a record: of rows that may go elsewhere, that have
+        headers of their own, or that lose for the first time what they lose.
+        """
+        known = self.templates.known_of(of_topic, found[0])
+        topic = self._topic_of_rows(record, path, known)
+        if topic is None:
+            return self._straight(record)
+        out = self._by_template(record, known, (topic, path.partition), found)
+        return self._by_rows(record, path) if out is None else out
 
     def _entered(self, record: ConsumerRecord) -> tuple[PartitionPath, TopicTemplates]:
         """Go on in the partition of this record."""
@@ -211,20 +224,18 @@ class FastPath(_RowPath):
 
     # ------------------------------------------------------------ several rows
 
-    def _has_templates(self) -> bool:
-        """Whether there are templates in this record's topic that several rows could fit."""
-        return self._writes_rows_alone and self._of_topic is not None and bool(self._of_topic.known)
-
     def _by_rows(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord]:
         """Translate a record that is no message of one row with a template: by the templates of its rows, or
         in the straight line. Then what has no template is learnt.
         """
-        fitted, value, given = 0, record.value, record.headers
+        fitted, value, given, of_topic = 0, record.value, record.headers, self._of_topic
         # A longer text may have too many values; without a time that counts, rows may have the first one's.
         is_short = value is None or len(value) <= self._most_uncounted
-        if self._has_templates() and is_short and record.timestamp_ms >= 0:
+        has_templates = self._writes_rows_alone and of_topic is not None and of_topic.known
+        if has_templates and is_short and record.timestamp_ms >= 0:
+            shared = overhead_bytes(len(given) + 1) if given else self._overhead
             try:
-                found = self.templates.find_rows(record, self._most_output, overhead_bytes(len(given) + 1))
+                found = self.templates.find_rows(record, self._most_output, shared)
             except MemoryError:
                 return self._straight(record)
             if not isinstance(found, int):

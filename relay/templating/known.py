@@ -36,7 +36,6 @@ class Known:
         "fingerprint",
         "has_tombstone",
         "headers",
-        "is_plain",
         "is_used",
         "losses",
         "lost",
@@ -69,8 +68,6 @@ class Known:
         #: None: a row follows all DDL that it must follow, wherever it stands.
         self.allows = allows
         self.table = table
-        #: Whether there are no headers and no tombstone.
-        self.is_plain = not headers and not has_tombstone
         #: The template's bytes, about, and a number that equal templates have alike.
         self.size = self.fingerprint = 0
         #: How many rows have fitted that are not counted yet, and how many of those that are.

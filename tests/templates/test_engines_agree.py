@@ -13,7 +13,7 @@ from random_templates import changed_message, made
 
 from relay.templates.engine import Engine
 from relay.templates.interpreter import Interpreter
-from relay.templates.ops import Constant, Template, Unordered
+from relay.templates.ops import Constant, Marker, Template, Unordered
 
 OFFSETS = (0, 1, 4711, (1 << 63) - 1)
 
@@ -56,6 +56,25 @@ def test_they_agree_on_many() -> None:
         fitted, refused = fitted + one, refused + other
     assert fitted > 300
     assert refused > 300
+
+
+@needs_kernel
+def test_they_agree_with_more_templates_than_caches_hold() -> None:
+    """Which the kernel reads ahead."""
+    assert KERNEL is not None
+    random, marker = Random(8), Marker("value", b"", b":")
+    python, native = Interpreter(marker), KERNEL(marker)
+    sources = [made(random) for _ in range(2_000)]
+    for number, source in enumerate(sources):
+        own = source.template._replace(value=(Constant(b"%d:" % number), *(source.template.value or ())))
+        assert python.add(own) == native.add(own) == number
+    fitted = 0
+    for number in random.choices(range(len(sources)), k=4_000):
+        record = (None, b"%d:%b" % (number, sources[number].message()), 0, 0, b"t/3/")
+        expected = python.translate(*record)
+        assert native.translate(*record) == expected
+        fitted += expected is not None
+    assert fitted > 1_000
 
 
 @needs_kernel
