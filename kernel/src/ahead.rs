@@ -1,17 +1,17 @@
-//! Templates, read ahead.
+//! Fetching a template's memory ahead.
 //!
 //! Where messages of many tables come in turn, the processor's caches have none of the templates. A translation
-//! would wait for one line of memory after the other; lines that are asked for together come together.
+//! would wait for one cache line after the other; lines that are asked for together come together.
 
 use std::hint::black_box;
 
 use crate::ops::{Condition, Constants, Part, SourceOp, Steps, TargetOp, Template, Unordered};
 
-/// How many bytes memory gives at a time.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Read something of each line of memory that a translation by this template needs.
-pub fn read_ahead(template: &Template) {
+/// Touch most of the memory that a translation by this template reads.
+pub fn fetch(template: &Template) {
     let sources = || [&template.key, &template.value].into_iter().flatten();
     let targets = || template.targets.iter().flat_map(|message| [&message.key, &message.value]).flatten();
     // What no branch depends on comes first: a branch waits for memory.
@@ -20,11 +20,11 @@ pub fn read_ahead(template: &Template) {
     read += sources().map(of_part).sum::<usize>() + targets().map(of_part).sum::<usize>();
     read += sources().map(|part| behind_source(&part.ops)).sum::<usize>();
     read += targets().map(|part| behind_target(&part.ops)).sum::<usize>();
-    // Otherwise the compiler would leave it all out.
+    // Keeps the compiler from removing the reads.
     black_box(read);
 }
 
-/// Read something of each line of a list. What comes of it stays small: it is added up.
+/// Touch a list, an item for each cache line or each item. What is read is small, as it is added up.
 #[inline]
 fn of_lines<T>(items: &[T], read: impl Fn(&T) -> u8) -> usize {
     let step = const { if size_of::<T>() < LINE { LINE / size_of::<T>() } else { 1 } };
@@ -39,7 +39,7 @@ fn of_part<Op>(Part { constants, ops }: &Part<Op>) -> usize {
     of_constants(constants) + of_lines(&ops.steps, |step| step.before.start as u8)
 }
 
-/// Read what the ops of a source refer to.
+/// Touch what the ops of a source refer to.
 fn behind_source(ops: &Steps<SourceOp>) -> usize {
     let behind = |op: &SourceOp| match op {
         SourceOp::Members(members) => of_lines(&members.each, |member| member.name.start as u8),
@@ -59,7 +59,7 @@ fn of_unordered(Unordered { members, names, round, .. }: &Unordered) -> usize {
         + of_lines(names.places(), |place| place.0 as u8)
 }
 
-/// Read what the ops of a target refer to.
+/// Touch what the ops of a target refer to.
 fn behind_target(ops: &Steps<TargetOp>) -> usize {
     let behind = |op: &TargetOp| match op {
         TargetOp::Changed(members) => of_lines(members, |change| change.name.start as u8),

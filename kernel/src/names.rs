@@ -47,7 +47,7 @@ impl Names {
         Some(names)
     }
 
-    /// Where members of one name begin and end, in no order that means anything.
+    /// Where the members of each name begin and end, in hash order.
     pub fn places(&self) -> &[(u32, u32)] {
         &self.places
     }

@@ -121,8 +121,8 @@ pub enum TargetOp {
 
 const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32);
 
-/// Mostly one slot or two: these take no memory of their own.
-#[expect(clippy::box_collection, reason = "so it is as small as two slots")]
+/// Mostly one slot or two, which take no memory of their own.
+#[expect(clippy::box_collection, reason = "so all of it has 16 bytes")]
 pub enum Slots {
     One([u32; 1]),
     Two([u32; 2]),

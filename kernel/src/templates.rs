@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
-use crate::ahead::read_ahead;
+use crate::ahead;
 use crate::clear;
 use crate::fill::Slots;
 use crate::ops::{Bytes, TargetMessage, Template};
@@ -21,8 +21,8 @@ const PAID_BY_ONE: usize = 8;
 const MOST_PAID: usize = 64;
 const TRIED_EVERY: usize = 16;
 
-/// So many templates of tables with a dozen columns are in the caches of a processor, more or less.
-const IN_CACHES: usize = 1024;
+/// A template that was not tried with so many messages is no longer in the caches of a processor, probably.
+const IN_CACHES: u64 = 1024;
 
 /// Where to look in a message.
 pub struct Marker {
@@ -66,6 +66,8 @@ pub struct Kept {
     text: Bytes,
     /// Templates with the same source ops have the same.
     pub shape: usize,
+    /// With which message it was last tried.
+    tried: u64,
 }
 
 /// The templates with one text at the marker, and which messages are tried with them: as records of one row that
@@ -121,8 +123,8 @@ pub struct Templates {
     /// By the text at the marker.
     pub tried: HashMap<Bytes, Tried, RandomState>,
     shapes: usize,
-    /// The last one that was read ahead.
-    last: usize,
+    /// How many messages were tried.
+    messages: u64,
     /// How values are written, of all templates.
     pub ways: Ways,
     pub scan: Scan,
@@ -143,8 +145,8 @@ pub struct Translated {
 impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, tried) = (Vec::new(), Vec::new(), HashMap::default());
-        let (shapes, last, ways, scan, key, value, mark) = Default::default();
-        Self { marker, kept, free, tried, shapes, last, ways, scan, key, value, mark }
+        let (shapes, messages, ways, scan, key, value, mark) = Default::default();
+        Self { marker, kept, free, tried, shapes, messages, ways, scan, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
@@ -167,7 +169,7 @@ impl Templates {
         if number == self.kept.len() {
             self.kept.push(None);
         }
-        self.kept[number] = Some(Kept { template, text, shape });
+        self.kept[number] = Some(Kept { template, text, shape, tried: self.messages });
         Some(number)
     }
 
@@ -215,11 +217,12 @@ impl Templates {
         if !tried.whole.is_due() {
             return None;
         }
+        self.messages += 1;
         for place in 0..tried.numbers.len() {
             let number = tried.numbers[place];
-            let Some(Kept { template, .. }) = &self.kept[number] else { continue };
-            if self.kept.len() > IN_CACHES && std::mem::replace(&mut self.last, number) != number {
-                read_ahead(template);
+            let Some(Kept { template, tried: last, .. }) = &mut self.kept[number] else { continue };
+            if self.messages - std::mem::replace(last, self.messages) > IN_CACHES {
+                ahead::fetch(template);
             }
             let fitting = fit(template, record, &mut self.scan, &mut self.key, &mut self.value);
             if let Some(added) = fitting {

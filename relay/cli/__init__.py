@@ -15,7 +15,7 @@ _TERMINATED: Final = 128 + signal.SIGTERM
 
 def main() -> None:
     """Run the `relay` program with the arguments of the process. Raises SystemExit with the exit status."""
-    _heed_sigterm()
+    _exit_on_sigterm()
     _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # What the terminal's encoding lacks is escaped; it must end no command.
@@ -28,10 +28,12 @@ def main() -> None:
     run_program(lambda: app(prog_name="relay"))
 
 
-def _heed_sigterm() -> None:
-    """Let SIGTERM end a container's first process, too: the kernel keeps it from one that has no handler."""
+def _exit_on_sigterm() -> None:
+    """Let SIGTERM end a container's first process as it ends any other: Linux ignores it for a first process
+    without a handler. An exception might not end a loop of asyncio.
+    """
     if os.getpid() == 1:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
 
 
 def _replace_closed_streams() -> None:

@@ -1,7 +1,7 @@
 """What commands say on stderr, and how they end: one function decides the exit status, one words the error.
 
 0 done · 1 a bug in relay · 2 the user's input or options · 3 the environment · 4 `relay diff` has found
-differences · 130 interrupted (Ctrl-C).
+differences · 130 interrupted (Ctrl-C) · 143 ended by SIGTERM.
 A reader that closes the pipe early (`relay translate … | head`) has what it wanted: that is 0.
 """
 

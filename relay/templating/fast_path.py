@@ -231,7 +231,7 @@ class FastPath(_RowPath):
         fitted, value, given, of_topic = 0, record.value, record.headers, self._of_topic
         # A longer text may have too many values; without a time that counts, rows may have the first one's.
         is_short = value is None or len(value) <= self._most_uncounted
-        has_templates = self._writes_rows_alone and of_topic is not None and of_topic.known
+        has_templates = self._writes_rows_alone and of_topic is not None and bool(of_topic.known)
         if has_templates and is_short and record.timestamp_ms >= 0:
             shared = overhead_bytes(len(given) + 1) if given else self._overhead
             try:

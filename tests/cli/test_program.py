@@ -118,10 +118,11 @@ def test_ctrl_c_keeps_what_was_written(tmp_path: Path) -> None:
 
 
 def test_sigterm_ends_the_first_process_of_a_container() -> None:
-    """The kernel drops it there unless there is a handler; `relay run` has its own only once it has begun."""
+    """Linux ignores it there unless there is a handler; `relay run` has its own only once it has begun."""
     first = "import os; os.getpid = lambda: 1; from relay.cli import main; main()"
     program = [sys.executable, "-c", first, *ROUTE]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(ROWS.read_bytes().splitlines(keepends=True)[0])
@@ -129,6 +130,8 @@ def test_sigterm_ends_the_first_process_of_a_container() -> None:
         assert process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 143
+        assert process.stderr is not None
+        assert not process.stderr.read()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -89,7 +89,7 @@ async def relay_process(folder: Path, config: Any, *flags: str) -> asyncio.subpr
 
 
 async def has_logged(process: asyncio.subprocess.Process, event: str) -> None:
-    """Read its log up to an event. Before `relay.starting`, signals end Python itself."""
+    """Read its log up to an event. Before `relay.starting`, a signal kills the process."""
     assert process.stdout is not None
     async with asyncio.timeout(60):
         while event.encode() not in (line := await process.stdout.readline()):
