@@ -50,7 +50,7 @@ class PartitionPath(msgspec.Struct, frozen=True):
 #: What a record has become: the events that it holds, those that are written, the losses of those left out,
 #: the catalogue behind it, what the router remembers if that is something, and the target's records.
 _Translated = tuple[list[Event], list[Event], Sequence[Lossy], Catalog, Spread | None, list[ProducerRecord]]
-#: Is told of a record that has become these: its events, its messages, and what was lost.
+#: Called with what a translated record has become: its events, its messages, and what was lost.
 Learn = Callable[[list[Event], list[ProducerRecord], list[Lossy]], None]
 
 
@@ -136,7 +136,7 @@ class StraightLine:
 
     def _run(self, record: ConsumerRecord, lossy: list[Lossy]) -> _Translated:
         """Decode, select, prepare, route and encode one record, and change nothing."""
-        # Functions that are attributes: Python 3.11 calls them sooner from a variable.
+        # These functions are attributes; Python 3.11 calls them faster through a local variable.
         decode, prepare, moves = self.decode, self._prepare, self._moves
         left_out: Sequence[Lossy] = ()
         spread: Spread | None = None
@@ -177,7 +177,7 @@ class StraightLine:
     # ------------------------------------------------------------ where events go
 
     def path_of(self, record: ConsumerRecord) -> PartitionPath:
-        """Return where a record goes that keeps its partition."""
+        """Return where a record that keeps its partition goes."""
         topic, partition = record.topic, record.partition
         found = self._paths.get((topic, partition))
         if found is None:

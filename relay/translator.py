@@ -185,8 +185,8 @@ class Translator:
         self._line.expect_partitions(partitions)
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return over how many partitions rows of a table are spread that has this target topic, and that was
-        translated just now; None if they keep the source's.
+        """Return over how many partitions the rows of the table with this target topic are spread; None if
+        they keep the source's. The table must have been translated just now.
         """
         return self._router.partitions_of(topic)
 

@@ -117,7 +117,7 @@ class Checkpoint:
         self._kept = self._found()
         progress, _ = hadoop_path(spark, f"{folder.rstrip('/')}/spark")
         if self._kept is None and self._system.exists(progress):
-            message = f"{self._path} is missing, which says what the progress in {progress} was made with"
+            message = f"{self._path} is missing: it holds the settings of the progress in {progress}"
             raise ConfigError([Problem("backfill.checkpoint", message, _NEW_RUN)])
 
     @property

@@ -73,7 +73,7 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
                 if _overlap(output, f"{qualified(path, system).rstrip('/')}/"):
                     folders = f"{backfill.output} and {key} ({qualified(path, system)})"
                     message = f"{folders} are one folder, or one lies in the other"
-                    hint = "it would be deleted: name a folder of its own"
+                    hint = "the input would be deleted: name another folder for the output"
                     raise ConfigError([Problem("backfill.output", message, hint)])
 
 

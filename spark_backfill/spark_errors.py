@@ -91,7 +91,7 @@ def explained(error: BaseException) -> BaseException:  # noqa: PLR0911 - a list 
 
 def too_late(records: str) -> ConfigError:
     """Make the error about records whose timestamps Spark cannot hold."""
-    message = f"the timestamp of {records} is behind the year 294246, where Spark's times end"
+    message = f"the timestamp of {records} is after the year 294246, where Spark's timestamps end"
     hint = "is it in nanoseconds? `relay run` keeps it, and the job from record files to record files"
     return ConfigError([Problem("source", message, hint)])
 

@@ -70,7 +70,7 @@ class Terms(NamedTuple):
         for out in produced:
             count = self.partitions.get(out.topic)
             if count is None:
-                message = f"does not name {record.topic}, whose records are among those of backfill.input"
+                message = f"does not name {record.topic}, but backfill.input holds records of that topic"
                 raise ConfigError([Problem("source.topics", message, f"add it; its target is {out.topic}")])
             if out.partition >= count:
                 cure = "add partitions to it, or set partitions in [target]"

@@ -94,7 +94,7 @@ def in_order(paths: Iterable[str]) -> dict[str, Place]:
         # Numbers begin at 1 in each folder.
         if place.is_data and place.number != numbers.get(place[:-1], 0) + 1:
             raise RecordsGone(
-                f"data files are missing before {path}: numbers of a folder begin at 1 and have no gaps"
+                f"data files are missing before {path}: file numbers in a folder start at 1 without gaps"
             )
         numbers[place[:-1]] = place.number
     return ordered
@@ -159,7 +159,7 @@ def statement_of(path: str, place: Place, text: bytes) -> Statement | None:
         version = int(said.get("TableVersion", place.version))
         columns: list[dict[str, Any]] = said.get("TableColumns") or []
         if version != place.version:
-            raise Malformed(NAME, path, "its TableVersion is not the one of its name")
+            raise Malformed(NAME, path, "its TableVersion is not the one in its file name")
         if query := str(said.get("Query") or ""):
             return Statement(query, True)
         created = _create_table(place, columns) if place.table else ""

@@ -45,7 +45,7 @@ def storage_problems(config: Config) -> list[Problem]:
         message = "of TiCDC's storage sink only Canal-JSON is read"
         problems.append(Problem("route.from", message, f'set from = "{_PROTOCOL}"'))
     if len(config.source.topics) != 1:
-        message = "must be one: the records of a storage sink have no topic, and get its name"
+        message = "must name one topic: records of a storage sink have none, and get this one"
         problems.append(Problem("source.topics", message))
     return problems
 

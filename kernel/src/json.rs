@@ -41,7 +41,7 @@ fn number(text: &[u8]) -> Option<(usize, Kind)> {
     let sign = usize::from(text.first() == Some(&b'-'));
     let end = sign + digits(text.get(sign..)?);
     match text.get(end) {
-        // Most numbers are so: 64 bits hold them, and zeros before them or `-0` they are not.
+        // Most numbers are like this: they fit in 64 bits, have no leading zeros, and are not `-0`.
         Some(b',' | b'}')
             if (sign + 1..sign + SURE_DIGITS).contains(&end) && text.get(sign) != Some(&b'0') =>
         {
@@ -102,7 +102,7 @@ fn at_least_one(count: usize) -> Option<usize> {
     (count > 0).then_some(count)
 }
 
-/// So many digits 64 bits hold, whatever they are.
+/// This many digits fit in 64 bits, whatever they are.
 const SURE_DIGITS: usize = 19;
 
 /// Whether a text is an integer as messages have it.

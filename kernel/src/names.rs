@@ -3,9 +3,9 @@
 use crate::json::{ONES, below};
 use crate::scan::behind;
 
-/// So many seeds are tried, until members are found soon.
+/// How many seeds are tried to find one by which members are found quickly.
 const SEEDS: u64 = 8;
-/// So many members are looked at, on the average, until one is found.
+/// How many members are looked at, on average, until one is found.
 const STEPS: usize = 4;
 /// Members of few names may need more.
 const FEW: usize = 64;

@@ -72,8 +72,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Where the records are written; - for stdout. What is in the file stays until the first record "
-        "is there; a run that is stopped leaves those that it has written.",
+        help="Where to write the records; - for stdout. An existing file is replaced when the first record "
+        "comes; a stopped run keeps the records that it has written.",
     ),
 ]
 

@@ -17,7 +17,9 @@ BootstrapFiles = Annotated[
 ]
 BootstrapDatabase = Annotated[
     str | None,
-    typer.Option("--bootstrap-database", metavar="NAME", help="Database of tables that it names without."),
+    typer.Option(
+        "--bootstrap-database", metavar="NAME", help="Database of tables that the dump names without one."
+    ),
 ]
 BootstrapAsOf = Annotated[
     str,

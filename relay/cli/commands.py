@@ -387,7 +387,9 @@ def _diff(
     values: Annotated[bool, typer.Option("--values", help="Show keys and values of these.")] = False,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Differences that the protocols themselves make count as others do."),
+        typer.Option(
+            "--strict", help="Count differences that the protocols themselves cause as differences, too."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
     quiet: Quiet = False,

@@ -141,7 +141,7 @@ def _diff(request: DiffRequest, inputs: Sequence[Input]) -> int:
         explainer = Explainer(named, resolvers, limits)
         explain = explainer
         if explainer.problem and not request.quiet:
-            say_warning(f"what the protocols lose cannot be told from other differences: {explainer.problem}")
+            say_warning(f"protocol losses cannot be told apart from other differences: {explainer.problem}")
     comparison = Comparison(explain, request.window, request.examples, keys)
     sides = []
     for number, opened in enumerate(inputs):

@@ -123,7 +123,7 @@ def _keep(
     except gzip.BadGzipFile as error:
         raise ConfigError([Problem(option, f"cannot read {name}: {error}")]) from error
     except EOFError as error:
-        raise ConfigError([Problem(option, f"cannot read {name}: it ends too early")]) from error
+        raise ConfigError([Problem(option, f"cannot read {name}: the data is truncated")]) from error
     except OSError as error:
         reason = f"{error.strerror or error}; it is unpacked to {tempfile.gettempdir()} first"
         raise ServiceError(f"cannot read {name}: {reason}") from error

@@ -333,9 +333,9 @@ def _consequences(topic: str, count: int) -> list[str]:
 def _running(config: Config, members: int | str) -> str:
     group = config.source.group_id
     if isinstance(members, str):
-        return f"Whether instances run cannot be told: {members}."
+        return f"relay cannot tell whether instances run: {members}."
     if members:
         return f"Group {group} has {members} members now."
     if config.delivery.mode is Mode.EXACTLY_ONCE:
-        return "Whether instances run cannot be told: those of exactly-once are no members of a group."
+        return "relay cannot tell whether instances run: with exactly-once they do not join the group."
     return f"Group {group} has no members now."

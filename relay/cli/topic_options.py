@@ -16,7 +16,7 @@ from relay.cli.topic_request import TopicRequest
 from relay.errors import ConfigError, Problem
 
 _HELP: Final = (
-    "The topic to read; no group is joined. With --config it may be left out if that has one alone."
+    "The topic to read; no group is joined. With --config it may be left out if that names only one."
 )
 _FromTopic = Annotated[str | None, typer.Option("--from-topic", metavar="TOPIC", help=_HELP)]
 #: The same, of commands whose --topic can mean nothing else. Help names one spelling.

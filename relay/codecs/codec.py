@@ -108,10 +108,10 @@ Seal = Callable[[str, bytes | None, bytes | None], tuple[bytes | None, bytes | N
 
 @runtime_checkable
 class SealingEncoder(TopicEncoder, Protocol):
-    """An encoder that writes messages in a form of text first, and makes each of them what it is by itself.
+    """An encoder that first writes messages as text, and then converts each on its own to its final form.
 
-    `for_topic(topic)(events, record, lossy)` gives what a `sealer`'s function makes, for the topic, of the
-    payloads of `encode_open(events, record, lossy)`, with the same headers, and loses nothing besides.
+    `for_topic(topic)(events, record, lossy)` gives the payloads of `encode_open(events, record, lossy)`, each
+    converted by a `sealer`'s function for the topic, with the same headers; nothing more is lost.
     """
 
     def encode_open(
@@ -128,8 +128,8 @@ class SealingEncoder(TopicEncoder, Protocol):
 
 
 class AfterDdl(NamedTuple):
-    """Where the newest DDL of a table stands, of rows that no commit ts orders: those in its partition must
-    have a higher offset. `is_alone`: others do not follow it surely.
+    """Where the newest DDL of a table is, for rows that no commit ts orders: rows in its partition must have
+    a higher offset. `is_alone`: rows in other partitions do not certainly follow it.
     """
 
     at: Position
@@ -375,8 +375,8 @@ class Codec(msgspec.Struct, frozen=True):
     `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
     options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
     `marker`: by which bytes templates of its messages are found, if its decoder offers them
-    (`TracingDecoder`). `lengths_at`: where key and value of a message of one row have the number of bytes
-    behind it, in 8 bytes; None if they are no frames.
+    (`TracingDecoder`). `lengths_at`: where the key and the value of a one-row message have the 8 bytes
+    that hold the number of bytes after them; None if they are not frames.
     `parts`: messages of one event each, in order, of which a message of several could be made; none for any
     other message. `frames`: how messages stand together in a record, if they may; they mean the same as alone
     where the record has a time of Kafka that counts. `writes_rows_alone`: whether each row of a message

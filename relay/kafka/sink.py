@@ -145,7 +145,7 @@ class KafkaSink:
             ) from error
         except InvalidTransactionTimeout as error:
             raise DeliveryFailed(
-                f"the brokers at {self._servers} allow no transaction as long as relay's may be; "
+                f"the brokers at {self._servers} do not allow transactions as long as relay's can be; "
                 f"raise transaction.max.timeout.ms of the brokers, "
                 f"or lower delivery_timeout_seconds in [delivery]"
             ) from error
@@ -312,10 +312,11 @@ class TransactionalSink(KafkaSink):
             progress = self._settings.progress_topic
             rights = f"the source topics and on group {self._group!r}" if progress is None else repr(progress)
             raise TopicUnusable(
-                f"not allowed to commit offsets: {text_of(error)}; grant READ on {rights}, to whoever writes"
+                f"not allowed to commit offsets: {text_of(error)}; grant READ on {rights}, to the user that "
+                f"relay writes to the target as"
             ) from error
         except (*_CLIENT_ERRORS, TimeoutError) as error:
-            raise self._failed(None, error, f"looking for what {self._id} has left open: ") from error
+            raise self._failed(None, error, f"looking for an open transaction of {self._id}: ") from error
 
     async def _look_and_ask_for_producer(
         self, ask: Callable[[int], Awaitable[bool]], coordinator: int

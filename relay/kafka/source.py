@@ -173,7 +173,7 @@ class KafkaSource:
                 return committed
             if time.monotonic() > deadline:
                 raise PollFailed(
-                    f"the brokers tell an offset of {stale[0]} that is older than "
+                    f"the brokers report a committed offset of {stale[0]} that is older than "
                     f"the one they have acknowledged"
                 )
             await asyncio.sleep(STALE_PAUSE_SECONDS)
@@ -345,7 +345,7 @@ class KafkaSource:
                 f"not allowed to read: {text_of(error)}; grant READ on the topics and on group {group!r}"
             )
         if isinstance(error, UnicodeDecodeError) and take_any_name():
-            return PollFailed("a record has a header whose name is not UTF-8; it is read again as U+FFFD")
+            return PollFailed("a header name is not UTF-8; the record is read again with U+FFFD in the name")
         return PollFailed(text_of(error))
 
 
@@ -426,7 +426,7 @@ def _check_kept(partition: Partition, group: str, committed: int, first: int, en
         gone = f"records {committed}…{first - 1} of {partition}"
         what = f"{gone} were deleted by retention before relay had read them"
     elif committed > end:
-        what = f"{partition} ends at {end}, before the committed offset {committed}: it has been created anew"
+        what = f"{partition} ends at {end}, before the committed offset {committed}: the topic was re-created"
     else:
         return
     raise RecordsGone(f"{what}; {_reset_hint(group)}")
@@ -434,4 +434,4 @@ def _check_kept(partition: Partition, group: str, committed: int, first: int, en
 
 def _reset_hint(group: str) -> str:
     how = "(kafka-consumer-groups.sh --reset-offsets)"
-    return f"reset the offsets of group {group!r} to accept that {how}, or use a new group"
+    return f"to continue anyway, reset the offsets of group {group!r} {how}, or use a new group"

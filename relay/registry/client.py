@@ -139,7 +139,7 @@ class SchemaRegistry:
         return found
 
     def _has_no(self, id: int | str) -> SchemaMissing:
-        reason = "was the message written with another one?"
+        reason = "was the message written with another registry?"
         if isinstance(id, str):
             reason += " Registries before Confluent Platform 8.0 find no schema by its GUID"
         return SchemaMissing(f"{self._shown} has no schema {id}: {reason}")
@@ -214,8 +214,8 @@ class SchemaRegistry:
         if not self._settings.register_schemas:
             raise SchemaRefused(
                 f"{self._shown} lacks a schema in subject {quoted(subject)}, and "
-                f"{self._settings.table}.register_schemas = false forbids to register it: register it "
-                "yourself, or allow it"
+                f"{self._settings.table}.register_schemas = false forbids it: register the schema "
+                "yourself, or set register_schemas to true"
             )
         path = f"/subjects/{quote(subject, safe='')}/versions"
         response = self._ask("POST", path, _body_of(schema, references))
@@ -339,8 +339,8 @@ class SchemaRegistry:
         if response.status in {401, 403}:
             keys = f"{self._settings.table}.username and password, or bearer_token"
             raise SchemaRefused(
-                f"{self._shown} refuses the request (status {response.status}): see {keys}, and what that "
-                "user may do"
+                f"{self._shown} refuses the request (status {response.status}): check {keys}, and that "
+                "user's permissions"
             )
         return response
 
@@ -354,7 +354,7 @@ class SchemaRegistry:
             return msgspec.json.decode(response.body, type=kind)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             raise SchemaRefused(
-                f"{self._shown} answers for {what} with something else: {_WRONG_URL}"
+                f"{self._shown} gives an unexpected answer for {what}: {_WRONG_URL}"
             ) from None
 
 
@@ -380,7 +380,7 @@ def _fault(path: str, response: Response) -> str:
     if status == 200 and response.body.lstrip()[:1] not in {b"{", b"["}:
         return f"an answer that is not JSON: {_WRONG_URL}"
     if 300 <= status < 400:
-        return f"status {status}, and redirects are not followed: name the URL to which it leads"
+        return f"status {status}, and redirects are not followed: set the URL that it redirects to"
     is_transient = status in _TRANSIENT or status >= 500
     return f"status {status}" if is_transient or (status < 400 and status != 200) else ""
 

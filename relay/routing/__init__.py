@@ -9,7 +9,7 @@ that the catalogue knows at that place of the stream, and those of rows that cam
 A topic that does not depend on the table is always in use.
 
 DDL goes where the target's readers look for it. A protocol has a statement once, in partition 0, or
-everywhere: a copy in every partition. Of the copies of a source that which is in partition 0 counts; the
+everywhere: a copy in every partition. Of a source's copies only the one in partition 0 counts; the
 others are written only where every partition keeps its own.
 """
 

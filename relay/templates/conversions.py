@@ -1,7 +1,7 @@
 """The closed list of conversions: what reads a JSON token, and what writes a value as one, by name.
 
-Contract: `READS` and `WRITES` have, by the names that codecs give their functions (`relay.native`), what
-makes a function of the parameters. A read takes a token of `READ_KINDS` as `token_value` gives it, and gives
+Contract: `READS` and `WRITES` map the names that codecs give their functions (`relay.native`) to factories
+that make them from parameters. A read takes a token of `READ_KINDS` as `token_value` gives it, and gives
 the canonical value. A write takes that and gives what msgspec prints: text, a number, a boolean, bytes for
 base64, `msgspec.Raw`. Neither is given null. Both raise one of `UNFIT` for a value that they do not take, a
 write also for one that loses something: then the template does not fit. The names that `relay.native.losing`

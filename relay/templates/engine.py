@@ -9,8 +9,8 @@ from relay.templates.ops import Frames, Marker, Template
 
 #: How many templates one marker's text has at most, and so how many are tried with one message.
 MOST_TRIED: Final = 8
-#: A message that fits a template pays for so many that others are tried with in vain; so many are paid for at
-#: most. Where nothing is left of that, one message of so many is tried.
+#: Each message that fits a template pays for `PAID_BY_ONE` vain attempts with others; at most `MOST_PAID` are
+#: paid for in advance. Once those are used up, only one message in `TRIED_EVERY` is tried.
 PAID_BY_ONE: Final = 8
 MOST_PAID: Final = 64
 TRIED_EVERY: Final = 16

@@ -69,7 +69,8 @@ class Deriver:
         template, known = self._traced(record, change, catalog)
         if not _has_headers(known, out):
             raise Untraceable
-        # Tried by itself: beside others one would give it its place, or is equal, and would go with it.
+        # In an engine of its own: in the route's it could take the place of another template, or of an equal
+        # one, which would then be removed with it.
         self._trial.clear()
         number = self._trial.add(template)
         if not _fits(self._trial, record, number, known, out, losses, self._line.seal):

@@ -388,7 +388,7 @@ class SealedFastPath(_RowPath):
             return self._straight(record)
         if out is not None:
             return out
-        # Of rows whose topic the straight line must say, one more template would be none the better.
+        # For rows whose topic only the straight line can tell, another template would not help.
         return self._straight(record) if topic is None else self._learning(record, opened)
 
 

@@ -166,15 +166,15 @@ def not_created(wanted: RequiredTopic, error: CreateError, servers: str) -> str:
     if error.is_forbidden:
         advice = f"grant CREATE on it, or create it: {by_hand}"
     elif error.is_about_replicas:
-        advice = "set create_replication_factor in [target] to what the cluster has brokers for"
+        advice = "set create_replication_factor in [target] to at most the number of brokers"
         advice += f", or create it: {by_hand}"
     elif error.is_about_settings and wanted.role is Role.TARGET:
         advice = "correct create_settings in [target]"
     else:
         advice = f"create it: {by_hand}"
     without = {
-        Role.HISTORY: '; history_topic = "" in [schema] does without',
-        Role.DEAD_LETTERS: "; other policies in [errors] do without",
+        Role.HISTORY: '; or set history_topic = "" in [schema] to run without it',
+        Role.DEAD_LETTERS: "; or use other policies than dead-letter in [errors]",
     }.get(wanted.role, "")
     what = f"{wanted.role} {wanted.name} does not exist at {servers} and cannot be created"
     return f"{what}: {error.message}; {advice}{without}"
@@ -276,8 +276,8 @@ def _kept_of_compacted(name: str, config: Config) -> str:
             f"without a key have none, which brokers refuse there"
         )
     return (
-        f"topic {name} is compacted: only the last message of each row is kept, of all rows of "
-        f"a table without a key, and of each database's DDL"
+        f"topic {name} is compacted: Kafka keeps only the last message of each row, only one for all rows of "
+        f"a table without a key, and only the last DDL of each database"
     )
 
 

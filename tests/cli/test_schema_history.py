@@ -297,7 +297,7 @@ async def test_instances_of_exactly_once_cannot_be_seen(route: Route) -> None:
     result = await history(route, "reset", "--yes")
     assert result.exit_code == 0
     assert (
-        "Whether instances run cannot be told: those of exactly-once are no members of a group."
+        "relay cannot tell whether instances run: with exactly-once they do not join the group."
         in result.stderr
     )
 
@@ -545,7 +545,7 @@ async def test_a_secured_cluster(secured: Secured, secured_route: Route, tmp_pat
     # Without a right on the group it cannot be asked; that is told, and does not hinder.
     told = await history(route, "reset")
     assert (
-        f"Whether instances run cannot be told: DESCRIBE on group g-{route.source} is not allowed."
+        f"relay cannot tell whether instances run: DESCRIBE on group g-{route.source} is not allowed."
         in told.stderr
     )
     await secured.grant(GROUP, f"g-{route.source}", Operation.READ)

@@ -224,7 +224,7 @@ def test_the_next_log_file_follows_and_a_longer_number_too() -> None:
 
 @pytest.mark.parametrize("file", captured_files("mysql/debezium.no-schema"))
 def test_rows_behind_all_ddl_have_the_definitions_of_their_time(file: str) -> None:
-    """A file may have the topic of schema changes first, and then the topics of tables."""
+    """A file may have the schema change topic first, and then the topics of tables."""
     records = captured(file)
     translated = []
     for order in (records, sorted(records, key=lambda each: "." in each.topic)):

@@ -273,7 +273,7 @@ async def test_an_open_transaction_in_partition_0_holds_nobody_up(
     assert outputs(found) == ddl_first(records)
 
 
-# ---------------------------------------------------------------- a connector's topic of schema changes
+# ---------------------------------------------------------------- a connector's schema change topic
 
 
 @pytest.fixture

@@ -177,12 +177,12 @@ FORBIDDEN: dict[str, tuple[Callable[[str], dict[str, Any]], str, str]] = {
     "history": (
         lambda name: {"schema_history_topic": name},
         "schema history",
-        'history_topic = "" in [schema] does without',
+        'or set history_topic = "" in [schema] to run without it',
     ),
     "dead letters": (
         lambda name: dead_letters(name) | without_history(),
         "dead-letter topic",
-        "other policies in [errors] do without",
+        "or use other policies than dead-letter in [errors]",
     ),
 }
 

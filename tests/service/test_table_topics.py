@@ -220,7 +220,7 @@ async def test_a_topic_that_has_too_few_partitions_is_refused_when_it_is_needed(
 
 @pytest.mark.parametrize(
     ("creates", "said"),
-    [(True, "are created when their tables come"), (False, "must exist when their tables come")],
+    [(True, "are created when their tables come"), (False, "must exist before rows of their tables come")],
 )
 async def test_check_says_what_becomes_of_them(
     kafka: Any, make_config: Any, creates: bool, said: str

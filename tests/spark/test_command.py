@@ -280,7 +280,7 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
         ),
         (
             "java.lang.ArithmeticException: long overflow",
-            "source: the timestamp of a record is behind the year 294246",
+            "source: the timestamp of a record is after the year 294246",
         ),
         (
             "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",

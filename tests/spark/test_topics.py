@@ -373,7 +373,7 @@ async def test_times_that_spark_cannot_hold_are_told_with_their_place(
     records[2] = msgspec.structs.replace(records[2], timestamp_ms=1_700_000_000_000_000_000)
     await kafka.produce(source, records)
     config = topics_config(kafka, source, "t", tmp_path, backfill={"output": str(tmp_path / "out")})
-    with pytest.raises(ConfigError, match=rf"the timestamp of {source}/0/2 is behind the year 294246"):
+    with pytest.raises(ConfigError, match=rf"the timestamp of {source}/0/2 is after the year 294246"):
         TopicsRun(spark, config).run()
 
 

@@ -37,7 +37,7 @@ class PlaygroundServer(Server):
         "/translate": "POST: what was pasted, translated",
     }
     settings: ClassVar = Settings("--host", "another --port, 0 for any that is free", "a higher --port")
-    not_ours: ClassVar = "this server has no such name; ask for its address, or for localhost"
+    not_ours: ClassVar = "the Host of this request is not allowed; use this server's IP address, or localhost"
     request_bytes: ClassVar = MOST_BYTES + HEADER_BYTES
 
     def __init__(self, host: str, port: int) -> None:

@@ -224,11 +224,11 @@ class ClusterInspection:
         """Send a request to a broker, the first one by default. Raises NoAnswer."""
         asked = address or self.first
         if asked not in self._connections and asked is not None and (await self._try(asked))[0]:
-            raise NoAnswer(f"the broker that knows it, {asked}, cannot be reached")
+            raise NoAnswer(f"its coordinator, {asked}, cannot be reached")
         try:
             return await self._connections[asked].send(request)
         except NotImplementedError as error:  # aiokafka's, if no version is known to both
-            raise NoAnswer(f"the broker at {asked} does not know this question: {error}") from error
+            raise NoAnswer(f"the broker at {asked} does not support this request: {error}") from error
         except (OSError, KafkaError, TimeoutError) as error:
             raise NoAnswer(f"the broker at {asked} has stopped answering: {text_of(error)}") from error
 

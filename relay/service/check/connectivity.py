@@ -167,7 +167,7 @@ async def _bad_certificate(
 ) -> Unreachable:
     if error.verify_code in {_HOST_MISMATCH, _ADDRESS_MISMATCH}:
         names = await _names(address, brokers)
-        hint = "write a name that the certificate has, or have the broker's certificate made for this one"
+        hint = "use a host name that the certificate has, or have the certificate reissued for this host"
         return Unreachable(
             f"its certificate is not for {address.host}" + (f", but for {', '.join(names)}" if names else ""),
             hint,
@@ -179,14 +179,14 @@ async def _bad_certificate(
     if error.verify_code == _NOT_YET_VALID:
         return Unreachable(
             "its certificate is not valid yet",
-            "check the clocks of this machine and of who made the certificate",
+            "check the clocks of this machine and of the certificate's issuer",
         )
     if error.verify_code in _UNTRUSTED:
         trusted = "the certificates in ca_file" if brokers.security.ca_file else "the system's certificates"
-        hint = f"set ca_file in [{brokers.security.table}] to the certificate of who signed the broker's"
+        hint = f"set ca_file in [{brokers.security.table}] to the CA certificate that signed the broker's"
         return Unreachable(f"its certificate is not trusted by {trusted} ({error.verify_message})", hint)
     return Unreachable(
-        f"its certificate is refused: {error.verify_message}", "ask who made the broker's certificate"
+        f"its certificate is refused: {error.verify_message}", "ask the issuer of the broker's certificate"
     )
 
 
@@ -210,9 +210,7 @@ def _refused(brokers: Brokers, error: ssl.SSLError) -> Unreachable:
     reason = (error.reason or "").replace("_", " ").lower()
     if brokers.security.certificate_file:
         table = brokers.security.table
-        hint = (
-            f"check certificate_file in [{table}]: the broker must trust who signed it, and it must be valid"
-        )
+        hint = f"check certificate_file in [{table}]: it must be valid, and its CA trusted by the broker"
         return Unreachable(f"it refuses relay's certificate ({reason})", hint)
     if "PROTOCOL_VERSION" in (error.reason or ""):
         return Unreachable(
@@ -335,7 +333,7 @@ async def _first_request(connection: Any, address: Address, brokers: Brokers) ->
             what = f"it asks for SASL ({mechanisms}), and protocol is {security.protocol}"
             raise Unreachable(what, hint) from error
         raise Unreachable(
-            f"it does not tell the brokers of its cluster: {_cause(error)}", "look into the broker's log"
+            f"it does not list the brokers of its cluster: {_cause(error)}", "look into the broker's log"
         ) from error
     if not metadata.brokers:
         raise Unreachable("it knows no brokers of its cluster", "wait until the cluster has started")

@@ -59,7 +59,7 @@ def _target(
         said = "register_schemas = false: each schema must be registered before its first row"
         yield Finding(State.NOTE, subject, said)
     elif not known:
-        said = "whether schemas may be registered is not known: no subject is certainly the route's"
+        said = "whether schemas may be registered is not known: no subject is known to be this route's"
         yield Finding(State.UNTESTED, subject, said)
     else:
         yield _may_register(registry, known[0], subject)

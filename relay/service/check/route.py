@@ -113,9 +113,9 @@ def guessed_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
     if has_history or not config.has_row_keys:
         return
     said = (
-        "tables are known from their DDL in the source on: until then the keys of their rows are written "
-        "with guessed types, and may be others afterwards; import definitions that the source no longer has "
-        "with `relay schema-history import`"
+        "a table is known only once its DDL has been read from the source: until then the keys of its rows "
+        "are written with guessed types, and may change afterwards; import definitions that the source no "
+        "longer has with `relay schema-history import`"
     )
     if not config.history_topic:
         said += ", which needs history_topic in [schema]"
@@ -128,7 +128,8 @@ def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding
         subject = f"target topics {template}"
         if not config.target.create_topics:
             said = (
-                "must exist when their tables come: relay ends where one is missing (create_topics = false)"
+                "must exist before rows of their tables come: if one is missing, relay stops "
+                "(create_topics = false)"
             )
             yield Finding(State.NOTE, subject, said)
             continue
@@ -137,8 +138,8 @@ def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding
         if may:
             yield Finding(State.OK, subject, said)
         else:
-            why = "which the broker does not tell" if may is None else "which the cluster does not allow"
-            said += f", if CREATE is allowed on them, {why} for all topics"
+            why = "the broker does not tell whether it is" if may is None else "it is not"
+            said += f", if CREATE is allowed on each of them; {why} allowed cluster-wide"
             yield Finding(State.UNTESTED, subject, said)
 
 

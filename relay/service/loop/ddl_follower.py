@@ -1,4 +1,4 @@
-"""Reads partition 0 of source topics besides the loop, for `wait` in [schema], where another instance has it,
+"""Reads partition 0 of source topics beside the loop, for `wait` in [schema], where another instance has it,
 so that its DDL is known when rows of other partitions are translated.
 
 Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal), some of a topic of

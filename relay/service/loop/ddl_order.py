@@ -1,7 +1,7 @@
 """Has the partition with the DDL taken before rows of others that may need it, where the loop reads both.
 
 For `wait` in [schema]. The DDL of a row is in partition 0 of its topic, or of the topic that a connector has
-for DDL (`Config.ddl_topics`); where another instance reads that, `ddl_follower` reads it besides. A row may
+for DDL (`Config.ddl_topics`); where another instance reads that, `ddl_follower` reads it as well. A row may
 need DDL that was sent before it: polled rows wait until that partition has been taken past their Kafka
 timestamps, or to the end that it had when they were there.
 """

@@ -1,9 +1,9 @@
 """How many records may fail although each has a policy: a topic of another format, or a producer gone wrong,
 must not look like a relay that works.
 
-There are two limits. At the start of a run so many records may fail before anything is translated at all.
-Later a share of what is read may fail in a window of time. Past a limit relay ends before the next record
-that fails, or goes on with a check that fails (`records`).
+There are two limits. At the start of a run only a certain number of records may fail before anything is
+translated at all. Later only a certain share of what is read may fail in a window of time. Past a limit relay
+ends before the next record that fails, or goes on with a check that fails (`records`).
 """
 
 from __future__ import annotations

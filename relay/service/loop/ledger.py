@@ -356,7 +356,7 @@ class Ledger:
             self._disown()
             if self.rounds:
                 raise Undelivered(
-                    "the partitions were lost with batches on their way", retriable=True
+                    "the partitions were lost while batches were in flight", retriable=True
                 ) from error
             return False
         except TimeoutError as error:

@@ -1,9 +1,9 @@
 """The relay loop: poll → translate → send → await every acknowledgement → commit. In order within a
 partition, nothing left out.
 
-Only offsets are committed below which the target has acknowledged everything (`relay.service.loop.ledger`).
+An offset is committed only once the target has acknowledged all below it (`relay.service.loop.ledger`).
 So a crash, a rebalance or a failed batch repeats records but never skips one; with a transactional sink the
-first ones belong to a transaction that was aborted.
+first copies belong to a transaction that was aborted.
 
 * A round is what one poll returned, or several in a row, without records that wait for others, and with those
   that have waited (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed round is dropped
@@ -68,9 +68,9 @@ GATHER_SECONDS: Final = 1.0
 MUCH_BYTES: Final = 65_536
 #: By how much messages may grow before the first round has shown it: a small row with a Debezium schema.
 FIRST_GROWTH: Final = 8.0
-#: How often the status is told where partitions are, at the least; an end that is old is none that is known.
+#: How often, at the least, the status is told where partitions are: an outdated end counts as unknown.
 REPORT_SECONDS: Final = 1.0
-#: From how many bytes of records on that wait for DDL no more are polled that might have to.
+#: Once records that wait for DDL exceed this many bytes, no more records that might have to wait are polled.
 HELD_BYTES: Final = 8_388_608
 
 
@@ -202,7 +202,7 @@ class Relay:
             self._log.info(
                 "partitions.revoked", partitions=[str(partition) for partition in self._ledger.owned]
             )
-            self._status.set_check("member", ok=False, detail="the group is handing out its partitions anew")
+            self._status.set_check("member", ok=False, detail="the consumer group is rebalancing")
             self._ledger.forget()
             self._is_revoking = False
 
@@ -220,7 +220,7 @@ class Relay:
             # Before anything is opened: only a new sink tells if the old one's last transaction counts.
             async with self._busy:
                 await self._recovery.after_failed_delivery(
-                    Undelivered("the partitions were taken away with batches on their way", retriable=True)
+                    Undelivered("the partitions were revoked while batches were in flight", retriable=True)
                 )
         await self._open()
         if self._ledger.unopened or self._stop.is_set():
@@ -427,7 +427,9 @@ class Relay:
         expects_none = not self._ledger.owned or bool(self._ledger.unopened)
         if not await self._recovery.is_consumer_stalled(heard=heard or expects_none):
             return
-        self._log.warning("source.silent", message="records wait, and none came: the consumer is replaced")
+        self._log.warning(
+            "source.silent", message="the consumer returns none of the waiting records: it is replaced"
+        )
         async with self._busy:
             try:
                 await self._commit()

@@ -47,7 +47,7 @@ class HttpServer(Server):
     settings: ClassVar = Settings(
         "host in [http]", "another port in [http], 0 for none", "a higher one in [http]"
     )
-    not_ours: ClassVar = "this server has no such name; allowed_hosts in [http] takes more"
+    not_ours: ClassVar = "the Host of this request is not allowed; add it to allowed_hosts in [http]"
 
     def __init__(
         self, host: str, port: int, status: Status, *, names: Sequence[str] = (), log: Log | None = None

@@ -64,7 +64,7 @@ class StatusCollector(Collector):
             yield _counter(f"relay_records_{verb}", f"Records {of}.", ("topic",), records)
             yield _counter(f"relay_{verb}_bytes", f"Bytes of keys and values {of}.", ("topic",), sizes)
         own = {(kind, topic): status.own_production[kind] for topic, kind in status.about.own_topics.items()}
-        labels, of = ("kind", "topic"), "that relay has written beside the target's, acknowledged"
+        labels, of = ("kind", "topic"), "written to relay's own topics and acknowledged"
         own_records = [(names, traffic.records) for names, traffic in own.items()]
         own_sizes = [(names, traffic.size) for names, traffic in own.items()]
         yield _counter("relay_own_records_produced", f"Records {of}.", labels, own_records)
@@ -124,7 +124,7 @@ class StatusCollector(Collector):
                 for name, kinds in status.tables.items()
                 for kind, count in kinds.items()
             ]
-            text = "Translated rows and statements by table; those beyond a number of tables together."
+            text = "Translated rows and statements by table; tables beyond the limit are counted together."
             yield _counter("relay_table_events", text, ("table", "kind"), found)
 
     def _durations(self) -> Iterator[Metric]:
@@ -154,11 +154,12 @@ class StatusCollector(Collector):
         assigned = [((topic,), len(found)) for topic, found in lags.items()]
         yield _gauge("relay_assigned_partitions", text, ("topic",), assigned)
         text = (
-            "Records that wait in the partitions of this instance, as far as known; none if of none of them."
+            "Consumer lag in records, summed over the partitions of this instance whose lag is known; "
+            "absent if it is known of none."
         )
         waiting = [((topic,), sum(found)) for topic, found in known.items() if found or not lags[topic]]
         yield _gauge("relay_consumer_lag_records", text, ("topic",), waiting)
-        text = "Partitions of this instance of which it is not known how many records wait."
+        text = "Partitions of this instance whose consumer lag is not known."
         unknown = [((topic,), len(found) - len(known[topic])) for topic, found in lags.items()]
         yield _gauge("relay_unknown_lag_partitions", text, ("topic",), unknown)
         yield from self._by_partition()
@@ -175,7 +176,7 @@ class StatusCollector(Collector):
             ]
             return _gauge(name, text, ("topic", "partition"), found)
 
-        yield family("relay_partition_lag_records", "Records that wait in a partition.", lag_of)
+        yield family("relay_partition_lag_records", "Consumer lag of a partition, in records.", lag_of)
         yield family(
             "relay_partition_last_record_timestamp_seconds",
             "Kafka timestamp of the newest record read of a partition, seconds since 1970.",

@@ -303,15 +303,15 @@ class Status:
         return self.steady() - progress.end_at <= END_SECONDS
 
     def lag_of(self, progress: Progress) -> int | None:
-        """Records that wait in a partition at least; None if that is not known: an end that was told long ago
-        does not say that nothing waits.
+        """The least that a partition's consumer lag is, in records; None if that is not known: an end offset
+        that was told long ago does not say that nothing waits.
         """
         lag = progress.told_lag
         return lag if lag or self.is_end_current(progress) else None
 
     @property
     def lag(self) -> int | None:
-        """Records that wait in the assigned partitions, as far as known; None if of none of them."""
+        """Consumer lag in records, of the assigned partitions whose lag is known; None if none is."""
         known = [lag for progress in self.partitions.values() if (lag := self.lag_of(progress)) is not None]
         return sum(known) if known or not self.partitions else None
 

@@ -28,7 +28,7 @@ class ConnectorOptions(Options, frozen=True):
         str,
         Meta(
             description="the connector's name: `source.name`, and the first part of schema names; "
-            "of a source, its topic of schema changes"
+            "of a source, its schema change topic"
         ),
     ] = msgspec.field(name="topic.prefix", default="relay")
     decimal_handling_mode: Annotated[
