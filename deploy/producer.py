@@ -1,4 +1,4 @@
-"""Write the captured records of `relay demo` to a topic, which is made if it is missing, again and again."""
+"""Write the captured records of `relay demo` to a topic again and again; a missing topic is created."""
 
 from __future__ import annotations
 

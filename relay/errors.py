@@ -29,7 +29,7 @@
         ├─ StorageUnavailable       the claim-check storage does not answer, or refuses
         │   └─ RegistryUnavailable      the same of a schema registry
         ├─ DatabaseUnavailable      a database does not tell its definitions
-        ├─ WatermarksUnknowable     rows are spread anew, and this instance does not see all source partitions
+        ├─ WatermarksUnknowable     rows are repartitioned, and this instance does not read all partitions
         ├─ InstanceFenced           a newer instance has taken over this one's shard
         ├─ AddressUnavailable       the address of [http] cannot be served at
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed

@@ -177,8 +177,8 @@ class Translator:
         self._answers.provide(need, answer)
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Name all source partitions (topic, number): where rows are spread anew, so that no watermark passes
-        before all have reached it; where DDL is copied (`copies_ddl`), so that each gets a copy.
+        """Name all source partitions (topic, number): where rows are repartitioned, so that no watermark
+        passes before all have reached it; where DDL is copied (`copies_ddl`), so that each gets a copy.
 
         Without it, only those that were seen count for watermarks, and DDL goes to its own partition alone.
         """
@@ -198,7 +198,7 @@ class Translator:
 
     @property
     def needs_all_partitions(self) -> bool:
-        """Whether watermarks need a translator that sees every source partition, as rows are spread anew."""
+        """Whether watermarks need a translator that sees all source partitions: rows are repartitioned."""
         return self._line.gate is not None and self.route.passes_watermarks
 
     # ------------------------------------------------------------ counts

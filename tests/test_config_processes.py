@@ -80,7 +80,7 @@ def test_watermarks_of_spread_rows_need_one_process(tmp_path: Path) -> None:
         'from = "ticdc-canal-json"\nto = "ticdc-open-protocol"\nfrom_options = { enable-tidb-extension = true }',
     )
     (found,) = problems(tmp_path, text)
-    assert found.startswith("delivery.processes: `partitions` in [target] spreads rows anew")
+    assert found.startswith("delivery.processes: `partitions` in [target] repartitions rows")
     assert load(tmp_path, text.replace("partitions = 4", 'partitions = 4\nwatermarks = "drop"'))
     assert load(tmp_path, text.replace("processes = 2", "processes = 1"))
 

@@ -164,7 +164,7 @@ yes
 {{- fail (printf "%s is for at-least-once: the number of shards changes only with all pods gone" $scaler) -}}
 {{- end -}}
 {{- if eq (include "relay.isSingle" .) "yes" -}}
-{{- fail (printf "%s: `partitions` in [target] spreads rows anew and watermarks are kept, so there may be one pod only" $scaler) -}}
+{{- fail (printf "%s: `partitions` in [target] repartitions rows and watermarks are kept, so there may be one pod only" $scaler) -}}
 {{- end -}}
 {{- $limits := get .Values $scaler -}}
 {{- if gt (int $limits.minReplicas) (int $limits.maxReplicas) -}}
@@ -189,7 +189,7 @@ yes
 
 {{/* One that sees a part of the source refuses to run, and a rolling update starts a second one: both would end. */}}
 {{- define "relay.checkSingle" -}}
-{{- $why := "`partitions` in [target] spreads rows anew, and watermarks are right only if one pod reads all of the source" -}}
+{{- $why := "`partitions` in [target] repartitions rows, and watermarks are right only if one pod reads all of the source" -}}
 {{- $or := "or leave watermarks out (watermarks = \"drop\" in [target]), or keep the source's partitions (partitions = 0)" -}}
 {{- if gt (int .Values.processes) 1 -}}
 {{- fail (printf "%s: set processes=1, %s" $why $or) -}}

@@ -253,7 +253,7 @@ def _process_problems(config: Config) -> Iterator[Problem]:
         return
     if needs_all:
         message = (
-            "`partitions` in [target] spreads rows anew, and watermarks are right only if one process reads "
+            "`partitions` in [target] repartitions rows, and watermarks are right only if one process reads "
             "all of the source"
         )
         hint = 'set it to 1, or leave watermarks out (watermarks = "drop" in [target])'

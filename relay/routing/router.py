@@ -108,7 +108,7 @@ class Router:
         self._widths = {way.width for way in ways}
         #: Over how many partitions rows of a topic are spread, if that is not the same everywhere.
         self._partitions: dict[str, int] = {}
-        #: Whether rows of some tables are spread anew, and of all.
+        #: Whether rows of some tables are repartitioned, and of all.
         self.spreads = any(way.partitions is not None for way in ways)
         self._spreads_all = all(way.partitions is not None for way in ways)
         #: Whether partitions may depend on the key that the target itself gives a row.

@@ -9,7 +9,7 @@ from relay.records import ConsumerRecord
 
 
 class WatermarkGate(msgspec.Struct, frozen=True):
-    """Watermarks of rows that are spread anew: one holds for every target partition once all source
+    """Watermarks of rows that are repartitioned: one holds for every target partition once all source
     partitions have reached it.
 
     `reached` has the newest watermark of every source partition that was seen (None: rows only), `passed` the

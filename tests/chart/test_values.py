@@ -170,7 +170,7 @@ def test_the_checksum_of_a_config_map_of_ones_own_is_welcome() -> None:
     assert release.annotations["checksum/config"] == "1"
 
 
-# Watermarks need an instance that sees all of the source, if rows are spread anew.
+# Watermarks need an instance that sees all of the source, if rows are repartitioned.
 
 SPREAD = """
 [route]

@@ -110,7 +110,7 @@ async def test_a_watermark_without_a_place_in_the_target_is_lost(route: Route) -
 async def test_a_watermark_waits_for_partitions_that_were_not_read(
     kafka: Any, relay: Callable[..., Result], tmp_path: Path
 ) -> None:
-    """Where rows are spread anew, one record says nothing about the watermark of all."""
+    """Where rows are repartitioned, one record says nothing about the watermark of all."""
     route = await Route.made(kafka, relay, tmp_path, partitions=2)
     mark = next(each for each in await fill(route) if b"WATERMARK" in (each.value or b""))
     for partitions, written in ((0, 1), (2, 0)):

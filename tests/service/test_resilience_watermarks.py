@@ -1,4 +1,4 @@
-"""Watermarks of rows that are spread anew, on a real broker: the lowest of all source partitions, or none."""
+"""Watermarks of rows that are repartitioned, on a real broker: the lowest of all source partitions, or none."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class Ledger:
         missing = sorted(set(every) - self.owned.keys())
         if missing:
             raise WatermarksUnknowable(
-                f"`partitions` in [target] spreads rows anew, and {missing[0]} (of {len(missing)}) is read "
+                f"`partitions` in [target] repartitions rows, and {missing[0]} (of {len(missing)}) is read "
                 "by another instance, so no watermark of a target partition could be right: run one "
                 "instance, or keep the source's partitions (partitions = 0), or leave watermarks out "
                 '(watermarks = "drop" in [target])'
