@@ -30,7 +30,7 @@ _TYPES: Final = (
     ("DECIMAL(14,2)", "decimal", 3), ("DATETIME(3)", "datetime", 93), ("TEXT", "text", 2005),
     ("DATE", "date", 91), ("TIMESTAMP", "timestamp", 93),
 )  # fmt: skip
-#: Go prints a map of so many members, or less, in order.
+#: Go prints a map of this many members, or fewer, in order.
 _IN_ORDER: Final = 8
 _FIRST_MS: Final = 1_795_254_680_000
 _OPS: Final = ("INSERT", "INSERT", "INSERT", "INSERT", "UPDATE", "UPDATE", "UPDATE", "DELETE")

@@ -1,9 +1,9 @@
 """Types of an Avro schema: its text read, checked and made ready for those who map its values.
 
 Contract: `parse_types` gives the type of a schema's text, with every name resolved, or raises ValueError with
-what is wrong. What messages could make endless of is refused: schemas that contain themselves, that are
-nested too deep, or of which few bytes of a message become very many values. Attributes that Avro does not
-know (`connect.name`) are kept where they stand. Source: Apache Avro 1.11 specification.
+what is wrong. Schemas that messages could use to make endless values are refused: those that contain
+themselves, are nested too deep, or turn few bytes of a message into very many values. Attributes that Avro
+does not know (`connect.name`) are kept where they stand. Source: Apache Avro 1.11 specification.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ memory is bounded, and what comes later than that counts as missing here and as 
 a key is compared in its order.
 
 Before two changes count as different, `explain` is asked whether their protocols are the reason; it names
-what is lost. Compared are operation, key, both images, column by column, and what statements do: neither
-times nor positions, which two producers may tell differently.
+what is lost. What is compared is operation, key, both images, column by column, and what statements do; not
+times or positions, which two producers may report differently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from relay.model import ABSENT, Cell, DdlKind, Op, Row, RowChange, SchemaChange,
 from relay.mysql.ddl.tokens import tokenize
 from relay.records import ConsumerRecord
 
-#: Changes of one key that wait on both sides from which on they are compared, although heads differ.
+#: How many changes of one key wait on both sides before they are compared although their heads differ.
 _MUCH: Final = 32
 _DDL: Final = "schema-change"
 Cells = Mapping[str, Cell]

@@ -217,7 +217,7 @@ class RecordTooLarge(ServiceError):
 
 
 class ClaimCheckMissing(ServiceError):
-    """An object that a message refers to is not in the claim-check storage, also after some retries."""
+    """An object that a message refers to is not in the claim-check storage, even after some retries."""
 
     code = "service.claim-check-missing"
 
@@ -235,7 +235,7 @@ class SchemaRefused(NeedUnanswered):
 
 
 class SchemaMissing(ServiceError):
-    """A schema registry does not know the id of a message's schema, also after some retries."""
+    """A schema registry does not know the id of a message's schema, even after some retries."""
 
     code = "service.schema-missing"
 

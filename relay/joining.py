@@ -3,8 +3,8 @@
 A message is closed by what is known of its rows and of nothing else, so that two runs, a restart, the command
 line and the Spark job join alike:
 
-* its rows come from one source partition, from records whose offsets have the same quotient by the size of a
-  batch (a window), with the same headers, for the same target partition;
+* its rows come from one source partition, from records whose offsets have the same quotient when divided by
+  the size of a batch (a window), with the same headers, for the same target partition;
 * it has as many rows and bytes as allowed, and what the next record became would be too much;
 * something else goes to its target partition: a statement, a watermark, a row that is written alone.
 

@@ -18,7 +18,7 @@ from msgspec import Meta
 from relay.errors import LimitExceeded
 
 _MIB: Final = 1 << 20
-#: What MySQL and TiDB allow; more columns no table has (MySQL Reference Manual 8.4 §10.4.7).
+#: What MySQL and TiDB allow; no table has more columns (MySQL Reference Manual 8.4 §10.4.7).
 MYSQL_COLUMNS: Final = 4096
 #: Characters of the longest name of a database, table, column or index (MySQL Reference Manual 8.4 §11.2.1).
 MYSQL_NAME: Final = 64

@@ -62,7 +62,7 @@ class Log:
         self._write(level, event, {**fields, "repeated": self._left_out.pop(key, 0)})
 
     def tell_left_out(self, *, at_once: bool = False) -> None:
-        """Say how many lines `seldom` has left out of which no later one tells; call it now and then.
+        """Report how many lines `seldom` has left out that no later line reports; call it now and then.
 
         `at_once`: also of those of the last 10 s, before the end.
         """

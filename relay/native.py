@@ -51,7 +51,7 @@ def native(*conversion: str | int | bytes | tuple[str, ...] | None) -> Callable[
 
 
 def taking_more(usual: object) -> Callable[[F], F]:
-    """Return what marks a function that makes the same as another one of what that takes, and takes more."""
+    """Return what marks a function that agrees with another wherever the other applies, and takes more."""
 
     def mark(function: F) -> F:
         function.usual = usual  # type: ignore[attr-defined]  # functions have attributes

@@ -60,7 +60,7 @@ class ClaimCheck(Need[bytes]):
 
     `storage` is the configured URI, which may hold secrets and is never shown; `name` the object's name in
     it, a checked UUID with `.json`. The URI inside the message is untrusted and never used. Whoever fetches
-    reads no more than `most_bytes` and one: then the codec refuses the object.
+    reads at most one byte more than `most_bytes`: then the codec refuses the object.
     """
 
     answer_type = bytes
@@ -139,7 +139,7 @@ _MAX_ANSWERS: Final = 10_000
 
 
 class Answers:
-    """What a decoder or an encoder is handed beside its options: answers to needs, and the limits.
+    """What a decoder or an encoder is handed besides its options: answers to needs, and the limits.
 
     Answers are kept within a bound: those that were looked up least recently go first. What the record at
     hand needs stays until another record needs something, however large it is: a record that needs several

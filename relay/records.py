@@ -18,8 +18,8 @@ SOURCE_HEADER = "relay.source"
 
 _MAX_DIGITS = 19
 
-#: Times of rows and messages are below this, in milliseconds since 1970 (the year 4199): so much room has a
-#: timestamp of TiDB, 64 bits with 18 of them for a counter. All codecs read and write them within it.
+#: Times of rows and messages are below this, in milliseconds since 1970 (the year 4199): a timestamp of TiDB
+#: has room for no more (64 bits, 18 of them for a counter). All codecs read and write them within it.
 TIME_END_MS = 1 << 46
 
 

@@ -268,8 +268,8 @@ class StraightLine:
     def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
         """Return how many bytes more a record may become, after those before and this one.
 
-        Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
-        Copies of a message for other partitions share its key and value, which count once.
+        Raises LimitExceeded if this one is already too much. One message alone has a size that its record and
+        its table bound. Copies of a message for other partitions share its key and value, which count once.
         """
         last, value = out[-1], payload.value
         shared = overhead_bytes(len(last.headers))
@@ -330,7 +330,7 @@ class StraightLine:
 #: How many source partitions are remembered; those that are in use are soon there again.
 _MOST_PATHS: Final = 10_000
 #: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks
-#: are not among them: where they have no topic, nobody is there who would miss them.
+#: are not among them: where they have no topic, there is nobody who would miss them.
 _HOMELESS: Final[Mapping[type[Event], Lossy]] = {
     kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
 }

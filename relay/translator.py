@@ -152,7 +152,7 @@ class Translator:
 
     @property
     def copied_topics(self) -> set[str]:
-        """Topics of which statements were left out, as copies of those in partition 0."""
+        """Topics whose statements were left out, as copies of those in partition 0."""
         return self._line.copied_topics
 
     @property
@@ -224,7 +224,7 @@ class Translator:
 
     @property
     def guessed_tables(self) -> Mapping[TableId, int]:
-        """Tables without known DDL of which rows were translated, and how many rows; the first ones only.
+        """Tables without known DDL whose rows were translated, and how many rows; the first ones only.
 
         In the order in which they came; none is ever taken out.
         """

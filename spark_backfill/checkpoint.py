@@ -1,7 +1,7 @@
 """What relay keeps in a checkpoint beside Spark's own files: what the run was made with, and what its steps
 have found and written.
 
-A run goes on behind the last step of the one before it, and takes for granted that the steps before were made
+A run goes on after the last step of the one before it, and takes for granted that the steps before were made
 with the same configuration, so every start compares it. Kept is what decides about the target's bytes,
 readable, by key; no secrets, no addresses of brokers (they change; the cluster's own id is kept instead), and
 nothing that a user may change while a backfill is under way (`batch_records`, `spark` …).

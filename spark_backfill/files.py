@@ -40,7 +40,7 @@ from spark_backfill.layouts import FOLDERS, day
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
 #: The columns that name a target partition.
 PLACE: Final = ("topic", "partition")
-#: How the names of files and folders begin that Hadoop and Spark pass over.
+#: First characters of the names of files and folders that Hadoop and Spark pass over.
 HIDDEN: Final = ("_", ".")
 #: Variables that say that Spark has a configuration of its own.
 _ELSEWHERE: Final = ("PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")

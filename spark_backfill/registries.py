@@ -1,7 +1,7 @@
 """Schemas of registries: the driver asks for each once, before a task needs it, and registers those that the
 target needs. Tasks have its answers, and ask nobody.
 
-Which schemas messages name stands in their bytes (`FindNamed`). Which the target needs nobody knows before
+Which schemas messages name is in their bytes (`FindNamed`). Which ones the target needs is not known before
 the rows are translated, so they are translated once without being written (`FindWritten`).
 """
 
@@ -31,7 +31,7 @@ NO_ANSWERS: Final[RegistryAnswers] = {}
 #: A record's Kafka time, topic, partition and offset.
 Place = tuple[int, str, int, int]
 _NAMED: Final = "id string"
-#: A schema of a subject, and where the first record stands that needs it.
+#: A schema of a subject, and the place of the first record that needs it.
 _WRITTEN: Final = "subject string, text string, time_ms bigint, topic string, partition int, offset bigint"
 
 

@@ -26,7 +26,7 @@ from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.spark_errors import too_late
 from spark_backfill.terms import KEEP_PARTITION, LATEST_MS, Bounds, Terms
 
-#: Of so many topics at most the newest offsets are noted while a step is searched for DDL.
+#: The most topics whose newest offsets are noted while a step is searched for DDL.
 _MOST_WATCHED: Final = 16
 
 

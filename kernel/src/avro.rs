@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Set in bytes of an integer behind which there are more.
+/// Set in each byte of an integer that is followed by more.
 const MORE: u8 = 0x80;
 
 /// Numbers below 0 are the odd ones.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::token::{Escapes, Kind, Token};
 
-/// In how many bytes at the end of a part strings may have escapes that have to be written anew;
+/// Within how many bytes of a part's end strings may have escapes that must be rewritten;
 /// `relay.templates.ops.MOST_REWRITTEN`.
 const MOST_REWRITTEN: usize = 8192;
 

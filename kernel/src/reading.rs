@@ -489,7 +489,7 @@ fn divide(by: i128) -> Arithmetic {
 /// No wall clock is so far from UTC.
 const DAY_SECONDS: u64 = 86_400;
 
-/// Of a number of 64 bits no more can be.
+/// A 64-bit number has no more digits to drop.
 const MOST_DROPPED: u8 = 19;
 
 fn bytes(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {

@@ -63,7 +63,7 @@ impl Scan {
     }
 }
 
-/// So many numbers at the end of a part are looked at before it is scanned.
+/// How many numbers at the end of a part are looked at before it is scanned.
 const NUMBERS_AT_END: usize = 4;
 
 /// Whether a part ends like a source: its last constant, and those before it as long as nothing but integers

@@ -135,7 +135,7 @@ def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
     return Limits(**values)
 
 
-#: Of a limit: more bytes no machine has.
+#: Of a limit: no machine has more bytes.
 _MOST_DIGITS: Final = 18
 
 

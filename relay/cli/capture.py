@@ -27,7 +27,7 @@ from relay.records import ConsumerRecord, ProducerRecord
 _CHUNK: Final = 2_000
 #: More partitions than this are rather a mistake in the file.
 _MOST_CREATED: Final = 1_000
-#: The broker's own number of copies.
+#: The broker's default replication factor.
 _DEFAULT_REPLICAS: Final = -1
 #: How many wrong records are named.
 _NAMED: Final = 5

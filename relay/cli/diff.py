@@ -107,7 +107,7 @@ class _Prepared(NamedTuple):
 def _prepared(request: DiffRequest) -> _Prepared:
     """Read the request. Raises ConfigError with every problem."""
     problems: list[Problem] = []
-    # What is said of A holds for B, too, if that is not of a protocol of its own.
+    # What is said of A holds for B, too, unless B has a protocol of its own.
     one, other = (msgspec.structs.replace(side, input="") for side in request.sides)
     sides = list(zip(request.sides, SIDES if one != other else SIDES[:1] * 2, strict=True))
     options = [key_values(side.options, spelling.option, problems) for side, spelling in sides]
@@ -266,7 +266,7 @@ class _Side:
 
 
 def _compare(sides: Sequence[_Side], comparison: Comparison, *, quiet: bool) -> None:
-    """Read both sides in step: that of which fewer changes were read goes on."""
+    """Read both sides in step: the side from which fewer changes were read goes on."""
     sizes = [side.opened.size for side in sides]
     progress = ProgressReport("bytes read", quiet=quiet or None in sizes)
     total = sum(size or 0 for size in sizes)

@@ -13,8 +13,8 @@ _NARROWEST: Final = 40
 
 
 def width() -> int | None:
-    """Return how many columns the terminal has that stdout is. None for a pipe or a file, whose lines are
-    not broken: that would only make them hard to search.
+    """Return how many columns the terminal on stdout has. None for a pipe or a file, whose lines are not
+    broken: that would only make them hard to search.
     """
     return _width_of(sys.stdout)
 

@@ -1,4 +1,4 @@
-"""What a configuration that is right says in vain, or may be sorry for, by its keys."""
+"""What a valid configuration sets without effect, or may come to regret, by its keys."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _address_problems(config: Config) -> Iterator[Problem]:
 
 
 def _shown_server(server: str, number: int) -> str:
-    """Return the server in quotes. Behind a colon a password may stand: only a number is shown there."""
+    """Return the server in quotes. A password may follow a colon: only a number is shown there."""
     host, colon, port = server.rpartition(":")
     if _HEXADECIMAL(server) or not port or _DIGITS(port):
         shown = server
@@ -168,7 +168,7 @@ def _topic_problems(config: Config) -> list[Problem]:
     try:
         config.translator()
     except ConfigError as error:
-        # Problems of [route] are told by themselves.
+        # Problems of [route] are reported separately.
         problems += [problem for problem in error.problems if problem.path.startswith("target.")]
     for name in config.fixed_topics:
         problems += _name_problems(_target_path(config, name), name)
@@ -249,7 +249,7 @@ def _process_problems(config: Config) -> Iterator[Problem]:
     try:
         needs_all = config.translator().needs_all_partitions
     except ConfigError:
-        # Told by themselves.
+        # Reported separately.
         return
     if needs_all:
         message = (

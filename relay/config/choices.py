@@ -13,7 +13,7 @@ class Mode(StrEnum):
 
 
 class Watermarks(StrEnum):
-    """What happens to watermarks when rows are spread over the partitions anew."""
+    """What happens to watermarks when rows are repartitioned."""
 
     KEEP = "keep"
     DROP = "drop"

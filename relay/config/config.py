@@ -102,7 +102,9 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: flags win over the environment, that over the file, which comes as arguments."""
+        """Order the sources: flags win over the environment, and the environment over the file, which comes
+        as arguments.
+        """
         if (ignored := {name.lower() for name in ignored_variables.get()}) and isinstance(
             env_settings, EnvSettingsSource
         ):

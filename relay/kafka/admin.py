@@ -176,7 +176,7 @@ async def _look(admin: Any, names: Collection[str]) -> ClusterTopics:  # aiokafk
 
 
 def _reason(error: type[BrokerResponseError]) -> str:
-    # Without the right to see a topic, one is not told either whether it exists.
+    # Without the right to see a topic, one is not even told whether it exists.
     if error is TopicAuthorizationFailedError:
         return "it may not be seen, grant DESCRIBE on it"
     return error.__name__

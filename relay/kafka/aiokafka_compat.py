@@ -18,7 +18,9 @@ METADATA_PAUSE_SECONDS = 0.1
 
 
 def retrieve(future: asyncio.Future[Any]) -> None:
-    """Look at the failure of a future that nobody awaits any more: asyncio would report it as forgotten."""
+    """Retrieve the exception of a future that nobody awaits any more: asyncio would report it as never
+    retrieved.
+    """
     if not future.cancelled():
         future.exception()
 

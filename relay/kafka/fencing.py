@@ -17,9 +17,9 @@ from relay.kafka.aiokafka_compat import check
 from relay.kafka.requests import TransactionsRequest
 
 _NOT_FOUND = 105
-#: How a transaction looks whose coordinator gives it up: its state (`TransactionState`), and by how much its
-#: epoch has been raised. It is "Ongoing" until the abort is in the log (KAFKA-9666); Kafka 4.0.0 raises the
-#: epoch by two (KAFKA-19367).
+#: What a transaction looks like when its coordinator gives it up: its state (`TransactionState`), and by how
+#: much its epoch has been raised. It is "Ongoing" until the abort is in the log (KAFKA-9666); Kafka 4.0.0
+#: raises the epoch by two (KAFKA-19367).
 _GIVEN_UP = frozenset(
     {("Ongoing", 1), ("PrepareAbort", 1), ("CompleteAbort", 1), ("PrepareAbort", 2), ("CompleteAbort", 2)}
 )

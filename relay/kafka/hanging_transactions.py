@@ -70,7 +70,7 @@ async def open_partitions(client: Any, topics: Collection[str]) -> list[TopicPar
 
 
 async def written_end(client: Any, pair: TopicPartition) -> int:
-    """Return the offset behind all records of a partition, also those of open transactions.
+    """Return the offset after all records of a partition, including those of open transactions.
 
     Waits and raises like `pending_offsets`.
     """

@@ -18,7 +18,7 @@ from relay.kafka.fetched import relay_records
 from relay.kafka.reading import POLL_MS, Progress, bounds, consuming, partitions_of, stall_deadline
 from relay.records import ConsumerRecord
 
-#: By how much further back is looked if markers of transactions or compaction have left too few records.
+#: How much further back to look if markers of transactions or compaction have left too few records.
 _FURTHER: Final = 4
 
 Each = Callable[[ConsumerRecord], None]
@@ -94,7 +94,7 @@ async def _newest(
     reader: _Reader, count: int, first: dict[Any, int], ends: dict[Any, int]
 ) -> Sequence[ConsumerRecord]:
     """Return the newest records of all partitions together: in the order of their times, and those of a
-    partition in their own order, also where a time goes back.
+    partition in their own order, even where a time goes back.
     """
     found: list[tuple[int, ConsumerRecord]] = []
     for pair, end in ends.items():

@@ -97,13 +97,13 @@ class RecordSource(Protocol):
         ...
 
     async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        """Ask the brokers where partitions end now, for who reads what was committed. Raises PollFailed."""
+        """Ask the brokers where partitions end now, for a reader of committed records. Raises PollFailed."""
         ...
 
     def passed(self, partition: Partition) -> int | None:
-        """Return the position of a partition of ours: behind everything that was polled, and behind what
-        holds no record, such as markers of transactions, aborted records and gaps of compaction. None if it
-        is not known. Asks nobody.
+        """Return the position of a partition of ours: after everything that was polled, and after what holds
+        no record, such as markers of transactions, aborted records and gaps of compaction. None if it is not
+        known. Asks nobody.
         """
         ...
 

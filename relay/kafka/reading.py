@@ -107,7 +107,7 @@ async def look_up(brokers: Brokers, topic: str, partition: int, offset: int) -> 
 async def _next(
     consumer: Any, pair: TopicPartition, offset: int, end: int, brokers: Brokers
 ) -> ConsumerRecord | None:
-    """Return the first record at or behind an offset and before the end."""
+    """Return the first record at or after an offset and before the end."""
     consumer.seek(pair, offset)
     deadline = time.monotonic() + STALL_SECONDS
     while offset < end:

@@ -1,6 +1,6 @@
 """What the clients of this room are told, in Kafka's words. Made by `relay.config.kafka`.
 
-Nothing here imports a Kafka client, so that whoever reads a configuration alone does without one.
+Nothing here imports a Kafka client, so that whoever only reads a configuration needs none.
 """
 
 from __future__ import annotations

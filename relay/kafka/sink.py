@@ -257,13 +257,14 @@ class KafkaSink:
                 await asyncio.wait({sender}, timeout=ABANDON_SECONDS)
         for future in list(self._pending):
             future.cancel()
-        # `stop` waits for every batch, also for those that will never be sent.
+        # `stop` waits for every batch, even for those that will never be sent.
         accumulator = self._producer._message_accumulator
         queued = [batch for queue in accumulator._batches.values() for batch in queue]
         accumulator._pending_batches.update(queued)
         accumulator.fail_all(ProducerClosed())
         for batch in queued:
-            # A caller may have waited for room behind it; asyncio would report its failure as forgotten.
+            # A caller may have waited for room behind it; asyncio would report its exception as never
+            # retrieved.
             retrieve(batch._drain_waiter)
         await within(STOP_SECONDS, self._producer.client.close())
         await within(STOP_SECONDS, self._producer.stop())

@@ -45,7 +45,7 @@ ASKING_SECONDS = 10.0
 #: How long brokers may return an offset that is older than one that they have acknowledged.
 STALE_SECONDS = 15.0
 STALE_PAUSE_SECONDS = 0.02
-#: After what time at most new partitions of a topic are noticed.
+#: The longest time until new partitions of a topic are noticed.
 METADATA_MAX_AGE_MS = 30_000
 
 #: Reads how far the source has been read, if the cluster of the target keeps that.
@@ -255,7 +255,7 @@ class KafkaSource:
         return None
 
     def end_age(self, partition: Partition) -> float | None:
-        """Return the age of the answer to the last fetch, which the client dates by the wall's clock."""
+        """Return the age of the answer to the last fetch, which the client dates by the wall clock."""
         # It raises AssertionError for a partition that is not assigned any more.
         with contextlib.suppress(IllegalStateError, AssertionError):
             told_ms = self._consumer.last_poll_timestamp(TopicPartition(*partition))

@@ -9,7 +9,7 @@ from relay.logs import Log
 
 
 def announce(config: Config, log: Log) -> None:
-    """Log what is about to run, and what its configuration says in vain."""
+    """Log what is about to run, and which of its settings have no effect or may be a mistake."""
     count = config.delivery.processes
     log.info(
         "relay.starting",

@@ -68,8 +68,8 @@ def run_service(
 
 
 def run_member(config: Config, log: Log, beside: Beside) -> int:
-    """Run the relay as `run_service` does, in one of several processes: with something beside it, and without
-    what its supervisor says for all.
+    """Run the relay as `run_service` does, in one of several processes: with something running beside it, and
+    without announcing what its supervisor announces for all.
     """
     tune(takes_windows=_takes_windows(config))
 
@@ -125,7 +125,7 @@ async def relay_until(
     *,
     dry_run: bool = False,
 ) -> int:
-    """As `run_until`, of a relay that was announced."""
+    """Like `run_until`, for a relay that was already announced."""
     if dry_run:
         config = dry_config(config)
         status.is_dry_run, status.about = True, msgspec.structs.replace(status.about, mode="dry run")

@@ -1,8 +1,8 @@
-"""A dry run: everything is read and translated as a run would, and nothing is written or committed.
+"""A dry run: everything is read and translated as in a real run, and nothing is written or committed.
 
 The source is a member of no group, so a relay at work is not disturbed; it begins where the group has
 committed, or where `start` says. The sink takes batches and forgets them. No topic is created, no schema is
-registered, no object is stored, and the schema history is read alone.
+registered, no object is stored, and the schema history is only read.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, PlainKind, Rec
 _print = msgspec.json.Encoder().encode
 _parse = msgspec.json.Decoder().decode
 _MORE: Final = 0x80
-#: An integer has so many bytes at most, and so many bits.
+#: The most bytes that an integer has, and the most bits.
 _MOST_BYTES: Final = 10
 _BITS: Final = {"int": 32, "long": 64}
 

@@ -129,9 +129,7 @@ def _integer_between(least: int, end: int) -> Read:
 
 
 def _plain_decimal(value: Decimal) -> Decimal:
-    """A number without an exponent, of which no more digits stand before or behind the point than a DECIMAL
-    has.
-    """
+    """A number without an exponent, with no more digits before or after the point than a DECIMAL has."""
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or exponent > 0 or abs(value.adjusted()) > _MOST_DIGITS:
         raise ValueError("a number that is no plain DECIMAL")
@@ -399,7 +397,7 @@ def _dated(base: str) -> Callable[..., Write]:
 
 
 def _calendar() -> Write:
-    """What lets a date pass that is in the calendar, also with a time."""
+    """What accepts a date that is in the calendar, with or without a time."""
     write = _flat("date", is_iso=False, has_calendar=1)
     return lambda text: write(temporal.read_datetime(text) if text[10:] else temporal.read_date(text))
 
@@ -522,12 +520,12 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
 
 
 def read_function(conversion: Sequence[Any] | None) -> Read | None:
-    """Return the function of a read, None of none. Raises ValueError for a name that there is not."""
+    """Return the function of a read, None if there is none. Raises ValueError for an unknown name."""
     return None if conversion is None else _made(READS, conversion)
 
 
 def write_function(conversion: Sequence[Any] | None) -> Write | None:
-    """Return the function of a write, None of none. Raises ValueError for a name that there is not."""
+    """Return the function of a write, None if there is none. Raises ValueError for an unknown name."""
     return None if conversion is None else _made(WRITES, conversion)
 
 

@@ -22,11 +22,11 @@ from relay import native
 OFFSET: Final = -1
 TIME_MS: Final = -2
 
-#: What values of which something is lost add to a template's number is made of multiples of this.
+#: Values of which something is lost add multiples of this to a template's number.
 LOSS: Final = 1 << 32
 
-#: In how many bytes at the end of a part strings may have escapes that have to be written anew; those that
-#: begin before are read and printed faster in the straight line.
+#: Within how many bytes of a part's end strings may have escapes that must be rewritten; strings that begin
+#: earlier are read and printed faster in the straight line.
 MOST_REWRITTEN: Final = 8192
 
 #: JSON tokens that a slot may hold. `integer`: digits without fraction and exponent, from -2^63 to 2^64 - 1,
@@ -84,7 +84,7 @@ class Unordered(NamedTuple):
 
 
 class Length(NamedTuple):
-    """So many bytes with a big-endian number: how many bytes of the part follow behind them."""
+    """A big-endian number of this many bytes: how many bytes of the part follow it."""
 
     width: int
     tag: Literal["length"] = "length"
@@ -151,10 +151,10 @@ class Number(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Members of a JSON object without the braces, of those columns of which the old text is another than the
-    new one: name with its colon, old value, new value. The old value is printed; a comma stands between
-    members. What the values become is compared, not what they were; the same token with the same conversions
-    becomes the same, and is not even read.
+    """Members of a JSON object without the braces, for the columns whose old text differs from the new one:
+    name with its colon, old value, new value. The old value is printed; a comma stands between members. What
+    the values become is compared, not what they were; the same token with the same conversions becomes the
+    same, and is not even read.
     """
 
     members: tuple[tuple[bytes, Put, Put], ...]
@@ -177,7 +177,7 @@ class Choice(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """What these ops print, behind a big-endian number of so many bytes: their count."""
+    """What these ops print, preceded by its length, a big-endian number of `width` bytes."""
 
     width: int
     ops: tuple[Constant | Put | Number | Changed | Choice, ...]

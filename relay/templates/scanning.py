@@ -49,7 +49,7 @@ _KINDS: Final[dict[int, Kind]] = {
 
 
 class Token:
-    """A value of a text. `name_start`: where the name of the member stands that it is the value of.
+    """A value of a text. `name_start`: the start of the name of the member whose value it is.
 
     `members` are those of an object, by name, in their order; `items` the values of a list.
     """
@@ -257,7 +257,7 @@ def _name(member: bytes) -> str:
 
 
 def scalar_paths(token: Token, path: Path = ()) -> Iterator[Path]:
-    """Give where the values are that are no objects or lists, of a value at this path and below it."""
+    """Give the paths, at this one and below it, of the values that are neither objects nor lists."""
     if token.members is None and token.items is None:
         yield path
     for name, member in (token.members or {}).items():

@@ -238,7 +238,7 @@ def _loses(put: Put) -> bool:
 
 
 def _silent(put: Put) -> Put:
-    """The same, which prints values of which something is lost and does not count them."""
+    """The same, printing values of which something is lost without counting the loss."""
     return put._replace(adds=0, null_adds=0) if _loses(put) else put
 
 

@@ -6,8 +6,8 @@ straight line, and makes a template once a shape has come often enough. `FastPat
 the ways through both.
 
 Templates are a cache: nothing depends on them but time. Each is of one table, and is dropped when the
-catalogue says something else of that. They take so many bytes at most, about; then no new ones are made until
-some were without use for a while.
+catalogue says something else of that. They take up to a set number of bytes, roughly; after that no new ones
+are made until some have gone unused for a while.
 
 A template is derived from a message of one row. `TopicTemplates.translate` is for such messages that become
 one; `RouteTemplates.find_rows` for those of any number of rows that become any number.

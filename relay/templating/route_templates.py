@@ -17,8 +17,8 @@ from relay.templating.deriving import Deriver, only_row
 from relay.templating.known import FoundRows, Known
 from relay.templating.topic_templates import WORTH, Shape, TopicTemplates
 
-#: How many bytes shapes may take of which templates were derived, or could not be; then counting of their
-#: messages begins anew. What is kept of a shape beside its text takes about `_COUNT_BYTES`.
+#: How many bytes may be taken by shapes whose templates were derived, or could not be; beyond that, their
+#: messages are counted from 0 again. What is kept of a shape beside its text takes about `_COUNT_BYTES`.
 _MOST_NOTED_BYTES: Final = 1 << 20
 _COUNT_BYTES: Final = 200
 #: How many combinations of losses are kept as something known, of all templates of a topic and of each.

@@ -17,8 +17,9 @@ from relay.templating.known import Known
 #: take; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
 _MOST_COUNTED_BYTES: Final = 1 << 20
-#: Where a template cannot be derived, it is tried again when so many times as many messages have come. Where
-#: templates drive each other out, the next ones are derived after so many times as many as those before.
+#: Where a template cannot be derived, it is tried again once this many times as many messages have come.
+#: Where templates drive each other out, each is derived only after this many times as many messages as the
+#: one before.
 _PATIENCE: Final = 8
 #: For each template that was made, or could not be, so many rows should have fitted one.
 WORTH: Final = 64

@@ -8,7 +8,7 @@ use super::text::{Short, Text};
 /// DECIMAL has at most 65 digits, of which 30 are behind the point (38 in MariaDB).
 const MOST_WHOLE: usize = 65;
 const MOST_FRACTION: usize = 38;
-/// So many digits every 64-bit number keeps.
+/// Every 64-bit number keeps this many digits.
 const SAFE_DIGITS: usize = 15;
 /// Bytes that a number has at most.
 const MOST_BYTES: usize = 40;

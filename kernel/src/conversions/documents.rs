@@ -3,7 +3,7 @@
 use crate::json;
 use crate::token::Kind;
 
-/// So deep values may be nested.
+/// How deeply values may be nested.
 const DEEPEST: usize = 100;
 
 /// Whether a text is one JSON value, with nothing around it.

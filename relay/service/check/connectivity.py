@@ -232,7 +232,7 @@ async def _speaks_plain(address: Address, brokers: Brokers) -> bool:
 
 
 async def _speaks_tls(address: Address) -> bool:
-    """Whether there is TLS, of any server: only the handshake is done."""
+    """Whether any server answers with TLS, trusted or not: only the handshake is done."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,7 +1,7 @@
 """What schema registries say to a route: `relay check --connect`. Nothing is registered.
 
-Whether schemas may be registered is found out with one that is there: it is sent once more to its own
-subject, which changes nothing where it is allowed.
+Whether schemas may be registered is tested with an existing one: it is sent once more to its own subject,
+which changes nothing where registering is allowed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _of_one(settings: RegistrySettings, side: str, config: Config) -> Iterator[F
 def _target(
     registry: SchemaRegistry, settings: RegistrySettings, known: Sequence[str], subject: str
 ) -> Iterator[Finding]:
-    """What is said of subjects that are there of the route."""
+    """What is said of the route's existing subjects."""
     if not settings.register_schemas:
         said = "register_schemas = false: each schema must be registered before its first row"
         yield Finding(State.NOTE, subject, said)

@@ -1,7 +1,7 @@
 """The preflight check of a route: `relay check --connect`. Nothing is written, created or committed.
 
-Each finding is one line. Brokers are asked one by one, also those that the cluster advertises: clients are
-sent on to these, and an address that works only inside a network is the most frequent mistake. What the
+Each finding is one line. Brokers are asked one by one, including those that the cluster advertises: clients
+are sent on to these, and an address that works only inside a network is the most frequent mistake. What the
 brokers allow comes from their own answers (`relay.kafka.permissions`); what they do not tell is reported as
 untested.
 """

@@ -1,4 +1,4 @@
-"""What the subjects of a route's rows are called: the encoder says which ones it needs of a made-up row.
+"""What the subjects of a route's rows are called: given a made-up row, the encoder says which ones it needs.
 
 So strategies, options and templates of topics count as they do when rows are written.
 """
@@ -70,7 +70,7 @@ def _subjects(translator: Translator, topic: str) -> Iterator[str]:
 
 
 def _is_telling(subject: str) -> bool:
-    """Whether a subject has a name besides that of a table: else those of all topics look like it."""
+    """Whether a subject holds more than a table's name: else the subjects of all topics would match it."""
     rest = subject.removesuffix("-key").removesuffix("-value").replace(_DATABASE, "").replace(_TABLE, "")
     return any(map(str.isalnum, rest))
 

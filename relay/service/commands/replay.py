@@ -2,8 +2,8 @@
 and marked as replayed.
 
 Everything is written in chunks: first the target's records, then, when all of these are acknowledged, the
-markers. The next replay repeats at most one chunk of one that was cut short, and repeats can be recognised:
-`relay.source` is the original's position. Dead letters of one source partition keep its order.
+markers. After a replay that was cut short, the next one repeats at most one chunk, and repeats can be
+recognised: `relay.source` is the original's position. Dead letters of one source partition keep its order.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Translates(HasCounts, Protocol):
         ...
 
     def guessed_after(self, number: int, /) -> list[TableId]:
-        """Return the tables without known DDL of which rows were translated, except the first `number`."""
+        """Return the tables without known DDL whose rows were translated, except the first `number`."""
         ...
 
     @property
@@ -109,7 +109,7 @@ async def learn(resolver: Resolver, translator: Learns, record: ConsumerRecord) 
 class AsyncResolver:
     """A `Resolver` for the loop: its waiting is done in threads and tried again for a while.
 
-    `writes`: whether produced records may have blobs at all; only then they are looked at.
+    `writes`: whether produced records may have blobs at all; only then are they looked at.
     """
 
     def __init__(self, log: Log, resolver: Resolver | None = None, *, writes: bool = True) -> None:
@@ -118,7 +118,7 @@ class AsyncResolver:
     async def resolve(
         self, need: Need[Any], translator: Translates, record: ConsumerRecord, is_over: IsOver
     ) -> list[ProducerRecord] | None:
-        """Fetch what translating the record needs, and translate again; None if it was over before.
+        """Fetch what translating the record needs, and translate again; None once `is_over` is true.
 
         Raises ClaimCheckMissing, SchemaMissing, StorageUnavailable, NeedUnanswered, and whatever else
         translating raises.
@@ -134,7 +134,7 @@ class AsyncResolver:
                 need = another
 
     async def store(self, produced: Sequence[ProducerRecord], is_over: IsOver) -> bool:
-        """Store all blobs of these records; False if it was over before. Raises StorageUnavailable."""
+        """Store all blobs of these records; False once `is_over` is true. Raises StorageUnavailable."""
         for blob in [blob for record in produced for blob in record.blobs]:
             await self._retry(self._resolver.store, blob, is_over)
             if is_over():

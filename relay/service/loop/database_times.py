@@ -1,7 +1,7 @@
 """How far the database's own clock has come in what was read: the times of rows and watermarks by partition.
 
-Templates fill rows without looking at their times, so some of the newest records are decoded once more, at
-most so many a second as cost nothing that counts.
+Templates fill rows without looking at their times, so some of the newest records are decoded once more, but
+only as many a second as cost next to nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from relay.service.observe.status import Status
 
 #: How many of the newest records of a partition are looked at: the last ones may be watermarks.
 _NEWEST: Final = 4
-#: In how many partitions a report looks at most; the others have their turn in the next ones.
+#: The most partitions that a report looks at; the others get their turn in later reports.
 _PARTITIONS: Final = 50
 
 

@@ -1,9 +1,9 @@
 """Reads partition 0 of source topics beside the loop, for `wait` in [schema], where another instance has it,
 so that its DDL is known when rows of other partitions are translated.
 
-Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal), some of a topic of
-its own (Debezium). A row may need DDL that was sent before it, and none that was sent later; the records'
-Kafka timestamps tell which was when.
+Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal), some of them to
+that of a separate topic (Debezium). A row may need DDL that was sent before it, and none that was sent later;
+the records' Kafka timestamps tell which was when.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class DdlFollower:
     def settled(self, positions: Mapping[Partition, int]) -> None:
         """Let go of records: all before these positions are safe, and nothing is under way.
 
-        The places of those that the loop has yet to come to stay.
+        The places of those that the loop has yet to reach are kept.
         """
         if not self.bytes_kept:
             return
@@ -165,7 +165,9 @@ class DdlFollower:
             self._consumer.seek(pair, self._next[pair])
 
     async def _read_past(self, topic: str, time_ms: int) -> None:
-        """Read until a record is younger, or until the end; for as long as that takes, if it goes on."""
+        """Read until a record is younger, or until the end: for as long as that takes, provided that there is
+        progress.
+        """
         pair, clock = TopicPartition(topic, 0), asyncio.get_running_loop().time
         # The poll before may have taken as long as this may take.
         self._heartbeat()

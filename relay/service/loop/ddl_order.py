@@ -1,4 +1,4 @@
-"""Has the partition with the DDL taken before rows of others that may need it, where the loop reads both.
+"""Makes the loop take the partition with the DDL before rows of others that may need it, where it reads both.
 
 For `wait` in [schema]. The DDL of a row is in partition 0 of its topic, or of the topic that a connector has
 for DDL (`Config.ddl_topics`); where another instance reads that, `ddl_follower` reads it as well. A row may
@@ -15,13 +15,15 @@ from relay.records import ConsumerRecord
 
 
 class DdlPlaces:
-    """Where the DDL of rows travels. `ddl_topics`: the topic that has it, for each that has not its own."""
+    """Where the DDL of rows travels. `ddl_topics`: the topic that has it, for each topic that does not have
+    its own.
+    """
 
     def __init__(self, ddl_topics: Mapping[str, str]) -> None:
         self._ddl_topics = ddl_topics
 
     def first(self, partition: Partition) -> Partition | None:
-        """Return the partition with the DDL of the rows of this one, None for that one itself."""
+        """Return the partition with the DDL for the rows of this one; None if this one has it itself."""
         first = Partition(self._ddl_topics.get(partition.topic, partition.topic), 0)
         return None if first == partition else first
 
@@ -64,7 +66,7 @@ class DdlOrder:
         polled: Mapping[Partition, Sequence[ConsumerRecord]],
         held: Collection[Partition],
     ) -> None:
-        """Begin a turn with what was polled, of `held` partitions in an earlier turn. Ask the brokers for
+        """Begin a turn with what was polled, in an earlier turn for `held` partitions. Ask the brokers for
         ends if they matter. Raises PollFailed.
         """
         if not self._reached:
@@ -108,7 +110,7 @@ class DdlOrder:
             return
         self._reached[partition] = max(self._reached[partition], _newest_ms(records[:done]))
         if done == len(records):
-            # Not only behind the last record: what ends a transaction takes an offset, too.
+            # Not just after the last record: a transaction's end marker takes up an offset, too.
             self._position[partition] = max(records[-1].offset + 1, source.passed(partition) or 0)
 
 

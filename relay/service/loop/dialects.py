@@ -12,9 +12,9 @@ from relay.records import ConsumerRecord
 
 #: How often a record of a topic is looked at.
 LOOK_SECONDS: Final = 10.0
-#: Of how many records behind another one with a value is looked for.
+#: Among how many records, at most, to look for one with a value.
 _FEW: Final = 16
-#: A topic with more dialects is no topic of one producer, and has been told of often enough.
+#: A topic with more dialects is no topic of one producer, and has been reported often enough.
 _MOST_DIALECTS: Final = 8
 
 

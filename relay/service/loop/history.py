@@ -162,8 +162,8 @@ class Schemas:
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
 
     async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
-        """Have rows of what was just opened wait for the partitions with their DDL: these are taken before
-        them where they were opened with them, and else read ahead.
+        """Have rows of what was just opened wait for the partitions with their DDL: these partitions are
+        taken before those rows if they were opened together, and read ahead otherwise.
 
         Raises PollFailed, ServiceError.
         """
@@ -189,7 +189,9 @@ class Schemas:
 
     @property
     def holds_much(self) -> bool:
-        """Whether so much was learnt out of turn since everything was safe that it should become so again."""
+        """Whether so much was learnt out of turn since everything was last safe that everything should be
+        made safe again.
+        """
         return self._bytes_kept + (self._follower.bytes_kept if self._follower else 0) > self._most_bytes
 
     def settled(self, positions: Mapping[Partition, int]) -> None:
@@ -222,7 +224,7 @@ class Schemas:
     async def _learn(self, records: Sequence[ConsumerRecord]) -> int:
         """Learn, with turns for heartbeats in between; return how many records could not be read.
 
-        Who is cancelled may begin again: what was learnt is learnt once.
+        A cancelled caller may begin again: nothing is learnt twice.
         """
         self._log_foreign(records)
         failed, pause_at = 0, time.monotonic() + _YIELD_SECONDS

@@ -36,7 +36,7 @@ from relay.topics.table_topics import TableTopics
 YIELD_SECONDS = 0.010
 #: Records between two looks at the clock.
 LOOK_EVERY = 16
-#: Records that are translated before their topics are made sure of, where these depend on tables.
+#: How many records are translated before their topics are ensured, where topics depend on tables.
 TOGETHER = 256
 
 
@@ -101,10 +101,10 @@ class RoundBuilder:
         self._translator, self._status = intake.translator, intake.status
 
     async def take(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
-        """Translate records of one partition into the round, until their end, a refused record, `is_over`, or
-        the round is late.
+        """Translate records of one partition into the round, until they end, one is refused, `is_over` says
+        so, or the round is late.
 
-        Return how many of them are done. `owned.next` and the round's offsets move behind those.
+        Return how many of them are done. `owned.next` and the round's offsets move past those.
         """
         self._intake.dialects.look(records)
         if self._intake.joins is not None:
@@ -199,7 +199,7 @@ class RoundBuilder:
             self._translator.restore(before)
 
     async def _take_stretch(self, waiting: _Taken, records: Sequence[ConsumerRecord]) -> int:
-        """Take a record that waits for topics and those behind it; all their topics are asked for together.
+        """Take a record that waits for topics and those after it; all their topics are asked for together.
 
         Return how many are done. They are fewer if one is refused, or if others must have their turn; none if
         a stop or a rebalance comes while something is fetched for one. The translator has learnt from those
@@ -261,8 +261,8 @@ class RoundBuilder:
     ) -> int:
         """Take the records of a window; return how many are done.
 
-        They are fewer only if one is refused. After a stop or a rebalance it is none of them, and the
-        translator is as it was; so it is when the round is late, unless nothing else is in the round.
+        They are fewer only if one is refused. After a stop or a rebalance none of them is done, and the
+        translator is as it was; the same holds when the round is late, unless nothing else is in it.
         """
         translator, before = self._translator, self._translator.state
         complete: list[ProducerRecord] = []

@@ -194,7 +194,7 @@ class Ledger:
         self._translator.expect_partitions(every)
 
     def forget(self) -> None:
-        """Give all partitions up, also those that were not opened yet."""
+        """Give all partitions up, including those that were not opened yet."""
         self.unopened = ()
         self._disown()
 
@@ -284,8 +284,8 @@ class Ledger:
     # A round becomes safe.
 
     async def settle(self, keep: int = 0) -> None:
-        """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then their offsets
-        count.
+        """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then do their
+        offsets count.
 
         Raises Undelivered, InstanceFenced.
         """

@@ -63,7 +63,8 @@ class Timing:
     gather_bytes: int = 0
 
 
-#: Where a round may take more than one poll: how long it polls, and from how much on it polls again.
+#: Where a round may take more than one poll: for how long it polls, and how many bytes a poll must give for
+#: another one to follow.
 GATHER_SECONDS: Final = 1.0
 MUCH_BYTES: Final = 65_536
 #: By how much messages may grow before the first round has shown it: a small row with a Debezium schema.
@@ -196,7 +197,7 @@ class Relay:
             # The next owner repeats what was not committed. A failed round stays queued: the loop meets its
             # failure again.
             self._log.warning("partitions.revoked-unfinished", reason=str(error) or type(error).__name__)
-            # What is still on its way must not arrive behind what the next owner writes.
+            # What is still on its way must not arrive after what the next owner writes.
             await self._recovery.abandon_sink()
         finally:
             self._log.info(
@@ -275,8 +276,8 @@ class Relay:
             polled = await self._stop.unless_asked(self._gather(self._leave_out(held))) or {}
             await self._stop.unless_asked(self._ready(held, polled))
         except PollFailed as error:
-            # New partitions have no position before they are opened, and with them all others are opened
-            # anew.
+            # New partitions have no position until they are opened, and all others are opened again with
+            # them.
             if not self._ledger.unopened:
                 await self._recovery.after_failed_poll(error)
             return {}
@@ -397,7 +398,7 @@ class Relay:
             raise current.refused
 
     def _tell_guesses(self) -> None:
-        """Log each table once of which rows came before its DDL was known."""
+        """Log, once each, the tables whose rows came before their DDL was known."""
         guessed = self._intake.translator.guessed_after(self._guesses_told)
         for table in guessed:
             message = _GUESSED + _GUESSED_KEYS if self._status.about.has_row_keys else _GUESSED

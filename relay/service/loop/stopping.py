@@ -35,6 +35,6 @@ class Stop:
                 await asyncio.wait({task})
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for so long, or until a stop is asked for."""
+        """Wait for this long, or until a stop is asked for."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.wait(), seconds)

@@ -1,9 +1,10 @@
 """Windows of records whose rows may become one message: `max-batch-size` in the loop (`relay.joining`).
 
-A window holds the records of a partition whose offsets have the same quotient by its size. It is taken as a
-whole, so that what is written does not depend on where polls and rounds end: one whose rest has not come is
-polled again. It is taken as it is where the partition ends; and when it was held back once already, so that
-neither a fetch smaller than a window nor an end that no record has (markers of transactions) stops the relay.
+A window holds the records of a partition whose offsets have the same quotient when divided by its size. It is
+taken as a whole, so that what is written does not depend on where polls and rounds end: one whose rest has
+not come is polled again. It is taken as it is where the partition ends; and when it was held back once
+already, so that neither a fetch smaller than a window nor an end that no record has (markers of transactions)
+stops the relay.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from relay.kernel import engine_name
 from relay.service.observe.series import Series
 from relay.shown import shown_option
 
-#: What relay writes beside the target's records.
+#: What relay writes besides the target's records.
 DEAD_LETTERS, SCHEMA_HISTORY = "dead-letter", "schema-history"
 
 #: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery

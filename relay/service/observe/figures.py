@@ -27,7 +27,7 @@ class HasCounts(Protocol):
 
     @property
     def guessed_tables(self) -> Mapping[TableId, int]:
-        """Tables without known DDL of which rows were translated, and how many rows."""
+        """Tables without known DDL whose rows were translated, and how many rows."""
         ...
 
     @property

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from relay.service.observe.status import Status
 
-#: What is not added up, and is told of the supervisor.
+#: What is not added up, but reported for the supervisor alone.
 _OF_ONE: Final = frozenset({"process_start_time_seconds", "process_max_fds"})
 _COLLECTIONS: Final = (
     ("python_gc_objects_collected", "Objects collected during gc", "collected"),

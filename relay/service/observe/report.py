@@ -272,7 +272,9 @@ def _lag(status: Status, sample: Sample, now: float) -> Json:
 
 
 def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
-    """Return the newest sample that is a minute older, or else the oldest; the sample itself without any."""
+    """Return the newest sample that is a minute older, or else the oldest; the sample itself if there are
+    none.
+    """
     found = None
     for each in samples:
         if found is not None and sample.at - each.at < RATE_SECONDS:

@@ -42,7 +42,8 @@ SAMPLE_SECONDS: Final = 10.0
 SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
 LONGEST_TEXT: Final = 500
-#: How long the brokers may not have told the end of a partition until it is not known whether all is read.
+#: How long the brokers may go without reporting the end of a partition before it counts as unknown whether
+#: all of it is read.
 END_SECONDS: Final = 15.0
 #: The checks that fail in an outage, whose end is told.
 _OUTAGES: Final = frozenset({"source", "target", "topics", "commit", "records"})
@@ -74,7 +75,7 @@ class Status:
         self.consumption = {topic: Traffic() for topic in about.topics}
         targets = (*(about.by_name or about.topics.values()), about.by_table)
         self.production = {topic: Traffic() for topic in targets if topic}
-        #: What relay has written beside the target's records, by what it is for.
+        #: What relay has written besides the target's records, by what it is for.
         self.own_production = {kind: Traffic() for kind in about.own_topics.values()}
         self.totals = Totals()
         self.batches = Histogram(BATCH_RECORDS)

@@ -11,7 +11,7 @@ from typing import Final
 from relay.logs import Log
 from relay.service.observe.status import Status
 
-#: How often is looked for lines that were left out.
+#: How often to look for lines that were left out.
 _LOOK_SECONDS: Final = 1.0
 #: What works again, by the check that failed.
 _WORDS: Final = {
@@ -25,7 +25,7 @@ _WORDS: Final = {
 
 @contextlib.asynccontextmanager
 async def telling(log: Log, status: Status) -> AsyncIterator[None]:
-    """Tell these things during an `async with` block, and at its end how many lines are still untold."""
+    """Log these things during an `async with` block, and at its end how many lines are still unreported."""
     status.on_recovery = partial(_tell_recovery, log)
     counting = asyncio.create_task(_count_out(log))
     try:

@@ -1,8 +1,9 @@
 """The status of several processes as one: counts are added up, partitions are those of their newest owners,
 and a check is ok where it is ok in all of them.
 
-A supervisor keeps it, of what its processes tell about once a second; metrics, /status and the page are made
-of it as of the status of one process. The history and the rates are the supervisor's own, made of the sums.
+A supervisor builds it from what its processes report about once a second; metrics, /status and the page are
+made from it as from the status of one process. The history and the rates are the supervisor's own, computed
+from the sums.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class TogetherStatus(Status):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the loops of all turn that have to."""
+        """Whether every loop that has to turn does."""
         return all(told.status.is_alive for told in self.processes.values())
 
     @property

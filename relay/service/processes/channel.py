@@ -1,5 +1,5 @@
-"""What a supervisor and a process of its own say to each other: objects, each behind its length, over a pair
-of sockets that nobody else holds. It ends when one of the two does, however that ends.
+"""What a supervisor and a process of its own say to each other: objects, each preceded by its length, over a
+pair of sockets that nobody else holds. It ends when one of the two does, however that ends.
 
 A supervisor says once what the process is to do, its `Config`; from then on the process says how it is
 (`ProcessReport`), about once a second.

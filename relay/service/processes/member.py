@@ -44,7 +44,7 @@ async def _beside(
     channel: socket.socket, log: Log, stop: asyncio.Event, status: Status
 ) -> AsyncIterator[None]:
     """Tell the supervisor how we are, and stop when it is gone."""
-    # The supervisor has blocked them until they are heeded.
+    # The supervisor blocked these signals until they could be handled.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
     reader, writer = await asyncio.open_connection(sock=channel)
     tasks = [

@@ -1,7 +1,7 @@
 """Starts the processes of a relay, passes signals on to them, shows their status as one, and ends them all
 when one of them ends.
 
-It reads and writes nothing itself, so its loop has always time for health and metrics. A supervisor that is
+It reads and writes nothing itself, so its loop always has time for health and metrics. A supervisor that is
 killed closes its ends of the channels, at which its processes stop by themselves.
 """
 
@@ -220,7 +220,7 @@ class Process:
 
 @contextlib.contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Have a process that is started meanwhile keep signals back until it has said what becomes of them."""
+    """Make a process that is started meanwhile hold signals back until it has set how they are handled."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
