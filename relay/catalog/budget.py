@@ -11,7 +11,7 @@ from relay.mysql.ddl import alter_table
 from relay.mysql.ddl.statements import Change
 
 #: Columns that the statements of a record may go through. Double what one late statement takes, if all that
-#: is kept of a table of the most columns comes behind it; some 0.5 µs each.
+#: is kept of a table of the most columns comes after it; some 0.5 µs each.
 _ALTERED_COLUMNS: Final = 2 * HISTORY_LIMIT * MYSQL_COLUMNS
 #: Looking so many columns up costs what going through all of them does, to take them apart and put together.
 _CHANGES_A_PASS: Final = 16
@@ -19,7 +19,7 @@ _CHANGES_A_PASS: Final = 16
 
 class DdlBudget:
     """What the statements of one record may still cost together: their number, and the columns that are gone
-    through to alter tables, also again for the statements behind one that is late.
+    through to alter tables, including again for the statements after one that is late.
     """
 
     __slots__ = ("_columns", "statements")

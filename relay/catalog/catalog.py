@@ -20,8 +20,8 @@ NO_TABLES: Final = Layered[History]()
 
 
 class Standing(NamedTuple):
-    """The definition that a row has by its position. `at`: where the statement stands that made it, None if
-    no statement precedes the row; `later`: where those stand that do not precede it.
+    """The definition that a row has by its position. `at`: the position of the statement that made it, None
+    if no statement precedes the row; `later`: the positions of those that do not precede it.
     """
 
     at: Position | None
@@ -91,7 +91,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return found
 
     def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:
-        """The newest definition and the position of its statement: what every row behind that position has.
+        """The newest definition and the position of its statement: what every row after that position has.
 
         The position is None if no statement about the table is known.
         """
@@ -99,7 +99,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return (history[0].at, history[0].schema) if history else (None, None)
 
     def standing(self, id: TableId, at: Position) -> Standing:
-        """Return the definition that a row at this position has, and the statements before and behind it."""
+        """Return the definition that a row at this position has, and the statements before and after it."""
         later: list[Position] = []
         for version in history_of(self, id):
             if version.at.precedes(at):

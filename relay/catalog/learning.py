@@ -28,8 +28,8 @@ class DdlMessage(msgspec.Struct, frozen=True):
 
     `table` is what the envelope names (`table.table` may be ""). `wire_kind`, `emitted_at_ns`: as in
     `SchemaChange`. `is_restored`: the text is TiDB's own spelling (see `relay.mysql.ddl.reader`).
-    `definitions`, `gone`: the tables that the message itself says to be so after the statement, or to be
-    dropped; they count whatever the text says.
+    `definitions`, `gone`: the tables that the message itself says look like this after the statement, or
+    are dropped; they count whatever the text says.
     """
 
     ddl: str
@@ -152,7 +152,7 @@ _MOST_UTF8: Final = 4
 
 
 def _may_change_a_table(ddl: str) -> bool:
-    """Whether a text that is not understood may be about tables, by its first word behind comments."""
+    """Whether a text that is not understood may be about tables, by its first word after comments."""
     at = 0
     while found := _BLANKS_AND_COMMENTS(ddl, at):
         at = found.end()

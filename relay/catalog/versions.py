@@ -32,14 +32,14 @@ class Copy(msgspec.Struct, frozen=True, gc=False):
 
 
 class CopiedTo(msgspec.Struct, frozen=True, gc=False):
-    """The other end of a copy; `is_moved` if the table has this name no more."""
+    """The other end of a copy; `is_moved` if the table no longer has this name."""
 
     target: TableId
     is_moved: bool
 
 
 class Drop(msgspec.Struct, frozen=True, gc=False):
-    """The table exists no more, by a statement, or as a message says."""
+    """The table no longer exists, by a statement, or as a message says."""
 
 
 class DropView(msgspec.Struct, frozen=True, gc=False):

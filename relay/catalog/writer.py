@@ -1,4 +1,4 @@
-"""The catalogue after one statement, and what follows for versions behind it."""
+"""The catalogue after one statement, and what follows for versions after it."""
 
 from __future__ import annotations
 

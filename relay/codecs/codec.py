@@ -29,7 +29,7 @@ from relay.templates.engine import Engine
 from relay.templates.ops import Frames, Marker, SourceOp
 from relay.templates.tracing import Trace
 
-#: Gives the columns of which the keys of a table's rows are to be made, in their order; () for its own.
+#: Gives the columns that the keys of a table's rows are to be made of, in order; () for the table's own key.
 ChosenKey = Callable[[TableId], tuple[str, ...]]
 
 
@@ -102,7 +102,7 @@ class TopicEncoder(Encoder, Protocol):
         ...
 
 
-#: Makes the key and the value of a message for a topic of those of its text.
+#: Makes the key and the value of a message for a topic from those of its text form.
 Seal = Callable[[str, bytes | None, bytes | None], tuple[bytes | None, bytes | None]]
 
 
@@ -255,8 +255,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
         return _NO_LIMIT
 
     def without_effect(self) -> dict[str, str]:
-        """Which options change nothing on the target side beside the others, and why, by their names; what
-        has no effect on some sources alone is not among them.
+        """Which options change nothing on the target side given the others, and why, by their names; one
+        that has no effect for some sources only is not among them.
         """
         return {}
 
@@ -372,8 +372,9 @@ class Codec(msgspec.Struct, frozen=True):
     with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
     `rows_need_definitions`: a row cannot be read before the definition of its table, which has a message of
     its own.
-    `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
-    options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
+    `ddl_topics`: for each source topic, the one that has the DDL of its rows, by the topics' names and the
+    source's options as texts; one that has the DDL of others has its own. `keys`: what a row's Kafka key
+    stands for.
     `marker`: by which bytes templates of its messages are found, if its decoder offers them
     (`TracingDecoder`). `lengths_at`: where the key and the value of a one-row message have the 8 bytes
     that hold the number of bytes after them; None if they are not frames.

@@ -51,7 +51,7 @@ def option_text(value: object) -> object:
 
 def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
     """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
-    certain one. An option that is given besides a profile wins over it.
+    certain one. An option given alongside a profile takes precedence over it.
 
     Raises ConfigError with every problem: an unknown name (with the near ones), an option of the other side,
     a value that does not fit, options that contradict each other.
@@ -109,7 +109,7 @@ def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
 def _with_profile(
     codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None, problems: list[Problem]
 ) -> Mapping[str, str]:
-    """Return the options with those of the profile that they name, which the others win over."""
+    """Return the options with those of the profile that they name; options given explicitly win."""
     if PROFILE not in given:
         return given
     rest, path = {name: text for name, text in given.items() if name != PROFILE}, f"{key_path}.{PROFILE}"
@@ -138,8 +138,8 @@ def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
 
 
 def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[Problem]:
-    """Find options of a target that are given and have no effect: beside the others, in this format, or a
-    profile of which every option is given besides. The options are known to be right.
+    """Find options of a target that are given and have no effect: beside the others, in this format, or or a
+    profile whose every option is given explicitly. The options are known to be right.
     """
     options = parse_options(codec, given, key_path, "target")
     says, most, reasons = codec.encodes(options), codec.decodes, options.without_effect()

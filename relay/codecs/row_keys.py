@@ -22,7 +22,7 @@ def keys_of(codec: Codec, options: Options) -> Keys:
 
 
 def key_problems(codec: Codec, options: Options) -> list[Problem]:
-    """Find what `key` and `tombstones`, of codecs that have them, cannot stand beside."""
+    """Find what `key` and `tombstones`, of codecs that have them, cannot be combined with."""
     has_tombstones = getattr(options, "tombstones", False)
     asked = {"key": has_row_keys(options), "tombstones": has_tombstones}
     problems = []
@@ -51,7 +51,7 @@ def key_rule_problem(codec: Codec, options: Options) -> tuple[str, str] | None:
 def without_key(
     protocol: str, table: TableId, wanted: Iterable[str], has: Container[str]
 ) -> KeyColumnsMissing:
-    """Return the refusal of a row that lacks columns of which a rule makes its key."""
+    """Return the error for a row that lacks columns that a rule makes its key of."""
     lacking = ", ".join(quoted(name) for name in wanted if name not in has)
     reason = (
         f"a row of {printable(str(table))} has no column {lacking}, and its rule of [[target.topics]] makes "

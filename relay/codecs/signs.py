@@ -20,14 +20,15 @@ _NUMBER, _GUID = 0, 1
 _NUMBER_BYTES, _GUID_BYTES = 5, 17
 
 
-#: So the name of a format begins in an error.
+#: How the name of a format is introduced in an error.
 LOOKS_LIKE: Final = "this looks like"
 
 
 class Strength(enum.IntEnum):
     """How sure a sign is.
 
-    POSSIBLE: the message may be one of this protocol. LIKELY: it has what other formats have not together.
+    POSSIBLE: the message may be one of this protocol. LIKELY: it has a combination that no other format
+    has.
     CERTAIN: it has what only this producer writes.
     """
 
@@ -132,7 +133,7 @@ def best_of(sightings: Sequence[Sighting]) -> list[Sighting]:
 
 
 def other_format(protocol: str, sightings: Sequence[Sighting]) -> str:
-    """Name the format that a message has more likely than the one of this protocol; "" if there is none."""
+    """Name the format that a message is more likely to have than this protocol's; "" if there is none."""
     best = best_of(sightings)
     if not best or any(each.protocol == protocol for each in best):
         return ""
@@ -145,5 +146,5 @@ def other_format(protocol: str, sightings: Sequence[Sighting]) -> str:
 
 
 def sees_nothing(_: Message) -> Sign | None:
-    """Say that messages of a protocol are not known by anything."""
+    """Say that nothing identifies messages of a protocol."""
     return None

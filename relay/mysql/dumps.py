@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from relay.errors import DdlNotUnderstood
 
-#: Words that a statement begins with that is kept.
+#: First words of statements that are kept.
 _KEPT: Final = frozenset({"CREATE", "DROP", "ALTER", "RENAME", "USE"})
 #: Bytes of the longest string, comment or quoted name that is stepped over.
 _LONGEST_PART: Final = 64 << 20
@@ -93,7 +93,7 @@ def statements(chunks: Iterable[bytes], longest: int) -> Iterator[DumpStatement]
 def _inside(delimiter: bytes) -> re.Pattern[bytes]:
     """Return what steps over all that cannot end a statement."""
     end = re.escape(delimiter[:1])
-    # A sign that begins nothing, not the delimiter either: so many bytes behind it tell.
+    # A character that begins nothing, not even the delimiter: this many bytes after it show that.
     of_delimiter = len(delimiter) - 1
     dash = rb"-(?!-[\x00-\x20])(?=.{%d})" % max(of_delimiter, 2)
     slash = rb"/(?!\*)(?=.{%d})" % max(of_delimiter, 1)

@@ -44,7 +44,7 @@ def _escaped(label: str) -> str:
 
 
 def _read_enum(indexes: Mapping[str, int], has_escapes: bool, label: str) -> int:
-    """The index of a label; of the empty text that is no member 0."""
+    """The index of a label; 0 for the empty text that is not a member."""
     index = indexes.get(label)
     if index is None and has_escapes:
         label = label.replace("\\,", ",")
@@ -108,10 +108,10 @@ def label_writer(
 ) -> Callable[[int | str], str]:
     """Return the function from a number to its label or labels; a label that came as one stays.
 
-    Of a number without one it is the digits: it lies beyond the members, or nobody knows them before the
-    table's DDL is seen. By index 0 MySQL keeps an invalid value of ENUM, which is the empty text, as is the
-    empty SET. `unlabelled` is called for what no reader can tell from another value: digits, and index 0
-    where a member is the empty text.
+    For a number without a label it is the digits: the number lies beyond the members, or nobody knows them
+    before the table's DDL is seen. MySQL keeps an invalid value of ENUM as index 0, which is the empty text,
+    as is the empty SET. `unlabelled` is called for what no reader can tell from another value: digits, and
+    index 0 where a member is the empty text.
     """
     is_ambiguous = column_type.base == "enum" and "" in (column_type.members or ())
     count = unlabelled or _uncounted

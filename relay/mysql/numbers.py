@@ -23,7 +23,7 @@ from relay.native import native
 
 _DECIMAL_DIGITS: Final = 100
 _FLOAT32: Final = struct.Struct(">f")
-#: The smallest 32-bit number with all its bits; below it they become fewer (IEEE 754).
+#: The smallest normal 32-bit number; those below it have fewer significant bits (IEEE 754).
 _LEAST_NORMAL: Final = 2.0**-126
 #: From here on a number is beyond 32 bits; up to here it is rounded to the largest of them.
 BEYOND_FLOAT: Final = 2.0**128 - 2.0**103
@@ -182,14 +182,14 @@ def shortest_nonzero_float32(value: float) -> float:
 def _is_float32(value: float, exact: float) -> bool:
     """Whether the digits of a number are those of the 32-bit one that is nearest to it, `exact`.
 
-    Nine digits tell it, and of so many the last may be another one (Java prints some so); more digits are
-    those of its exact value, or it is a DOUBLE, of a column that no longer is a FLOAT.
+    Nine digits identify it, and then the last one may differ (Java prints some numbers so); more digits
+    are those of its exact value, or it is a DOUBLE, of a column that no longer is a FLOAT.
     """
     digits = len(Decimal(repr(value)).normalize().as_tuple().digits)
     return digits <= _FLOAT32_DIGITS or float(f"{exact:.{digits}g}") == value
 
 
-#: So many digits tell every 32-bit number (IEEE 754).
+#: This many digits identify every 32-bit number (IEEE 754).
 _FLOAT32_DIGITS: Final = 9
 
 #: A number from 0.001 to below 10 000 000 (or its negative) without superfluous zeros: Go and Java print it
@@ -197,7 +197,8 @@ _FLOAT32_DIGITS: Final = 9
 _PLAIN: Final = re.compile(
     r"-?(?:[1-9][0-9]{0,6}|0(?=\.(?!000)[0-9]*[1-9]))(?:\.(?:0|[0-9]*[1-9]))?"
 ).fullmatch
-#: So many characters certainly hold no more digits than a 32-bit or 64-bit number has in its shortest form.
+#: Up to this many characters certainly hold no more digits than the shortest form of a 32-bit or 64-bit
+#: number has.
 _SHORT: Final[dict[Callable[[str], float], int]] = {read_float: 7, read_double: 16}
 
 

@@ -2,7 +2,7 @@
 
 Contract: `shown_statements` gives the statements of a text that MySQL's client has printed: in lines with
 tabs (`mysql --batch`, with and without `--raw`), in a box (`+---+`), or vertically (`\\G`). None if the text
-is no such output, and then it is SQL. `separate` takes statements apart that stand behind each other without
+is no such output, and then it is SQL. `separate` takes apart statements that follow one another without
 `;`, as they do when several outputs of SHOW CREATE TABLE are put together.
 """
 
@@ -74,7 +74,7 @@ def separate(statement: DumpStatement) -> list[DumpStatement]:
 
 
 def _starts(text: str, tokens: list[Token]) -> list[int]:
-    """Return where statements begin behind the first one: at a word that no option of a table is."""
+    """Return where statements begin after the first one: at a word that is not a table option."""
     found, depth = [], 0
     for at, token in enumerate(tokens):
         if token.kind == "mark" and token.text in "()":

@@ -80,7 +80,8 @@ def moments(zone: tzinfo, text: str) -> int:
     """Return how many moments have this local time in the zone: 0 in an hour that the zone leaves out, and at
     the calendar's ends, 2 in an hour that comes twice, else 1; also for what `read_timestamp` does not move.
 
-    `read_timestamp` takes the earlier of two; it moves one of none as if the hour had not been left out.
+    `read_timestamp` takes the earlier of two; a time that has none is moved as if its hour were not left
+    out.
     """
     try:
         local = _moment(text if _DATETIME(text) is not None else "").replace(tzinfo=zone)

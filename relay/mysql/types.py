@@ -233,7 +233,7 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     if base in {"enum", "set"}:
         members = tuple(arguments) if arguments else None
         return ColumnType(base, charset=attributes.charset, collation=attributes.collation, members=members)
-    # More digits only make a number larger that is too large already.
+    # More digits would only make larger a number that is too large already.
     numbers = [int(one[:_MOST_DIGITS]) for one in arguments[:2] if one.isascii() and one.isdigit()]
     length = numbers[0] if numbers else None
     scale = numbers[1] if len(numbers) > 1 else None

@@ -1,7 +1,7 @@
 """Schema registries: who knows the schemas that Avro messages name by an id.
 
 Contract: a `SchemaRegistry` asks one over HTTP, a `SchemaFile` is one in a file, a `SchemaList` one in
-memory. All answer needs through `relay.resolver.Resolver`. All of it waits.
+memory. All answer needs through `relay.resolver.Resolver`. All calls block.
 """
 
 from relay.registry.client import RETRIES, SchemaRegistry, registry_problems

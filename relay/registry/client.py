@@ -4,8 +4,8 @@ Karapace, Redpanda.
 Contract: `SchemaRegistry` is a `relay.resolver.Registry`. A schema is looked up before it is registered, so
 that nothing is registered twice, and nobody who only writes known schemas needs the right to register. What
 was answered once is kept in a folder, if one is given, and taken from there as long as no registry answers.
-It waits; the service calls it in threads. Sources: confluentinc schema-registry RestService, RetryExecutor,
-Errors (8.x); aiven karapace SchemaErrorCodes; redpanda; answers of Apicurio 3.3.3.
+Calls block; the service makes them in threads. Sources: confluentinc schema-registry RestService,
+RetryExecutor, Errors (8.x); aiven karapace SchemaErrorCodes; redpanda; answers of Apicurio 3.3.3.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class SchemaRegistry:
         self._at = 0
         self._cache = AnswerCache(Path(settings.cache)) if settings.cache else None
         self._shown = f"the schema registry {settings.shown}"
-        #: Until when ids are not asked for again that were not there.
+        #: Until when ids that were not there are not asked for again.
         self._missing: dict[int | str, float] = {}
         self._missing_seconds = _MISSING_SECONDS if retries else _MISSING_ONCE_SECONDS
 
@@ -279,7 +279,7 @@ class SchemaRegistry:
 
     @property
     def _name(self) -> str:
-        """By what answers of this registry are kept apart from those of others."""
+        """What keeps answers of this registry apart from those of others."""
         return " ".join(sorted(self._urls))
 
     def _ask(
@@ -369,7 +369,7 @@ def _waits(retries: int) -> Iterator[float]:
 def _fault(path: str, response: Response) -> str:
     """Why an answer to a path is none of a registry, "" if it is one.
 
-    What they lack, Confluent, Karapace, Redpanda and Apicurio name with status 404 and an `error_code` of
+    Confluent, Karapace, Redpanda and Apicurio name what they lack with status 404 and an `error_code` of
     40401 (subject), 40402 (version), 40403 (schema, also by its id) or more. For a path that they do not know
     it is 404 (Confluent, Karapace) or absent (Redpanda, Apicurio), as in the answer of an ingress: then
     nothing is known of the schema. The path of GUIDs is known to Confluent alone, and not judged by this.

@@ -31,8 +31,8 @@ Group = tuple[Places, Sequence[Event]]
 class _TablePath(msgspec.Struct, frozen=True):
     """Where a table's events go, from one source topic.
 
-    `places`: of all its rows, None if they differ. `mark`: source and target topic, as a key. `owner`: by
-    what two tables with one topic are told apart. `rivals`: the tables that would have the same topic.
+    `places`: of all its rows, None if they differ. `mark`: source and target topic, as a key. `owner`:
+    what tells two tables with one topic apart. `rivals`: the tables that would have the same topic.
     """
 
     topic: str
@@ -56,7 +56,7 @@ class SeenTopics(msgspec.Struct, frozen=True):
 
 class Spread(NamedTuple):
     """Where the events of a record go: `groups`, in order, with the events that are `written` in them, and
-    what the router remembers behind it (`gate`, `seen`).
+    what the router remembers after it (`gate`, `seen`).
 
     `copies`: statements that partition 0 has, too. `homeless`: events about no table, and no topic for them.
     """
@@ -69,7 +69,7 @@ class Spread(NamedTuple):
     homeless: Sequence[Event]
 
 
-#: Tables whose paths are kept; of more, all are found anew.
+#: Tables whose paths are kept; with more, all are found again.
 _MOST_PATHS: Final = 100_000
 
 

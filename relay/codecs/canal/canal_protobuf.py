@@ -62,7 +62,7 @@ NAME: Final = "canal-protobuf"
 #: Kinds of events that change nothing: of XA transactions, of the position, a sign of life.
 _IDLE: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
 _MS_NS: Final = 1_000_000
-#: What an END tells beside its id, as properties, which Canal's clients pass over.
+#: What an END says besides its id, as properties, which Canal's clients ignore.
 _COUNT, _TABLES = "eventCount", "tableCounts"
 
 
@@ -158,7 +158,7 @@ class _PacketDecoder:
             elif entry.kind == packets.HEARTBEAT or entry.header.event_type == "MHEARTBEAT":
                 self._events.append(Heartbeat(self._source(entry.header), self._emitted_at_ns(entry.header)))
             elif entry.kind == packets.GTID:
-                # The entries behind it have the same GTID.
+                # The entries after it have the same GTID.
                 self._lossy.append(Lossy.STATEMENT)
             elif entry.kind == packets.ROWS:
                 if self._open is _NONE and ends[at] is not None:
@@ -169,7 +169,7 @@ class _PacketDecoder:
         return self._events, catalog
 
     def _ends(self, entries: Sequence[Entry]) -> list[str | None]:
-        """For each entry, the id of the transaction that ends behind it before another begins."""
+        """For each entry, the id of the transaction that ends after it, before another begins."""
         found: list[str | None] = []
         id: str | None = None
         for entry in reversed(entries):
@@ -294,7 +294,7 @@ class _PacketDecoder:
 
 
 def _counts(boundary: Boundary) -> tuple[int | None, tuple[tuple[TableId, int], ...]]:
-    """How many events an END says that its transaction has, and each of its tables."""
+    """How many events an END says its transaction has, in all and for each of its tables."""
     try:
         count = int(boundary.props[_COUNT])
         tables = msgspec.json.decode(boundary.props.get(_TABLES, "[]"), type=list[tuple[str, str, int]])
@@ -322,8 +322,8 @@ def _message(op: Op, header: Header, rows: Sequence[WireRow]) -> CanalMessage:
 
 
 def _columns(op: Op, rows: Sequence[WireRow]) -> dict[str, WireColumn]:
-    """The columns of an entry by their names. Raises Malformed if two images tell a column's type or key
-    differently: all rows of an entry are of one version of its table. `sqlType` may follow the value.
+    """The columns of an entry by their names. Raises Malformed if two images disagree on a column's
+    type or key: all rows of an entry are of one version of its table. `sqlType` may depend on the value.
     """
     found: dict[str, WireColumn] = {}
     for row in rows:

@@ -82,8 +82,8 @@ _MILLISECOND_NS: Final = 1_000_000
 _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_END_NS: Final = TIME_END_MS * _MILLISECOND_NS
-#: `es` and `ts` below this are seconds: the document has both units. It is 1973 in milliseconds and 5138 in
-#: seconds.
+#: `es` and `ts` below this are seconds: the document has both units. In milliseconds it is in
+#: 1973, in seconds in 5138.
 _LEAST_MILLISECONDS: Final = 100_000_000_000
 #: The unit of `ddl-time-unit`; None: the source's.
 _UNITS: Final = {"auto": None, "s": _SECOND_NS, "ms": _MILLISECOND_NS}
@@ -223,7 +223,7 @@ def _time_text(seconds: int, zone: tzinfo) -> str:
 
 
 def _traced_time(seconds: object, zone: tzinfo) -> str:
-    """The same of a traced number. Raises TypeError for another."""
+    """Return a traced number as TIME. Raises TypeError for any other value."""
     if not isinstance(seconds, TracedNumber):
         raise TypeError(f"{type(seconds).__name__} is no number of seconds")
     ahead = ahead_of_utc(zone)
@@ -323,7 +323,7 @@ class Decoder:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._rows = CkafkaReaders(NAME, _style(options), options.value_style, answers.limits.cache_bytes)
-        # The last TIME, which is mostly the next row's, too; and the seconds that it is.
+        # The last TIME, which is usually the next row's as well; and what it is in seconds.
         self._time: str | None = None
         self._seconds = 0
 

@@ -36,15 +36,15 @@ from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Source, Ta
 from relay.mysql.values import Read, TextStyle, Write
 from relay.records import ConsumerRecord
 
-#: What a reader or writer takes, by column and beside, and what is kept of a definition, by column (measured
-#: with CPython 3.11).
+#: Memory that a reader or writer takes, in itself and per column, and that is kept of a definition, per
+#: column (measured with CPython 3.11).
 _COMPILED_BYTES: Final = 2_000
 _COLUMN_BYTES: Final = 250
 _DEFINED_COLUMN_BYTES: Final = 200
 #: Readers of one table that are kept, one for each shape of its messages, and orders of columns.
 _CACHED_READERS: Final = 64
 _CACHED_ORDERS: Final = 8
-#: What a column is taken for of which nothing is known.
+#: What a column is taken for if nothing is known of it.
 _GUESS: Final = ColumnType("varchar")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII).fullmatch
 
@@ -247,7 +247,7 @@ class CkafkaReaders:
             return _TableReaders(id, protocol, style, value_style, self._tables)
 
         self._tables = Tables(made, most_bytes)
-        # The table of the last message; mostly the next one's, too. At first none that there is.
+        # The table of the last message; usually the next one's, too. At first, one that does not exist.
         self._last = made(TableId("", "\0"))
 
     def row(  # noqa: PLR0913, PLR0917 - what a message has
@@ -340,8 +340,8 @@ class CkafkaReaders:
 
 
 def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
-    """Count the values that are times of a TIMESTAMP, in the zone of the source, or of a DATETIME, in none:
-    without a type, nobody knows.
+    """Count the values that may be a TIMESTAMP, in the zone of the source, or a DATETIME, in no zone: without
+    a type, nobody knows which.
     """
     columns = reader.schema.columns
     untyped = [columns[at].name for at in reader.places if columns[at].type == _GUESS]

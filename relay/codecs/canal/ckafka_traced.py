@@ -42,7 +42,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ahead_of_utc(zone: tzinfo) -> int:
-    """Return by how many seconds a zone that is always the same is ahead of UTC."""
+    """Return how many seconds a zone with a fixed offset is ahead of UTC."""
     offset = _EPOCH.astimezone(zone).utcoffset()
     return 0 if offset is None else int(offset.total_seconds())
 

@@ -102,8 +102,8 @@ def cell_writer(column_type: ColumnType, style: TextStyle) -> Write | None:
 def _enum_text(members: tuple[str, ...], value: int | str) -> str:
     """Return the label.
 
-    Index 0 is the empty text that MySQL stores for an invalid value. If that is a label, too, it stays a
-    number.
+    Index 0 is the empty text that MySQL stores for an invalid value. If the empty text is a label, too, index
+    0 stays a number.
     """
     if isinstance(value, str):
         return value

@@ -53,7 +53,7 @@ class Definition:
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the columns of a row: in the table's order as they are, in any other order reversed from it.
 
-        So all orders are read alike. Of a table that is not known each order makes another definition.
+        Thus all orders are read alike. For an unknown table, each order makes a different definition.
         """
         in_order = self.in_order(names)
         return names if in_order == names else in_order[::-1]

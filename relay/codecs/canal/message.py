@@ -123,13 +123,13 @@ def parse(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> Canal
         return _parse_foreign(protocol, value, limits)
 
 
-#: Bytes that a row and a column have at least in JSON: `{},` and `"":"",`.
+#: The fewest bytes that a row and a column take in JSON: `{},` and `"":"",`.
 _ROW_BYTES: Final = 3
 _COLUMN_BYTES: Final = 6
 
 
 def unchecked_bytes(limits: Limits) -> int:
-    """Return how long a message can be that needs no `check_size`: it has no room for too much."""
+    """Return the length up to which a message needs no `check_size`: it has no room for too much."""
     return min(limits.rows * _ROW_BYTES, limits.columns * _COLUMN_BYTES)
 
 
@@ -305,7 +305,7 @@ class Dialect(msgspec.Struct, frozen=True):
     with_parameters: bool = True
 
     def loses_parameters(self, types: Iterable[ColumnType]) -> bool:
-        """Return whether parameters of these types are left out, or lack although they should be written."""
+        """Return whether parameters of these types are left out, or missing where they should be written."""
         test = lacks_parameters if self.with_parameters else has_parameters
         return any(map(test, types))
 

@@ -1,4 +1,4 @@
-"""By what messages of Canal's family are known, and which of its producers wrote them."""
+"""How messages of Canal's family are recognised, and which of its producers wrote them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _of_family(look: Callable[[Message], Sign]) -> Callable[[Message], Sign | No
 
 @_of_family
 def ticdc(message: Message) -> Sign:
-    """TiCDC has a member of its own with its extension; without, no GTID and no count of messages."""
+    """With its extension TiCDC has a member of its own; without it, no GTID and no count of messages."""
     members, settings = message.members, dict[str, str]()
     if message.compression:
         settings["large-message-handle-compression"] = message.compression
@@ -71,7 +71,7 @@ def _is(members: Mapping[str, msgspec.Raw], name: str, text: bytes) -> bool:
 
 @_of_family
 def upstream(message: Message) -> Sign:
-    """Upstream Canal has a GTID, if an empty one, and counts its messages."""
+    """Upstream Canal has a GTID, even if an empty one, and counts its messages."""
     members = message.members
     if "_tidb" in members or message.compression:
         return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")

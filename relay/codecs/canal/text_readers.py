@@ -33,8 +33,9 @@ _CACHED_TEXTS: Final = 16
 _FEW_MEMBERS: Final = 8
 _LONG_TEXT: Final = 2048
 
-#: What a reader takes with the plans that encoders add to it, by column and beside, what a table takes of
-#: whatever definition it has, by column, and what checks types in any order (measured with CPython 3.11).
+#: Memory that a reader takes with the plans that encoders add to it, in itself and per column, that a table
+#: takes for its definition, per column, and that checking types in any order takes (measured with CPython
+#: 3.11).
 _READER_BYTES: Final = 2_500
 _COLUMN_BYTES: Final = 350
 _DEFINED_COLUMN_BYTES: Final = 150
@@ -45,16 +46,16 @@ _CHECKED_MEMBER_BYTES: Final = 400
 #: than their type says; given a message's `sqlType` and what else it says of its table.
 Spelling = tuple[TextStyle, dict[str, Read]]
 _SpellingOf = Callable[[SqlTypes, WireTable], Spelling]
-#: Whether the text of `sqlType` may say that binary values are spelled in another way than mostly.
+#: Whether the text of `sqlType` may say that binary values are spelled in an unusual way.
 _IsOdd = Callable[[bytes], object]
 
 
 class TextReaders:
     """A decoder's readers, by table and shape of message.
 
-    `is_full` tells whether a message's types have all their parameters, `spelling_of` what else than the
-    style is to be known of a message's values, `is_odd` for which texts of `sqlType` that has to be asked,
-    `is_druid` how names and types are told (`Definition`).
+    `is_full` says whether a message's types have all their parameters, `spelling_of` what else besides the
+    style must be known of a message's values, `is_odd` for which texts of `sqlType` to ask `spelling_of`,
+    `is_druid` how names and types are given (`Definition`).
     """
 
     def __init__(  # noqa: PLR0913 - how one protocol's messages are told from another's
@@ -77,7 +78,7 @@ class TextReaders:
             return table
 
         self._tables = Tables(made, most_bytes)
-        # The table of the last message; mostly the next one's, too. At first none that there is.
+        # The table of the last message; usually the next one's, too. At first, one that does not exist.
         self._last = made(TableId("", "\0"))
 
     def changes(  # noqa: C901 - what is called here is called for every row
@@ -131,14 +132,14 @@ class TextReaders:
 
 
 def _definition(catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
-    """The definition as of a row's position. Canal's times have whole seconds: of a table that was made in
-    the row's, by a statement in another partition, it is the one that was made.
+    """The definition as of a row's position. Canal's times are whole seconds: of a table that a
+    statement in another partition made in the row's second, it is the definition that was made.
     """
     return catalog.table(table, at) or catalog.of_moment(table, at)
 
 
 def _only_in(old: Cells, cells: Cells) -> tuple[str, ...]:
-    # Apart, because a closure over `cells` where rows are read would cost every row.
+    # A function of its own: a closure over `cells` where rows are read would slow down every row.
     return tuple(name for name in old if name not in cells)
 
 
@@ -213,7 +214,7 @@ class _TableReaders(Table[TextReader]):
             is_newest = True
         else:
             is_newest = self.is_newest(catalog, commit_ts, source.event_time_ns, record)
-        # Those that were kept are for rows that are newest and spelled as most are.
+        # The kept readers are for rows that are newest and have the usual spelling.
         is_usual = is_newest and (self._is_odd is None or not self._is_odd(message.sql_type))
         if is_usual:
             found = None if self._is_shuffled else self._by_types.get(types)

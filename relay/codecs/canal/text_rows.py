@@ -25,8 +25,8 @@ from relay.model import ABSENT, Cell, Images, Op, Row, TableSchema
 from relay.mysql.types import has_parameters
 from relay.mysql.values import Read, TextStyle, reader
 
-#: What a reader of typed cells takes with what encoders compile for it, by column and beside (measured with
-#: CPython 3.11).
+#: Memory that a reader of typed cells takes with what encoders compile for it, in itself and per column
+#: (measured with CPython 3.11).
 _TYPED_BYTES: Final = 3_000
 _TYPED_COLUMN_BYTES: Final = 350
 
@@ -65,7 +65,7 @@ class TextReader:
         self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.types())))
         #: Where the message's columns stand in the table.
         self.places = tuple(place_of[name] for name in wire.names)
-        #: Where columns stand that an image may have, ascending.
+        #: The places of the columns that an image may have, ascending.
         self.possible_places = tuple(sorted(self.places))
         wire_names = {columns[at].name: name for name, at in zip(wire.names, self.places, strict=True)}
         #: The columns by which TiCDC knows an UPDATE of a key, by their names in messages.

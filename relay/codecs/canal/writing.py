@@ -30,10 +30,10 @@ from relay.mysql import numbers
 from relay.mysql.values import converter
 from relay.mysql.values import writer as value_writer
 
-#: What a writer of some columns takes, by column and beside (measured with CPython 3.11).
+#: Memory that a writer of some columns takes, in itself and per column (measured with CPython 3.11).
 _WRITER_BYTES: Final = 2_000
 _COLUMN_BYTES: Final = 200
-#: What a text of `sqlType` takes beside its length and by column that varies, and the part of an encoder's
+#: What a text of `sqlType` takes besides its length and per column that varies, and the part of an encoder's
 #: bytes that all of them may take: unsigned columns and NULLs change it from row to row.
 _SQL_TYPES_BYTES: Final = 300
 _VARYING_BYTES: Final = 8

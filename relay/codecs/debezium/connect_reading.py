@@ -20,7 +20,7 @@ from relay.codecs.wire.base64_text import base64_text
 from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 
 Json = dict[str, Any]
-#: Makes of a value what JSON has for it.
+#: Converts a value to what JSON has for it.
 Convert = Callable[[Any], Any]
 
 _TYPES: Final = {
@@ -206,7 +206,7 @@ def _struct(type_: AvroType) -> tuple[Json, Convert | None]:
 
 
 def _name(field: AvroField) -> str:
-    """A field's name before it was made one of Avro, where the producer tells it."""
+    """A field's name before it was adapted to Avro, where the producer gives it."""
     told = field.attributes.get("connect.field")
     return told if isinstance(told, str) else field.name
 
@@ -235,7 +235,7 @@ def _each_member(convert: Convert) -> Convert:
 
 
 def _number(value: float) -> float | str:
-    """A float as it is; what is no number as JsonConverter's text."""
+    """A float as it is; NaN and infinities as JsonConverter's text."""
     if value - value == 0:
         return value
     if value != value:  # noqa: PLR0124 - NaN alone differs from itself

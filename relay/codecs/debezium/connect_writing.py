@@ -35,7 +35,7 @@ _TYPES: Final = {
     "string": "string",
     "bytes": "bytes",
 }
-#: What AvroData writes for a decimal whose digits nobody has told.
+#: What AvroData writes for a decimal of unknown precision.
 _PRECISION: Final = 64
 _NAMELESS: Final = "io.confluent.connect.avro.ConnectDefault"
 

@@ -77,7 +77,7 @@ class _KnownTables(NamedTuple):
 
     @classmethod
     def of(cls, change: SchemaChange) -> _KnownTables:
-        """Sort what the event has; of several of a name the first counts, and of views all."""
+        """Sort what the event has; of several with one name the first counts, of views all do."""
         views: dict[TableId, list[TableSchema]] = {}
         for view in change.views:
             views.setdefault(view.id, []).append(view)
@@ -99,7 +99,7 @@ def _known_changes(
     if kind is DdlKind.DROP_TABLE:
         return [entry | {"table": None}]
     if views := known.views.get(table):
-        # TiCDC shows every view by the columns that TiDB keeps of it, also one that is dropped or renamed.
+        # TiCDC shows every view by the columns that TiDB keeps of it, even one that is dropped or renamed.
         return [entry | {"table": _view(view)} for view in views]
     found = known.definitions.get(table)
     if found is not None:

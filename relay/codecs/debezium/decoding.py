@@ -1,7 +1,7 @@
 """Records of the Debezium family, read: what both dialects share.
 
-Contract: a decoder of one dialect is a `MessageDecoder`. It says what an event is (`_event`), and what a row
-is whose message has a known shape (`_row`), in which most rows are parsed in one step. Whatever that refuses
+Contract: a decoder of one dialect is a `MessageDecoder`. It reads any event (`_event`), and a row whose
+message has a known shape (`_row`), as most have, in one step. Whatever that refuses
 is read in the general way, as if nothing had been tried, and then once more leniently.
 """
 

@@ -63,7 +63,7 @@ class Dialect(Protocol):
         ...
 
     def column_names(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return the columns' names of those that a message has, where no definition is known."""
+        """Return the columns' names for the names that a message has, where no definition is known."""
         ...
 
     def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
@@ -87,11 +87,11 @@ class Dialect(Protocol):
         ...
 
     def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the value that stands for NULL beside NULL itself, ABSENT if none does."""
+        """Return the value that stands for NULL besides NULL itself, ABSENT if none does."""
         ...
 
     def guessed_type(self, value: object) -> ColumnType | None:
-        """Return the type of a column of which only an object or an array is known, None if none has such."""
+        """Return the type of a column known only by an object or an array; None if no type has such."""
         ...
 
     def tells_types(self, block: bytes) -> bool:

@@ -34,7 +34,7 @@ class NUMERIC:
     """The kind of a DECIMAL that is a JSON number, where text of digits is another one's bytes in base64."""
 
 
-#: Kinds that no parser can check, of which it takes anything.
+#: Kinds that no parser can check: it takes anything for them.
 UNCHECKED: Final = frozenset({SPELT, NUMERIC})
 
 

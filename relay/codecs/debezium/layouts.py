@@ -130,8 +130,8 @@ class Layout:
                 self._parse = msgspec.json.Decoder(self.row, float_hook=exact_number).decode
 
     def shape(self, table: TableLayouts, payload: type, value: bytes) -> Shape | None:
-        """Return the shape of these rows' messages, of which `value` is one; None if it has no usual one. It
-        is compiled once, and after some failures never.
+        """Return the shape of these rows' messages, of which `value` is one; None if it has no usual one.
+        The shape is compiled once; after some failures it is no longer attempted.
         """
         if self._shape is None and self._tries < _MOST_TRIES:
             self._tries += 1
@@ -262,10 +262,10 @@ class TableLayouts(Table[Layout]):
 
 
 class Shape:
-    """How messages look whose rows have one layout: what stands around a payload, and a parser for it.
+    """How messages whose rows have one layout look: what stands around a payload, and a parser for it.
 
     `payload`: the struct that a payload of rows is, but for its images; it is extended by them, and takes no
-    other members, so that nothing is overlooked that the general way reads.
+    other members, so that nothing that the general way reads is overlooked.
     """
 
     def __init__(
@@ -384,5 +384,5 @@ class TopicRows:
             self._run = 0
 
 
-#: So many rows are read without trying the shape that did not fit.
+#: The number of rows that are read without trying the shape that did not fit.
 _PAUSE: Final = 4

@@ -43,7 +43,7 @@ from relay.mysql.types import has_parameters
 from relay.templates.tracing import mark_of
 
 #: What stands between `ts_ms` and the row, as the value of `transaction`; an UPDATE has `before` and `after`
-#: behind it.
+#: after it.
 _MIDDLES: Final = {
     Op.UPDATE: msgspec.Raw(b'null,"op":"u"'),
     Op.INSERT: msgspec.Raw(b'null,"op":"c","before":null'),
@@ -57,8 +57,8 @@ Row = Any
 
 
 # A row's message is printed in one go, which takes a third less than putting texts together. Members that are
-# the same in every message of a table version are one `Raw`: the value of the first of them, with the others
-# behind it.
+# the same in every message of a table version are one `Raw`: the value of the first of them, followed by the
+# others.
 class _RowSource(msgspec.Struct, gc=False):
     version: msgspec.Raw
     ts_ms: int
@@ -97,7 +97,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     `shown`: the columns of a whole row; `place_of`: where they stand in the table. `key`: those of the key,
     in table order. `key_value`: a one-column key's value, of a row that is a struct. `snapshot`: the members
     of `source` between `ts_ms` and the commit ts. `key_start`: the text before a key's only value. `key_end`,
-    `end`: the text behind the key's and the row's last value (`end` is empty without a schema block; it is
+    `end`: the text after the key's and the row's last value (`end` is empty without a schema block; it is
     another one for rows with `start_ts`, or without some columns). `loses_parameters`: types have parameters
     that the schema block does not tell.
     """
@@ -338,9 +338,9 @@ def image_names(shown: tuple[str, ...], row: Row) -> Collection[str]:
 def present_names(
     place_of: Mapping[str, int], rows: Sequence[Collection[str]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns that any of the rows has, and of those the ones that not all have.
+    """Return the columns that any of the rows has, and of those the ones that some rows lack.
 
-    Each has its own in the order of the table, of which `place_of` tells.
+    Each row has its own columns in the order of the table, which `place_of` gives.
     """
     if len(rows) == 1 or tuple(rows[0]) == tuple(rows[-1]):
         return tuple(rows[0]), ()
@@ -350,7 +350,7 @@ def present_names(
 
 
 def _row_key(plan: RowPlan, row: Row) -> bytes:
-    """The key of any row, also of one without some columns, or without a key."""
+    """The key of any row, even of one without some columns, or without a key."""
     columns = row
     if type(row) is not dict:
         columns = {name: getattr(row, f"f{at}") for at, name in enumerate(plan.shown)}

@@ -1,8 +1,8 @@
 """Rows of Debezium JSON, read: `before` and `after` as JSON objects, and the definition to read with.
 
-Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of a message before is
-parsed in one step (`relay.codecs.debezium.layouts`), and where a topic has one such row after another, so is
-the message around it. Everything else takes the general way: it takes the catalogue's definition as far as
+Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of an earlier message
+is parsed in one step (`relay.codecs.debezium.layouts`), and where a topic has one such row after another, so
+is the message around it. Everything else takes the general way: it takes the catalogue's definition as far as
 the message does not contradict it, else what the schema block says, else what the JSON values look like, and
 makes a layout for the next message. How a column's values look in a producer's JSON is the `Dialect`'s.
 """
@@ -34,13 +34,13 @@ _PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="p
 #: Layouts of one table's rows that are kept ready: versions of the definition, selections of columns,
 #: guesses.
 _CACHED_LAYOUTS: Final = 32
-#: What a layout takes, by column and beside, with the functions of an encoder that write its rows, and what a
-#: byte of a schema block takes when it is parsed (measured with CPython 3.11).
+#: Memory that a layout takes, in itself and per column, with the functions of an encoder that write its rows,
+#: and that a byte of a schema block takes when it is parsed (measured with CPython 3.11).
 _LAYOUT_BYTES: Final = 12_000
 _COLUMN_BYTES: Final = 1_900
 _BLOCK_FACTOR: Final = 5
 _NO_COLUMNS: Final = "a row without columns"
-#: What a column is whose only evidence is a JSON value (`bool` is Python's subclass of `int`).
+#: What a column whose only evidence is a JSON value is taken for (`bool` is Python's subclass of `int`).
 _LIKE: Final[dict[type, ColumnType]] = {
     bool: ColumnType("bit", length=1),
     int: ColumnType("bigint"),
@@ -127,7 +127,7 @@ class RowDecoder:
                 continue
             old = None if before is None else layout.cells(before)
             if old is None and before is not None:
-                continue  # what is wrong with it is said before anything is of the other image
+                continue  # its errors are reported before those of the other image
             new = None if after is None else layout.cells(after)
             if (new is None) is (after is None):
                 if layout.key is None and known is not None:
@@ -264,7 +264,7 @@ class RowDecoder:
     def _layout_columns(
         self, definition: _Definition, places: Sequence[int], told: _Evidence, usable: Mapping[str, Column]
     ) -> list[LayoutColumn]:
-        """How the values of the columns look that a message has."""
+        """How the values of the columns that a message has look."""
         schema = definition.schema
         in_key = frozenset(schema.handle_key())
         found = []

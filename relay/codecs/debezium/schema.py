@@ -97,14 +97,14 @@ def _members_field(base: str, members: tuple[str, ...] | None) -> Field:
 
 
 def counts_micros(column_type: ColumnType) -> bool:
-    """Whether a DATETIME is counted in microseconds, and not in milliseconds; these where nobody knows."""
+    """Whether a DATETIME is counted in microseconds, not milliseconds; false where nobody knows."""
     return bool(column_type.has_micros) if column_type.length is None else column_type.length > 3
 
 
 def has_open_digits(column: Column) -> bool:
-    """Whether of a DATETIME only its text tells how many digits it has, which are all that its column has.
+    """Whether only a DATETIME's text shows how many digits it has, which are all that its column has.
 
-    So it is with a bare word that a row itself has for its column (of such columns nobody knows whether they
+    This is so for a bare word that a row itself has for its column (of such columns nobody knows whether they
     can be NULL): producers that look alike leave the digits out there.
     """
     length = column.type.length
@@ -196,8 +196,8 @@ def column_schemas(
 ) -> list[Json]:
     """Return the columns of `before` and `after`, each once.
 
-    Optional are those that can be NULL, and those that a row may lack: virtual generated columns, which no
-    row has, and the ones that `relaxed` names.
+    Those that can be NULL are optional, and so are those that a row may lack: virtual generated columns,
+    which no row has, and the ones that `relaxed` names.
     """
     may_be_absent = frozenset(relaxed)
 
@@ -260,8 +260,8 @@ _TRANSACTION: Final[Json] = {
 
 
 def source_schema(*, extension: bool, start_ts: bool = False) -> Json:
-    """The entry of `source`. Only with the extension TiCDC declares its own members (since v26.3.3), which
-    are always there.
+    """The entry of `source`. Only with the extension does TiCDC declare its own members (since
+    v26.3.3), which are always there.
     """
     fields = _SOURCE_FIELDS + (_TIDB_FIELDS if extension else []) + ([_START_TS] if start_ts else [])
     return {
@@ -393,7 +393,7 @@ def _decimal(length: str, scale: str) -> ColumnType:
 def guessed_type(declared: DeclaredColumn) -> ColumnType:
     """Return the MySQL type of a block's column: by its semantic name, then `tidb_type`, then plain type.
 
-    Of more members than MySQL allows, none is taken.
+    If there are more members than MySQL allows, none is taken.
     """
     parameters = declared.parameters or {}
     if declared.name == semantic_names.BITS:
@@ -402,7 +402,7 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
         return ColumnType("bit", length=int(length) if is_length else None)
     if declared.name == semantic_names.DECIMAL:
         return _decimal(parameters.get("precision", ""), parameters.get("scale", ""))
-    allowed = parameters.get("allowed") or ""  # empty: of nobody knows which members
+    allowed = parameters.get("allowed") or ""  # empty: nobody knows which members there are
     if declared.name == semantic_names.ENUM:
         is_told = allowed and allowed.count(",") - allowed.count("\\,") < MAX_MEMBERS["enum"]
         return ColumnType("enum", members=split_members(allowed) if is_told else None)
@@ -440,7 +440,7 @@ def declared_scale(declared: DeclaredColumn) -> int | None:
 
 
 def member_count(columns: Iterable[DeclaredColumn]) -> int:
-    """Return how many members their `allowed` have together, about."""
+    """Return about how many members their `allowed` have together."""
     return sum((column.parameters or {}).get("allowed", "").count(",") for column in columns)
 
 

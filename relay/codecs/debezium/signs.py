@@ -1,4 +1,4 @@
-"""By what messages of Debezium's family are known: the connector that they name."""
+"""How messages of Debezium's family are recognised: by the connector that they name."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Contract: `parse` gives the list, checked, or raises Malformed with the path; `told_events` gives the event of
 a DDL message and the catalogue after it. What the list says of a table counts whatever the statement's text
-says. What it cannot say (keys beside the primary one, how a column is generated, ON UPDATE, collations, the
-sign of DECIMAL) comes from the text, or from the definition before it. Source: pingcap/ticdc
+says. What it cannot say (keys other than the primary one, how a column is generated, ON UPDATE, collations,
+the sign of DECIMAL) comes from the text, or from the definition before it. Source: pingcap/ticdc
 pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
 """
 

@@ -138,7 +138,7 @@ class TicdcColumns:
             yield 0, Lossy.EPOCH_OR_ZERO_DATE
 
     def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401, ARG002 - any JSON value
-        """Return the value that stands for NULL beside NULL itself, ABSENT if none does."""
+        """Return the value that stands for NULL besides NULL itself, ABSENT if none does."""
         return 0 if zero_is_null(column) else ABSENT
 
     def guessed_type(self, value: object) -> ColumnType | None:  # noqa: ARG002 - rows have neither

@@ -215,7 +215,7 @@ def _kinds_of(kind: Any) -> Kinds:  # noqa: ANN401 - a type
 def _tokens_of(value: Any, kinds: Kinds) -> tuple[Kinds, tuple[bytes, ...]]:  # noqa: ANN401 - a wire value
     """Return kinds of tokens of which each value has one spelling, and the tokens of this value among them.
 
-    Of numbers only the integers have. Raises Untraceable for a value whose tokens are not known.
+    Among numbers, only integers have one spelling. Raises Untraceable for a value whose tokens are not known.
     """
     if type(value) is str and kinds == ("string",):
         return kinds, (_print(value),)

@@ -39,7 +39,7 @@ from relay.native import BOOLEANS, losing, native
 
 #: NULL that stands for a value, and must not be replaced by the column's default.
 NULL: Final = msgspec.Raw(b"null")
-#: So many digits every 64-bit float keeps (IEEE 754).
+#: Every 64-bit float keeps this many digits (IEEE 754).
 _SAFE_DIGITS: Final = 15
 #: What numbers need no `go_number`: whole ones up to here, and fractions from here on.
 _WHOLE, _SMALL = 1e15, 1e-5
@@ -137,7 +137,7 @@ class ValueWriter:
             nullable: _datetime_millis(self._dated(datetime_millis, nullable), self.too_fine)
             for nullable in (True, False)
         }
-        # Of a DATETIME whose digits nobody has told, MySQL's own text tells them.
+        # For a DATETIME whose digits are not known, MySQL's own text shows them.
         self._open = {
             nullable: _datetime_open(self._millis[nullable], self.too_fine) for nullable in (True, False)
         }

@@ -255,7 +255,7 @@ def _split(chosen: ChosenKey, events: list[Event]) -> list[Event]:
 
 
 def _has_old_row(images: Images) -> bool:
-    """Whether the source tells the old row, which is not read for that."""
+    """Whether the source has the old row, which is not read to find out."""
     if type(images) is TypedRows:
         return images.old is not None
     return images.cells_at((), is_old=True) is not None

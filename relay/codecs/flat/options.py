@@ -175,7 +175,7 @@ def carries(options: FlatOptions) -> Carries:
 _NO_SOURCE: Final = {"database-column": "", "table-column": "", "time-column": ""}
 _NEEDLESS: Final = "the table has no such column"
 _NO_SOURCE_REASONS: Final = dict.fromkeys(_NO_SOURCE, _NEEDLESS)
-#: Sets of options for known readers; docs/readers.md has the readers' own settings to them.
+#: Sets of options for known readers; docs/readers.md has the readers' own settings that go with them.
 PROFILES: Final = {
     "clickhouse": {
         "op-column": "",

@@ -1,4 +1,4 @@
-"""By what flat rows are known, which relay writes and does not read."""
+"""How flat rows, which relay writes but does not read, are recognised."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Maxwell's JSON. Its inside is for this package alone."""
+"""Maxwell's JSON. Its internals are for this package only."""

@@ -6,7 +6,7 @@
 
 `type` of a row is insert, update, delete or bootstrap-insert; `ts` has seconds there, milliseconds in DDL.
 DDL is sent on request (`output_ddl`). Emitted by Maxwell 1.x; read are also the dialects of TiCDC up to v8.5
-(the deleted row in `old`, several objects behind each other, numbers for ENUM and SET), Flink and SeaTunnel.
+(the deleted row in `old`, several objects one after another, numbers for ENUM and SET), Flink and SeaTunnel.
 It cannot say: types in rows, commit ts, watermarks, whether a JSON column is NULL or holds the document null.
 Verified with records of Maxwell 1.45.0 on MySQL 8.0.12.
 """

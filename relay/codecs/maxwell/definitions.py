@@ -80,7 +80,7 @@ def defined(told: Definition, table: TableId, known: TableSchema | None) -> Tabl
     """Return the definition that is told; `known`, what the statement's text makes of the table, if that says
     the same and more; None if no columns are told.
 
-    Raises Malformed for a type that is none, or a column that stands twice.
+    Raises Malformed for an invalid type, or a column that occurs twice.
     """
     columns = told.columns or ()
     if not columns:

@@ -323,8 +323,8 @@ _NOTHING: Final = object()
 
 
 def _comparable(row: dict[str, Any]) -> TracedCells:
-    """Return traced cells of which different values are printed in different ways: a JSON column's document
-    null does not fit, which is no NULL.
+    """Return traced cells whose different values are printed in different ways: a JSON column's document
+    null, which is not NULL, does not fit.
     """
     found = TracedCells(row)
     for name, cell in row.items():
@@ -344,13 +344,13 @@ def _differ(old: object, new: object) -> bool:
 
 
 def _number_of_id(text: str | TracedXid) -> int | TracedNumber | None:
-    """The number that the id of a transaction is; None if it is none."""
+    """A transaction's id as a number; None if it is not a number."""
     if isinstance(text, TracedXid):
         return text.within(0, 10**_MOST_DIGITS)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
-#: So many digits 64 bits hold, whatever they are.
+#: 64 bits hold any number of this many digits.
 _MOST_DIGITS: Final = 18
 
 

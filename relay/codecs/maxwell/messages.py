@@ -1,7 +1,7 @@
 """Maxwell's messages as they travel, with single facts taken out of them.
 
 Contract: `parse` gives the messages of a Kafka value, mostly one: TiCDC's dialect puts several JSON objects
-behind each other. Rows, definitions and unknown members are still JSON. Raises Malformed, UnsupportedMessage,
+one after another. Rows, definitions and unknown members are still JSON. Raises Malformed, UnsupportedMessage,
 LimitExceeded, whatever the bytes.
 """
 
@@ -179,7 +179,7 @@ def camel_case(name: str) -> str:
 #: Above this a time of DDL is a commit ts of TiDB, which TiCDC's dialect has there.
 _MOST_MS: Final = 10**14
 _SECOND_NS: Final = 1_000_000_000
-#: No position in a log is so high.
+#: Higher than any position in a log.
 END_OF_PLACES: Final = 1 << 63
 
 

@@ -113,7 +113,7 @@ class MaxwellOptions(Options, frozen=True):
 def carries(options: MaxwellOptions) -> Carries:
     """Return what a message can say with these options.
 
-    Transactions are not among it: `xid` is a number, which the ids of few sources are.
+    Transactions are not included: `xid` is a number, and few sources have ids that are numbers.
     """
     return Carries(
         before=Before.CHANGED,

@@ -3,7 +3,7 @@
 Contract: `RowDecoder` keeps layouts by table: the columns of a row and how each is parsed. A row whose
 columns are those of one before is parsed in one step into a struct that was compiled for them; everything
 else takes the general way, which finds the definition. Both parse each value with the same type. What no
-definition tells, the values themselves let guess, message by message.
+definition gives is guessed from the values themselves, message by message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, TableI
 _PARTS: Final = PartNames(deleted="data", old="old", new="data")
 #: Layouts of one table's rows that are kept ready.
 _CACHED_LAYOUTS: Final = 16
-#: What a layout takes, with what encoders add to it, by column and beside.
+#: Memory that a layout takes, with what encoders add to it, in itself and per column.
 _LAYOUT_BYTES: Final = 8_000
 _COLUMN_BYTES: Final = 1_500
 
@@ -64,7 +64,7 @@ class Layout:
         self.types = [values.wire_type(column.type) for column in columns]
         #: Where integers stand that no parser can bound: those of 64 bits without a sign.
         self._unbounded = [at for at, each in enumerate(self.types) if each is int]
-        #: Where JSON columns stand of which null is NULL.
+        #: The places of the JSON columns whose null is NULL.
         self.documents = [
             at
             for at, column in enumerate(columns)

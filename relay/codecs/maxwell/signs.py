@@ -1,4 +1,4 @@
-"""By what messages of Maxwell are known."""
+"""How messages of Maxwell are recognised."""
 
 from __future__ import annotations
 

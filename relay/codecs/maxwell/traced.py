@@ -175,7 +175,7 @@ class _RowMessage:
         return found
 
     def _has_query(self) -> bool:
-        """Whether the statement is told, which is another one for nearly every row."""
+        """Whether the message has the statement, which differs for nearly every row."""
         token = self._root.at(("query",))
         return token is not None and token.kind != "null"
 
@@ -314,7 +314,7 @@ class _RowMessage:
                 ]
 
     def _look_at(self, cells: Sequence[TracedCell]) -> None:
-        """Note that the cells of a row are read, also where they are not written."""
+        """Note that the cells of a row are read, even where they are not written."""
         columns = [self.layout.reader.schema.columns[at] for at in self.layout.reader.places]
         for cell, told, column in zip(cells, self._cells, columns, strict=False):
             if told.read is not None:
@@ -355,7 +355,7 @@ def _kind_of(row: Token, name: str) -> Kind | None:
 
 
 def _guessed_cell(column: Column, kind: Kind | None) -> _Cell:
-    """What a column may have whose type the values themselves let guess: what lets guess the same."""
+    """What a column whose type is guessed from its values may have: whatever leads to the same guess."""
     base = column.type.base
     if base == "varchar" and kind in ("string", "null"):
         return _Cell(("string", "null"), ("string", "null"), None)

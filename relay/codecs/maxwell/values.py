@@ -107,7 +107,7 @@ def fits(column_type: ColumnType, value: msgspec.Raw) -> bool:
 
 def _has_64_bits(column_type: ColumnType, digits: bytes) -> bool:
     """Whether a number is within the 64 bits of its column."""
-    if len(digits) > _LONGEST:  # int() does not take any number of them
+    if len(digits) > _LONGEST:  # int() refuses too many digits
         return False
     end = 1 << 63 if wire_type(column_type) is _Int64 else 1 << 64
     return -(1 << 63) <= int(digits) < end
@@ -177,7 +177,7 @@ def _is_set(value: msgspec.Raw) -> bool:
 
 
 def common_type(one: ColumnType, other: ColumnType) -> ColumnType:
-    """Return the type of a column of which two values let guess these types."""
+    """Return the type of a column two of whose values suggest these types."""
     if one == other:
         return one
     both = {one.base, other.base}

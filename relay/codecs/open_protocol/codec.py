@@ -34,8 +34,8 @@ def joining(options: OpenOptions) -> Joining | None:
     return Joining(options.max_batch_size, most_bytes, len(VERSION), _rows_in, joined)
 
 
-#: What the keys of rows have, and what only those of rows have that were too large; inside a text there are
-#: no quotes.
+#: What the keys of rows have, and what only the keys of rows that were too large have; inside a text there
+#: are no quotes.
 _ROW_MARKS: Final = b'"t":1}', b'"t":1,"ptn":'
 _ALONE_MARKS: Final = b'"ohk":', b'"ccl":'
 

@@ -1,7 +1,7 @@
 """Rows of Open Protocol, read: `{"u": {column: {"t", "h", "f", "v"}}}`, `p` and `d`.
 
-Contract: `RowDecoder` keeps layouts by table. A row whose columns, codes and flags are those of a message
-before is parsed in one step into a struct that was compiled for them (`_Layout`): the JSON parser itself
+Contract: `RowDecoder` keeps layouts by table. A row whose columns, codes and flags are those of an earlier
+message is parsed in one step into a struct that was compiled for them (`_Layout`): the JSON parser itself
 checks every code and flag. Everything else takes the general way, which finds the definition, makes a layout
 for the next message, and says exactly what is wrong with a malformed one.
 """
@@ -527,7 +527,7 @@ def _with_names(old: bytes, nulls: Sequence[tuple[str, _CodeAndFlags]]) -> dict[
     nulls = [(name, declared) for name, declared in nulls if name not in named]
     wanted = [(cell["t"], cell.get("f")) for cell in nameless]
     first, last = _matched(wanted, nulls), _matched(wanted[::-1], nulls[::-1])
-    # Taken from the left and from the right alike, there is no other way.
+    # If taking from the left and from the right gives the same, there is no other way.
     if first != last[::-1] or len(first) < len(wanted):
         return None
     return named | dict(zip(first, nameless, strict=True))

@@ -1,4 +1,4 @@
-"""By what messages of Open Protocol are known: frames."""
+"""How messages of Open Protocol are recognised: by frames."""
 
 from __future__ import annotations
 

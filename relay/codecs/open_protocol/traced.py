@@ -30,7 +30,7 @@ _ROW: Final = b"1"
 #: Where the JSON of a message's only key begins, and that of its value.
 _KEY_START: Final = len(VERSION) + LENGTH_BYTES
 _VALUE_START: Final = LENGTH_BYTES
-#: How a value begins that is surely not compressed.
+#: How a value that is surely not compressed begins.
 _PLAIN: Final = b'{"'
 #: Where the images of an operation are: the row as it was, the row as it is.
 _PARTS: Final[dict[Op, tuple[str | None, str | None]]] = {

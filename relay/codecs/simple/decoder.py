@@ -273,7 +273,7 @@ def _shows_before(message: Message) -> bool:
 
 
 def _drops(change: SchemaChange, word: str) -> bool:
-    """Whether the tables of a statement are gone behind it."""
+    """Whether the tables of a statement are gone after it."""
     return word == "ERASE" or not {DdlKind.DROP_TABLE, DdlKind.DROP_VIEW}.isdisjoint(change.kinds)
 
 

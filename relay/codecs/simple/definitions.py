@@ -236,8 +236,8 @@ def _shown_default(column: Column, database: str) -> str | int | None:
 
 
 def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
-    """The indexes. The primary key stands in the end if it is an integer by which TiDB stores the row; there
-    also stands, as if it was the primary key, a unique key that takes its place.
+    """The indexes. The primary key comes last if it is an integer by which TiDB stores the row; a unique key
+    that takes its place also comes last, as if it were the primary key.
     """
     not_null = {column.name for column in schema.columns if column.nullable is False}
     handle = schema.handle_key()
@@ -268,8 +268,8 @@ def _is_integer(schema: TableSchema, name: str) -> bool:
 def definition(
     entry: TableEntry, known: TableSchema | None, protocol: str, limits: Limits, *, is_current: bool
 ) -> TableSchema:
-    """Return the definition that an entry tells. `known`: one of the same table, of which columns stay whole
-    that the entry shows as they are; `is_current`: the one that the statement has made.
+    """Return the definition that an entry tells. `known`: one of the same table; its columns stay whole where
+    the entry shows them as they are; `is_current`: the one that the statement has made.
 
     Raises Malformed for one without a name, and for columns of one name; LimitExceeded.
     """
@@ -475,7 +475,7 @@ def entry_text(entry: TableEntry) -> bytes:
 
 
 def read_entry(text: bytes) -> TableEntry:
-    """Return the entry of which `entry_text` made this."""
+    """Return the entry from which `entry_text` made this."""
     return _read_entry(text)
 
 

@@ -184,7 +184,7 @@ class SimpleEncoder:
         return op
 
     def _checksum(self, change: RowChange) -> Checksum | None:
-        """The checksums of both rows; None if one is not known, or both rows have none but NULLs."""
+        """The checksums of both rows; None if one is not known, or if both rows hold only NULLs."""
         schema, rows = change.schema, (change.after, change.before)
         sums = [0 if row is None else row_checksum(schema, row) for row in rows]
         if sums[0] is None or sums[1] is None or not any(sums):

@@ -142,8 +142,8 @@ def definition_of_version(
 ) -> TableSchema | None:
     """Return the definition that has this version; None if none is known.
 
-    TRUNCATE gives a table another id and leaves its version: of several that with the id, else the newest, as
-    for the rows of partitions, which have ids of their own.
+    TRUNCATE gives a table another id and leaves its version: of several, the one with the id counts, else the
+    newest, as for the rows of partitions, which have ids of their own.
     """
     newest = None
     for each in catalog.definitions(table):

@@ -1,4 +1,4 @@
-"""By what messages of TiCDC Simple are known."""
+"""How messages of TiCDC Simple are recognised."""
 
 from __future__ import annotations
 

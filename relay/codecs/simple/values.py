@@ -14,7 +14,7 @@ from relay.model import ColumnType
 from relay.mysql import temporal
 from relay.native import native
 
-#: The zone that a server has which was not told its own by name (Go's time.Local).
+#: The zone of a server that was not told its own by name (Go's time.Local).
 LOCAL: Final = "Local"
 
 
@@ -40,7 +40,7 @@ def named_zone(location: str) -> tzinfo | None:
 def location_of(zone_name: str) -> tuple[tzinfo, str]:
     """Return the zone in which TIMESTAMP is written, and its name as Go has it.
 
-    An offset such as +08:00 is no name that readers could look up: UTC is, and means the same moments.
+    An offset such as +08:00 is not a name that readers can look up; UTC is, and gives the same moments.
     """
     zone = zone_of(zone_name)
     if zone is UTC or zone_name[:1] in {"+", "-"}:

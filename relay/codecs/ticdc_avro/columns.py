@@ -201,7 +201,7 @@ def _number(text: object) -> int:
 
 
 def _members(text: object) -> tuple[str, ...] | None:
-    """Members of ENUM and SET, joined by commas; one that is of a member has a backslash before it."""
+    """Members of ENUM and SET, joined by commas; a comma within a member has a backslash before it."""
     if not isinstance(text, str):
         return None
     return tuple([member.replace("\\,", ",") for member in _BETWEEN_MEMBERS(text)])
@@ -307,7 +307,7 @@ def told_default(field: AvroField, column_type: ColumnType) -> Default | Absent:
 
 
 def read_of(column_type: ColumnType, avro: AvroType, zone: tzinfo) -> Read | None:
-    """Return how a column's values are read that have this type in Avro; None if they are canonical."""
+    """Return how a column's values of this Avro type are read; None if they are canonical."""
     base = column_type.base
     if base == "decimal":
         if avro.kind == "string":
@@ -372,7 +372,7 @@ def write_of(
     unmoved: Callable[[], None],
     unlabelled: Callable[[], None],
 ) -> Write:
-    """Return how a column's values are written that are not NULL.
+    """Return how a column's values other than NULL are written.
 
     `unmoved` is called for a TIMESTAMP that the zone's calendar does not have, `unlabelled` for numbers of
     ENUM and SET that stand for no label.

@@ -86,7 +86,7 @@ def statement_value(statement: Statement) -> bytes:
     return DDL + text
 
 
-#: What Go's encoding/json escapes beside what `printed` does; outside of texts there is nothing of it.
+#: What Go's encoding/json escapes besides what `printed` does; none of it occurs outside texts.
 _ESCAPES: Final = (
     (b"<", rb"\u003c"),
     (b">", rb"\u003e"),

@@ -1,7 +1,8 @@
 """Names as Avro takes them, made by TiCDC of those of databases, tables and columns, and of topics.
 
-Contract: pure functions of names. Originals cannot be found again, and several may become one. Source:
-pingcap/ticdc pkg/sink/codec/common/helper.go (SanitizeName), pkg/sink/codec/avro (sanitizeTopic) (2026-08).
+Contract: pure functions of names. The originals cannot be recovered, and several may become the same
+name. Source: pingcap/ticdc pkg/sink/codec/common/helper.go (SanitizeName), pkg/sink/codec/avro
+(sanitizeTopic) (2026-08).
 """
 
 from __future__ import annotations

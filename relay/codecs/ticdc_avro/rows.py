@@ -1,8 +1,8 @@
 """Rows of TiCDC Avro, read: the definition that a schema tells, or the catalogue's, and a row's cells.
 
 Contract: a `Layout` is made of the schemas of a message's key and value and of the catalogue's definition,
-and kept; a row then costs what taking its cells does. Columns that the definition has under other names,
-which Avro does not take, have those again.
+and kept; a row then costs what taking its cells does. Columns that have other names in the definition,
+which Avro does not take, get those names back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DECIMAL as Avro has it: its digits without the point, as a number in so few bytes as hold it.
+"""DECIMAL as Avro has it: its digits without the point, as a number in as few bytes as hold it.
 
 Contract: both functions raise ValueError, for what is no DECIMAL, or none of its column.
 """
@@ -23,7 +23,7 @@ def read_decimal(scale: int, data: bytes) -> Decimal:
 
 
 def decimal_bytes(precision: int, scale: int, value: Decimal) -> bytes:
-    """Write a DECIMAL of so many digits, so many of them behind the point: none is cut."""
+    """Write a DECIMAL of `precision` digits, `scale` of them after the point: none is cut off."""
     number = _digits(precision, scale, value) if value else 0
     length = (~number if number < 0 else number).bit_length() // 8 + 1
     return number.to_bytes(length, "big", signed=True)

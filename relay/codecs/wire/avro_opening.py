@@ -1,8 +1,8 @@
 """Records in Avro, opened by an engine: read as JSON in one step, where a schema was met before.
 
 Contract: an `EngineOpener` gives the records that the codec itself gives, and raises what that raises. It
-leaves to it the first record of each schema, records whose schema has a GUID or is named in a header, and
-values that the engine does not read.
+leaves to the codec the first record of each schema, records whose schema has a GUID or is named in a header,
+and values that the engine does not read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages made Avro by an engine: written from their JSON in one step, where the schema is known.
 
-Contract: an `EngineSealer` gives what the codec itself gives, and raises what that raises. It leaves to it
-the first message of each schema of a topic, and texts that the engine does not write.
+Contract: an `EngineSealer` gives what the codec itself gives, and raises what that raises. It leaves to the
+codec the first message of each schema of a topic, and texts that the engine does not write.
 """
 
 from __future__ import annotations

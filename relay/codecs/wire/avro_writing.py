@@ -73,7 +73,7 @@ def _integer(end: int) -> Maker:
 
 
 def _sized(head: bytes) -> Callable[[bytes, Add], None]:
-    """What gives bytes behind their number."""
+    """What gives bytes with their length before them."""
     short = [head + each for each in _SHORT[:_SHORT_END]]
 
     def give(data: bytes, add: Add) -> None:
@@ -159,7 +159,7 @@ def _real_number(value: Any) -> float:  # noqa: ANN401 - any JSON
 
 
 def _float_bytes(value: float) -> bytes:
-    """A number of 32 bits, which ends at infinity."""
+    """A 32-bit float; infinity beyond its range."""
     try:
         return _float(value)
     except OverflowError:

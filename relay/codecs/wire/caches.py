@@ -1,4 +1,4 @@
-"""Caches that together may take so many bytes, about.
+"""Caches that share a limit on the bytes that they take, about.
 
 Contract: what is kept could be forgotten at any time, and is, all at once, when it becomes more than the pool
 may have. Callers estimate the sizes.
@@ -53,7 +53,7 @@ class ByteCache(dict[Key, Kept], Generic[Key, Kept]):
         self._pool = pool
 
     def keep(self, key: Key, made: Kept, size: int) -> Kept:
-        """Keep what was made, of about so many bytes, and return it."""
+        """Keep what was made, of about `size` bytes, and return it."""
         self._pool.spend(size)
         self[key] = made
         return made

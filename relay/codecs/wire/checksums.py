@@ -1,8 +1,8 @@
 """Checksums of rows, as TiDB computes them over the values of all columns.
 
 Contract: a CRC32 over the columns in the order of the definition, without virtual ones; NULL adds nothing.
-TiDB takes the order in which columns were added, which a definition does not tell: after ADD COLUMN … FIRST
-or AFTER it is another one. Source: pingcap/ticdc pkg/sink/codec/common/verify_checksum.go (2026-08).
+TiDB takes the order in which columns were added, which a definition does not show: after ADD COLUMN … FIRST
+or AFTER the two orders differ. Source: pingcap/ticdc pkg/sink/codec/common/verify_checksum.go (2026-08).
 """
 
 from __future__ import annotations

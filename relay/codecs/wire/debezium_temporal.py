@@ -32,7 +32,7 @@ _SECONDS_OF_MINUTE: Final = {f"{m // 60:02}:{m % 60:02}": m * 60 for m in range(
 _SECONDS: Final = {f":{s:02}": s for s in range(60)}
 _MINUTE_TEXTS: Final = tuple(_SECONDS_OF_MINUTE)
 _SECOND_TEXTS: Final = tuple(_SECONDS)
-#: Microseconds of the last place of a fraction with so many digits.
+#: Microseconds of the last place of a fraction, by its number of digits.
 _PLACES: Final = (1_000_000, 100_000, 10_000, 1_000, 100, 10, 1)
 
 # ---------------------------------------------------------------- DATE
@@ -58,7 +58,7 @@ def date_days(text: str) -> int | None:
 
 @functools.lru_cache(maxsize=16_384)
 def calendar_days(text: str) -> int | None:
-    """Return the days since 1970 of a DATE as `date_days` does, of its own year."""
+    """Return the days since 1970 of a DATE as `date_days` does, but without adjusting its year."""
     temporal.read_date(text)
     try:
         return date.fromisoformat(text).toordinal() - _EPOCH

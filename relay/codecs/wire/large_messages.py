@@ -302,7 +302,7 @@ def claim_check_document(key: bytes | None, value: bytes) -> bytes:
 
 #: What Kafka adds to a key and a value at most, in TiCDC's count.
 RECORD_OVERHEAD: Final = 36
-#: At least what any format's frames take in key and value.
+#: No format's frames take more than this in key and value.
 _MOST_FRAMING: Final = 64
 _OPTION: Final = "large-message-handle-option"
 

@@ -14,13 +14,13 @@ from relay.codecs.losses import Lossy
 from relay.model import Column
 from relay.mysql.temporal import is_calm, moments
 
-#: Days of which is kept whether anything has to be looked for: most values are of few.
+#: Days for which it is remembered whether anything must be looked for: most values are of a few days.
 _MOST_DAYS: Final = 1_000
 _DAY: Final = 10
 
 
 class LocalTimes:
-    """Counts local times that are none of the zone's, or may be two."""
+    """Counts local times that the zone does not have, or has twice."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone

@@ -81,7 +81,7 @@ def refusal(protocol: str, value: bytes) -> UnsupportedMessage | None:
 
 
 def _by_members(title: str, *names: str) -> Signs:
-    """Know a format by members that only it has together."""
+    """Recognise a format by a combination of members that only it has."""
     wanted, evidence = frozenset(names), f"members {', '.join(names)}"
 
     def signs(message: Message) -> Sign | None:

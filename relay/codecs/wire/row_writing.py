@@ -248,7 +248,7 @@ class TypedWriters(Generic[_Plan]):
         return self._target.has_structs and len(places) == shown
 
     def _hidden_places(self, schema: TableSchema) -> frozenset[int]:
-        """Where the columns of a table version stand that the target leaves out."""
+        """The places of the columns of a table version that the target leaves out."""
         return _NOTHING if self._target.has_virtual else schema.hidden_places
 
 

@@ -31,7 +31,7 @@ class PartNames(msgspec.Struct, frozen=True):
 
 
 class TypeInfo(NamedTuple):
-    """Whether the source's messages tell a row's column types and parameters, whatever DDL before said."""
+    """Whether the source's messages tell a row's column types and parameters, whatever earlier DDL said."""
 
     types: bool
     parameters: bool
@@ -81,7 +81,7 @@ class TypedReader:
         #: Where columns stand that an image may have, ascending.
         self.possible_places = self.places
         keys = frozenset(schema.key_columns())
-        #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
+        #: The places of the cells of the columns by which TiCDC recognises an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
         handle = schema.handle_key() if key_cell is not None else ()
         self._key_cell = key_cell
@@ -269,7 +269,7 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
         """The row before the change."""
         if self.old is None:
             return None
-        # As `old_part`, which would be a call more for every row.
+        # As `old_part`, which would cost one more call for every row.
         parts = self.reader.parts
         return self.reader.row(self.old, parts.deleted if self.new is None else parts.old)
 
@@ -383,7 +383,7 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
 
 
 def present_places(images: Images, row: Row) -> tuple[int, ...]:
-    """Return where the columns stand that a row has, in time proportional to those if its images know."""
+    """Return the places of a row's columns, in time proportional to their number if its images know them."""
     possible: Sequence[int] | None = getattr(images, "possible_places", None)
     if possible is None:
         return tuple([at for at, cell in enumerate(row) if cell is not ABSENT])

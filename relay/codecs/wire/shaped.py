@@ -1,7 +1,7 @@
 """Keys and tombstones of rows as readers want them: `key` and `tombstones`, of every target that has them.
 
 Contract: `encoder_of` is how encoders are made for use. Without these options it gives the codec's own; with
-them one that encodes row by row, gives each row's message its key, and puts a tombstone behind a DELETE. What
+them one that encodes row by row, gives each row's message its key, and puts a tombstone after a DELETE. What
 is no row stays as the target's producer writes it.
 
 With a rule's `key` in [[target.topics]], tables have keys of the columns that it names, in its order,
@@ -10,9 +10,8 @@ whatever the options say. A row that lacks one of them is refused.
 A key is a compact JSON object of the key's columns, those of a primary key in table order: integers, YEAR,
 BIT and the numbers of ENUM and SET as numbers, FLOAT and DOUBLE too; DECIMAL, characters, dates and times as
 text, TIMESTAMP in UTC; binary values as base64. It is the same for every target and `enum`, `binary` or
-`timezone`. An UPDATE that changes the key is written as DELETE and INSERT, or the record of the old key would
-stay where only the newest
-of each key counts.
+`timezone`. An UPDATE that changes the key is written as DELETE and INSERT; otherwise the record of the
+old key would stay where only the newest record of each key counts.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def encoder_of(codec: Codec, options: Options, answers: Answers, chosen: ChosenK
 
 
 class _KeyedEncoder:
-    """An encoder of which rows get another key, or tombstones."""
+    """An encoder whose rows get another key, or tombstones."""
 
     def __init__(self, codec: Codec, options: Options, answers: Answers, chosen: ChosenKey) -> None:
         self._codec, self._options, self._answers, self._chosen = codec, options, answers, chosen
@@ -73,7 +72,7 @@ class _KeyedEncoder:
 
     @property
     def prepare(self) -> Callable[[list[Event]], list[Event]]:
-        """Split updates of keys, beside what the target's producer does."""
+        """Split updates of keys, in addition to what the target's producer does."""
         key_of = self._own_key if self._has_row_keys or self._has_tombstones else None
         return functools.partial(_prepared, self._inner.prepare, key_of, self._chosen)
 

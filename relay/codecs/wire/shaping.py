@@ -1,9 +1,9 @@
-"""Options of targets that say how what a reader could take wrongly is written.
+"""Target options that say how to write what a reader could misread.
 
 Contract: a function that decides for one event raises NotRepresentable where the user wants a refusal; how
 values are spelled is decided once for an encoder or decoder (`shaped_style`).
-Codecs offer of an option the values that their format has a form for. What a source does not tell is counted
-by its decoder.
+Codecs offer those values of an option that their format has a form for. What a source does not tell is
+counted by its decoder.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Table(Generic[_Kept]):
 
 class Tables(dict[tuple[str | None, str | None], _AnyTable]):
     """A decoder's tables by database and name, made on demand, within a bound of bytes: a cache that could be
-    emptied any time. Those that were met first go first.
+    emptied at any time. Those that were met first are dropped first.
     """
 
     def __init__(self, made: Callable[[TableId], _AnyTable], most_bytes: int) -> None:

@@ -86,7 +86,7 @@ def split_updates(
 ) -> list[Event]:
     """Return the events with every UPDATE of a key as DELETE of the old row and INSERT of the new one.
 
-    `key_of`: the columns that count. By default a key is the primary key or any unique key, also one that may
+    `key_of`: the columns that count. By default a key is the primary key or any unique key, even one that may
     be NULL. The manual speaks of keys that cannot be NULL; the code and its records do not (pingcap/ticdc
     pkg/common/event, 2026-08).
     """
@@ -145,7 +145,7 @@ def _changes_key(
 
 
 def differ(before: Sequence[Cell], after: Sequence[Cell]) -> bool:
-    """Whether these make different keys: of zeros, the sign counts, which is written."""
+    """Whether these make different keys: the sign of a zero counts, because it is written."""
     return before != after or any(
         type(old) is float and not old and str(old) != str(new)
         for old, new in zip(before, after, strict=True)
@@ -216,7 +216,7 @@ def lacks_handle_key(change: RowChange, names: Container[str], lossy: list[Lossy
     """Whether a DELETE with these columns lacks some of its handle key, so that the key cannot stand for it.
 
     It is counted as `columns-absent` then: readers cannot find the row by its key. What lacks columns of its
-    definition was counted when it was read; of an UPDATE that was split that is true of its new row, too.
+    definition was counted when it was read; for an UPDATE that was split, this is true of its new row, too.
     """
     is_missing = any(name not in names for name in change.schema.handle_key())
     if is_missing and _has_all(change.schema, names) and not _is_of_partial_update(change):

@@ -9,8 +9,8 @@ import msgspec
 
 from relay.templates.tracing import mark_of
 
-# `bytes in bytes` first asks whether the former is a number, at the price of an exception; a number is found
-# for a tenth of that.
+# `bytes in bytes` first asks whether the former is a number, at the price of an exception; finding a number
+# takes a tenth of that.
 BACKSLASH: Final = ord("\\")
 _print = msgspec.json.Encoder(enc_hook=mark_of).encode
 #: msgspec has short escapes for two characters for which TiCDC has none.

@@ -397,7 +397,7 @@ _TIME_UNITS: Final = (
 
 
 def merged(changes: list[Change]) -> list[Change]:
-    """CHARSET and COLLATE behind one another are one change."""
+    """CHARSET and COLLATE one after the other are one change."""
     charsets = [change for change in changes if isinstance(change, TableCharset)]
     if len(charsets) < 2:
         return changes

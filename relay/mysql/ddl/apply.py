@@ -42,7 +42,7 @@ _CHARACTER_BYTES: Final = {
     "utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "gbk": 2, "gb2312": 2, "gb18030": 4, "big5": 2, "sjis": 2,
     "cp932": 2, "euckr": 2, "ujis": 3, "eucjpms": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4,
 }  # fmt: skip
-#: More than this no statement can do: a table has at most 4096 columns and 64 keys (TiDB: up to 512), and
+#: No statement can do more than this: a table has at most 4096 columns and 64 keys (TiDB: up to 512), and
 #: nobody names its charset again and again.
 _CHANGES: Final = 5000
 _INDEXES: Final = 512

@@ -1,4 +1,4 @@
-"""In which database the names of a statement are that name none.
+"""In which database the unqualified names of a statement are.
 
 A message names one table: that which the statement is about, a rename's by its new name. Its database is that
 of the session only if the statement does not name it. Canal's message of `RENAME TABLE a TO other.b`, sent in
@@ -43,9 +43,10 @@ def default_databases(
 ) -> tuple[str, ...]:
     """Return the database of unqualified names; all that it may be if it may be more than one.
 
-    `table` is what the message names. If its database is not surely the session's, the one of `databases`
-    (with their tables) counts that has all tables which the statement presupposes (`exists`). If none or
-    several have all, it may be each that has one of them; if none has any, it is the message's.
+    `table` is what the message names. If its database is not surely the session's, what counts
+    is the one of `databases` (with their tables) that has all tables that the statement presupposes
+    (`exists`). If none or several have all, it may be any that has one of them; if none has any, it is the
+    message's.
     """
     named = [each for statement in statements for each in _named_in(statement)]
     if _is_the_sessions(table, [each.name for each in named]):

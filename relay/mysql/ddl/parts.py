@@ -38,8 +38,8 @@ def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[S
 
 
 def only_kind(change: SchemaChange) -> DdlKind | None:
-    """Return the one thing that a statement about tables does: whoever knows that and the tables may write it
-    anew. None if its text says more, or is not understood, so that only its message tells a kind.
+    """Return the one thing that a statement about tables does: whoever knows that and the tables may rewrite
+    it. None if its text says more, or is not understood, so that only its message tells a kind.
     """
     return change.kinds[0] if len(change.kinds) == 1 and change.targets else None
 

@@ -33,7 +33,7 @@ def create_statement(schema: TableSchema) -> str | None:
     return f"CREATE TABLE {quoted_name(schema.id.table)} (\n  {body}\n){''.join(_table_options(schema))}"
 
 
-#: Types that are in a key by the beginning of their values alone.
+#: Types of which a key holds only a prefix of the values.
 _LONG: Final = BLOBS | {base for base in CHARS if base.endswith("text")}
 
 

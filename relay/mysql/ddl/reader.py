@@ -200,7 +200,7 @@ def _create_view_or_trigger(cursor: Cursor) -> Statement:
         made = _other_object(cursor, DdlKind.CREATE_VIEW)
         return OtherStatement(made.kind, made.tables, view_columns(cursor.text_from(begin)))
     cursor.expect("TRIGGER")
-    while cursor.peek().kind != "end":  # the body may hold statements of its own, with `;` behind each
+    while cursor.peek().kind != "end":  # the body may hold statements of its own, with `;` after each
         cursor.take()
     return OtherStatement(DdlKind.OTHER)
 

@@ -169,7 +169,7 @@ class Cursor:
             raise DdlNotUnderstood(f"{' '.join(words)} is missing")
 
     def name(self) -> str:
-        """Step over a name: quoted or not, also one of digits only, as they are allowed behind a point."""
+        """Step over a name: quoted or not, even one of digits only, as is allowed after a dot."""
         token = self.take()
         is_quoted = token.kind == "name" or (token.kind == "string" and self._sql[token.start] == '"')
         is_digits = token.kind == "number" and token.text.isdigit()

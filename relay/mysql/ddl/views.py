@@ -1,4 +1,4 @@
-"""Views: a name, and the names of its columns as far as the statement tells them. Types it does not."""
+"""Views: a name, and the names of its columns as far as the statement gives them. It gives no types."""
 
 from __future__ import annotations
 

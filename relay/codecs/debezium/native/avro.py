@@ -4,8 +4,8 @@
     schema          a record for each Connect schema, with what Avro does not say in `connect.…`
 
 The converters are Confluent's AvroConverter, and Apicurio's with as-confluent. Messages are those of
-debezium-json, with schemas: rows, tombstones, schema changes, transactions, heartbeats. What JSON can say and
-what not is true of Avro, too; names are those that Avro takes.
+debezium-json, with schemas: rows, tombstones, schema changes, transactions, heartbeats. What JSON can and
+cannot say is true of Avro as well; names are those that Avro takes.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Encoder(ByTopic):
         return EngineSealer(engine, self._avro, self._writable, self._pool).seal
 
     def _writable(self, part: Part, json: bytes) -> EngineSchema | None:
-        """What an engine needs of the schema of a message that was the last one."""
+        """What an engine needs of the schema of the last message."""
         head, writer = self._last.get(part, (b"", None))
         if writer is None or not json.startswith(head):
             return None

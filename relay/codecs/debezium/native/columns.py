@@ -112,7 +112,7 @@ class DebeziumColumns:
 
     def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[Doubt]:
         """Give the wire values that mean two things: the default or NULL, 1970-01-01 or a date that is not in
-        the calendar, for which Debezium writes it also in columns that can be NULL.
+        the calendar: Debezium writes 1970-01-01 for such a date even in columns that can be NULL.
         """
         if self.null_value(column, declared) is not ABSENT:
             return
@@ -125,7 +125,7 @@ class DebeziumColumns:
                     yield value, Lossy.EPOCH_OR_ZERO_DATE
 
     def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the value that stands for NULL beside NULL itself: nothing was inserted in 1970."""
+        """Return the value that stands for NULL besides NULL itself: nothing was inserted in 1970."""
         if not zero_is_null(column):
             return ABSENT
         default = 0 if declared is None else declared.default
@@ -178,7 +178,7 @@ _ESCAPE: Final = re.compile(r"(?:_u[0-9a-fA-F]{4})+")
 def adjusted_name(name: str, mode: str) -> str:
     """Return a column's name as `field.name.adjustment.mode` makes it (io.debezium.schema
     SchemaNameAdjuster): what Avro does not allow becomes `_`, or `_u` and four digits of its code; `_` itself
-    is a code then, too. A digit in front gets a `_` or is a code.
+    becomes a code then, too. A leading digit gets a `_` before it or becomes a code.
     """
     if mode == "avro":
         adjusted = _AVRO_NAME.sub("_", name)

@@ -167,7 +167,7 @@ def _number(parameters: dict[str, str], name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
 
 
-#: A label of ENUM and the comma behind it; one with a backslash before it is of the label.
+#: A label of ENUM and the comma after it; a comma with a backslash before it is part of the label.
 _LABEL: Final = re.compile(r"((?:[^\\,]++|\\.)*+\\?),", re.DOTALL)
 
 

@@ -2,7 +2,7 @@
 
     key             {key columns}, or {schema, payload}; none for a table without a key
     row             {before after source transaction op ts_ms …}; op is c, u, d or r (read by a snapshot)
-    tombstone       no value, behind each DELETE
+    tombstone       no value, after each DELETE
     TRUNCATE        as a row, op is t, without images and key
     DDL             {source ts_ms databaseName schemaName ddl tableChanges}, in a topic of its own
     transaction     {status id event_count data_collections ts_ms}, in a topic of its own

@@ -20,7 +20,7 @@ from relay.model import Position, Snapshot, Source, Transaction
 from relay.records import TIME_END_MS, ConsumerRecord
 from relay.templates.ops import Marker
 
-#: By which templates of rows are found.
+#: What templates of rows are found by.
 MARKER: Final = Marker("value", b'"table":', b',"server_id":')
 CONNECTORS: Final = frozenset({"mysql", "mariadb"})
 _NULL: Final = msgspec.Raw(b"null")
@@ -106,7 +106,7 @@ def foreign(protocol: str) -> DecodeError:
 # ---------------------------------------------------------------- facts
 
 
-#: No position in a log is so high.
+#: Higher than any position in a log.
 _END: Final = 1 << 63
 _SNAPSHOTS: Final = {word.value: word for word in Snapshot}
 
@@ -158,8 +158,8 @@ def source_of(body: RowBody, origin: Origin, record: ConsumerRecord) -> Source:
 
 
 def position_time_ns(source: Source, origin: Origin) -> int:
-    """Return the time by which an event has its place, which has milliseconds: nothing finer is known of DDL,
-    and the log tells the rest.
+    """Return the time that an event is ordered by, to the millisecond: nothing finer is known of DDL, and the
+    log gives the rest.
     """
     ms = origin.ts_ms
     return (source.event_time_ns // 1_000_000 if ms is None else ms) * 1_000_000

@@ -23,7 +23,7 @@ from relay.mysql.types import BINARIES, GEOMETRIES
 
 Json = dict[str, Any]
 
-#: More digits no DECIMAL of other databases has.
+#: No DECIMAL of other databases has more digits.
 MOST_DIGITS: Final = 38
 
 # ---------------------------------------------------------------- nodes
@@ -180,7 +180,7 @@ def is_text(base: str, options: DebeziumOptions) -> bool:
 
 
 def counts_micros(column_type: ColumnType) -> bool:
-    """Whether a DATETIME is counted in microseconds, and not in milliseconds; these where nobody knows."""
+    """Whether a DATETIME is counted in microseconds, not milliseconds; true where nobody knows."""
     if column_type.length is None:
         return column_type.has_micros is not False
     return column_type.length > 3

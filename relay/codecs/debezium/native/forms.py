@@ -160,7 +160,7 @@ def _decimal(case: _Case) -> Form | None:
     return Form(str, decimal_reader(scale))
 
 
-#: More bytes no DECIMAL of 65 digits has.
+#: No DECIMAL of 65 digits has more bytes.
 MOST_BYTES: Final = 40
 
 
@@ -177,7 +177,7 @@ def decimal_bytes(text: str) -> bytes:
 
 @native("unscaled-int")
 def read_unscaled(text: str) -> int:
-    """A whole number of its bytes in base64, with a sign."""
+    """A signed whole number from its bytes in base64."""
     return int.from_bytes(decimal_bytes(text), "big", signed=True)
 
 
@@ -193,7 +193,7 @@ _CONTEXT: Final = Context(prec=200)
 def decimal_reader(scale: int) -> Read:
     """Return how a DECIMAL of this scale is read from base64 of its unscaled number.
 
-    It is always the same function, by which a target knows it; as that of the other readers here.
+    It is always the same function, so that a target can recognise it, as with the other readers here.
     """
     return native("decimal-bytes", scale)(functools.partial(_read_decimal_bytes, scale))
 

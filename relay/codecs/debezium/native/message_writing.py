@@ -55,7 +55,7 @@ VERSION: Final = "3.6.1.Final"
 #: JSON. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates.
 printed: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 
-#: What stands for `transaction` where there is none, and behind it.
+#: What stands for `transaction` where there is none, and what follows it.
 _MIDDLES: Final = {
     Op.UPDATE: msgspec.Raw(b'null,"op":"u"'),
     Op.INSERT: msgspec.Raw(b'null,"op":"c"'),
@@ -70,9 +70,9 @@ Row = Any
 
 
 # Members that are the same in every message of a table version are one `Raw`: the value of the first of them,
-# with the others behind it.
+# followed by the others.
 class SourceBlock(msgspec.Struct, gc=False):
-    """`source` of any message; `version` has `connector` and `name` behind it, `snapshot` what follows up to
+    """`source` of any message; `version` is followed by `connector` and `name`, `snapshot` by all up to
     `sequence`.
     """
 
@@ -278,7 +278,7 @@ class Messages(RowTarget[RowPlan]):
     def snapshot(self, snapshot: Snapshot | None, database: str) -> msgspec.Raw:
         """Return the members of `source` from `snapshot` to `sequence`.
 
-        Of a row that is of no snapshot the connector leaves the first one to its default, which a converter
+        For a row that is not of a snapshot, the connector leaves `snapshot` at its default, which a converter
         may write as null.
         """
         word = b'"false"' if self._options.replace_null_with_default else b"null"

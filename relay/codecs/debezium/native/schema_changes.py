@@ -44,7 +44,7 @@ DIALECT: Final = "debezium"
 _OF_DATABASE: Final = frozenset({DdlKind.CREATE_DATABASE, DdlKind.DROP_DATABASE})
 _WITHOUT_TABLE: Final = frozenset({DdlKind.ALTER_DATABASE, DdlKind.SEQUENCE, DdlKind.TRUNCATE_TABLE})
 _VIEWS: Final = frozenset({DdlKind.CREATE_VIEW, DdlKind.DROP_VIEW})
-#: Of an index alone the connector tells no table.
+#: For a statement about an index alone, the connector names no table.
 _INDEX: Final = re.compile(
     r"\s*(?:CREATE|DROP)\s+(?:(?:ONLINE|OFFLINE|UNIQUE|FULLTEXT|SPATIAL)\s+)*INDEX\s", re.IGNORECASE
 ).match
@@ -52,7 +52,7 @@ _WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 
 def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) -> Iterator[Message]:
-    """Give the messages of a statement; of a table that is not known its name alone is said, counted."""
+    """Give the messages of a statement; for an unknown table only its name is given, counted."""
     told = [_told(each, has_comments) for each in change.table_changes if each.dialect == DIALECT]
     if told:  # what a connector has sent is sent again
         yield Message(change.table.database, change.table.table, change.ddl, told)
@@ -169,7 +169,7 @@ def _column(column: Column, position: int, charset: str, *, has_comments: bool) 
 
 
 def _own_members(column: Column) -> Json:
-    """What the connector shows otherwise than TiCDC."""
+    """What the connector shows differently from TiCDC."""
     column_type = column.type
     base, members = column_type.base, column_type.members
     name = base.upper()

@@ -54,7 +54,7 @@ def time_reader(digits: int | None) -> Read:
 
 
 def datetime_reader(unit_micros: int, digits: int | None) -> Read:
-    """Return how a DATETIME is read from a count of units of so many microseconds."""
+    """Return how a DATETIME is read from a count of units of `unit_micros` microseconds."""
     return count_reader(datetime_text, unit_micros, 1, digits)
 
 
@@ -65,7 +65,7 @@ def nanos_reader(digits: int | None) -> Read:
 
 @native("iso-date")
 def read_iso_date(iso: str) -> str:
-    """Read a DATE, which may have a `Z` behind it. Raises ValueError."""
+    """Read a DATE, which may end in a `Z`. Raises ValueError."""
     return read_date(iso.removesuffix("Z"))
 
 

@@ -17,8 +17,8 @@ _PREFIX = "topic.prefix"
 def ddl_topics(topics: Collection[str], given: Mapping[str, str]) -> dict[str, str]:
     """Return the topic that has the DDL of the rows of each of these topics.
 
-    It is the one with whose name and a dot theirs begins: the longest of those behind which a database and a
-    table are named, for a table's name may have dots itself; else the longest of all. Without one it is the
+    It is the one whose name and a dot begin theirs: the longest of those that are followed by a database and
+    a table, because a table's name may contain dots itself; else the longest of all. Without one it is the
     one that the option `topic.prefix` names, if it was given; else each its own. Schema changes belong to no
     other topic.
     """

@@ -18,7 +18,7 @@ from relay.templates.scanning import Path
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 _END_NS: Final = TIME_END_MS * 1_000_000
-#: No position in a log is so high.
+#: Higher than any position in a log.
 _END: Final = 1 << 63
 #: Units of time, the finest first: the name of the member, and its nanoseconds.
 _UNITS: Final = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000))
@@ -114,7 +114,7 @@ def _is_beside(at: Position, record: ConsumerRecord) -> bool:
 
 
 def _follows_in_log(source: Source, at: Position, record: ConsumerRecord) -> bool:
-    """Whether nothing but the log can tell that a row follows DDL: then the file is part of the shape."""
+    """Whether only the log can show that a row follows DDL: then the file is part of the shape."""
     millisecond_ns = source.event_time_ns // 1_000_000 * 1_000_000
     return not _is_beside(at, record) and millisecond_ns <= at.event_time_ns
 
@@ -131,7 +131,7 @@ def _log_follows(source: Source, traced: dict[str, Any], at: Position) -> AfterD
 
 
 def _follows(message: RowMessage, at: Position, record: ConsumerRecord) -> AfterDdl:
-    """Note that rows follow DDL as the one at hand does: by their time, or by offset beside it."""
+    """Note that rows follow DDL as the one at hand does: by their time, or by offset in its partition."""
     ms = message.number(_MS)
     if ms is None:
         raise Untraceable

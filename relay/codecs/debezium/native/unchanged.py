@@ -57,7 +57,7 @@ def same_decimal(scale: int, write: Write) -> Convert:
 
 
 def same_bits(size: int, write: Write) -> Convert:
-    """Return how a BIT(n) of so many bytes goes from their base64 to them. It raises ValueError."""
+    """Return how a BIT(n) of `size` bytes goes from base64 to these bytes. It raises ValueError."""
 
     def convert(text: str) -> Any:  # noqa: ANN401 - what `write` gives
         try:
@@ -103,7 +103,7 @@ _FIRST_ISO: Final = FIRST_TIMESTAMP.replace(" ", "T")
 
 
 def same_timestamp(digits: int | None, read: Read, write: Write) -> Callable[[str], Any]:
-    """Return how a TIMESTAMP with so many fraction digits goes from ISO text in UTC to the same. It raises
+    """Return how a TIMESTAMP with `digits` fraction digits goes from ISO text in UTC to the same. It raises
     ValueError.
     """
     length = 0

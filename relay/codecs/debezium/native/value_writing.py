@@ -56,7 +56,7 @@ from relay.native import BOOLEANS, losing, named_after, native
 _ZERO_DATE: Final = Lossy.ZERO_DATE
 _TIME_RANGE: Final = Lossy.TIME_RANGE
 _DECIMAL_DIGITS: Final = Lossy.DECIMAL_DIGITS
-#: So many digits every 64-bit float keeps (IEEE 754).
+#: Every 64-bit float keeps this many digits (IEEE 754).
 _SAFE_DIGITS: Final = 15
 #: Exact for every DECIMAL, which has at most 65 digits.
 _CONTEXT: Final = Context(prec=200, rounding=ROUND_HALF_UP)

@@ -110,7 +110,7 @@ def _split_chosen(chosen: ChosenKey, events: list[Event]) -> list[Event]:
 
 
 class KeyChange(RowChange, frozen=True, kw_only=True):
-    """The DELETE or the INSERT that an UPDATE of a key was split in; `other` is its other half."""
+    """The DELETE or the INSERT that an UPDATE of a key was split into; `other` is its other half."""
 
     other: RowChange
 
@@ -171,7 +171,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
     ) -> Iterable[Payload]:
-        """Give the events' messages, and a tombstone behind each DELETE; see `relay.codecs.codec.Encoder`."""
+        """Give the events' messages, and a tombstone after each DELETE; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1:
             return self._event(events[0], caused_by, 0, lossy)
         return self._payloads(events, caused_by, lossy)
