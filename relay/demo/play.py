@@ -67,12 +67,17 @@ def _last_error(log: Path) -> str:
 @contextlib.contextmanager
 def _signals_interrupt() -> Iterator[None]:
     """Let signals that would kill Python end the demo as Ctrl-C does, so that nothing is left running."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in _ENDING_SIGNALS}
+    before = {number: signal.signal(number, _interrupt) for number in _ENDING_SIGNALS}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _interrupt(*_: object) -> None:
+    """Do as Ctrl-C does: asyncio handles that, while an exception of a handler could hang its loop."""
+    signal.raise_signal(signal.SIGINT)
 
 
 class _Demo:
