@@ -19,7 +19,7 @@ _CHANGES_A_PASS: Final = 16
 
 class DdlBudget:
     """What the statements of one record may still cost together: their number, and the columns that are gone
-    through to alter tables, including again for the statements after one that is late.
+    through to alter tables, and to apply again the statements after one that is late.
     """
 
     __slots__ = ("_columns", "statements")

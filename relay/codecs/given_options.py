@@ -138,7 +138,7 @@ def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
 
 
 def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[Problem]:
-    """Find options of a target that are given and have no effect: beside the others, in this format, or or a
+    """Find options of a target that are given and have no effect: beside the others, or in this format, or a
     profile whose every option is given explicitly. The options are known to be right.
     """
     options = parse_options(codec, given, key_path, "target")

@@ -214,8 +214,8 @@ class SchemaRegistry:
         if not self._settings.register_schemas:
             raise SchemaRefused(
                 f"{self._shown} lacks a schema in subject {quoted(subject)}, and "
-                f"{self._settings.table}.register_schemas = false forbids it: register the schema "
-                "yourself, or set register_schemas to true"
+                f"{self._settings.table}.register_schemas = false forbids registering it: register "
+                "it yourself, or set register_schemas to true"
             )
         path = f"/subjects/{quote(subject, safe='')}/versions"
         response = self._ask("POST", path, _body_of(schema, references))

@@ -33,8 +33,8 @@ _MOST_WASTE: Final = 32 * WORTH
 #: While there is no room for new templates: how many records without one come between two looks for templates
 #: without use.
 _LOOK_EVERY: Final = 10_000
-#: Once `_VAIN` records of known shapes have fitted no template, and less than a quarter as many have fitted
-#: one meanwhile (`_FIT_FOR_VAIN`), the next `_IDLE` records for each of them are not tried.
+#: Once `_VAIN` records of known shapes have fitted no template, and fewer than a quarter as many have fitted
+#: one meanwhile (`_FIT_FOR_VAIN`), the next `_IDLE` * `_VAIN` records are not tried.
 _VAIN: Final = 256
 _FIT_FOR_VAIN: Final = 4
 _IDLE: Final = 15

@@ -8,7 +8,7 @@ const BEYOND_FLOAT: f64 = 340282356779733661637539395458142568448.0;
 const LEAST_FLOAT: f64 = f32::MIN_POSITIVE as f64;
 /// Up to here whole numbers are exact: 2^53.
 const EXACT: f64 = 9007199254740992.0;
-/// This many digits tell all 32-bit numbers apart, and every one of them keeps this many.
+/// Nine digits tell all 32-bit numbers apart; any six digits are kept by a 32-bit number.
 const FLOAT_DIGITS: usize = 9;
 const SURE_FLOAT_DIGITS: usize = 6;
 

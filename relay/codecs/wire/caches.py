@@ -1,4 +1,4 @@
-"""Caches that share a limit on the bytes that they take, about.
+"""Caches that share one limit, on about how many bytes they may take together.
 
 Contract: what is kept could be forgotten at any time, and is, all at once, when it becomes more than the pool
 may have. Callers estimate the sizes.
