@@ -426,7 +426,7 @@ def _check_kept(partition: Partition, group: str, committed: int, first: int, en
         gone = f"records {committed}…{first - 1} of {partition}"
         what = f"{gone} were deleted by retention before relay had read them"
     elif committed > end:
-        what = f"{partition} ends at {end}, before the committed offset {committed}: the topic was re-created"
+        what = f"{partition} ends at {end}, before the committed offset {committed}: it was created anew"
     else:
         return
     raise RecordsGone(f"{what}; {_reset_hint(group)}")
