@@ -152,7 +152,6 @@ class FastPath(_RowPath):
         super().__init__(line, templates, None)
         self._most_output, self._most_rows = line.limits.output_bytes, line.limits.rows
         self._most_uncounted = uncounted_bytes(line.limits)
-        self._overhead = overhead_bytes(1)
         self._is_one_topic = self._router.is_one_topic
         route = line.route
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
@@ -233,9 +232,8 @@ class FastPath(_RowPath):
         is_short = value is None or len(value) <= self._most_uncounted
         has_templates = self._writes_rows_alone and of_topic is not None and bool(of_topic.known)
         if has_templates and is_short and record.timestamp_ms >= 0:
-            shared = overhead_bytes(len(given) + 1) if given else self._overhead
             try:
-                found = self.templates.find_rows(record, self._most_output, shared)
+                found = self.templates.find_rows(record, self._most_output, overhead_bytes(len(given) + 1))
             except MemoryError:
                 return self._straight(record)
             if not isinstance(found, int):

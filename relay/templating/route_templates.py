@@ -119,8 +119,7 @@ class RouteTemplates:
         runs = topic.translate_rows(record.key, record.value, offset, record.timestamp_ms, room, shared)
         if isinstance(runs, int):
             return runs
-        if topic.losing_count > _MOST_LOSING:
-            self._shed(topic)
+        self._shed(topic)
         found: list[FoundRows] = []
         for number, messages in runs:
             known = topic.known.get(number) or topic.losing(number)
