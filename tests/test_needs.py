@@ -248,7 +248,7 @@ def other_packages(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def bring(module: Any, *objects: object) -> None:
         monkeypatch.setattr(module, "installed", lambda *_: [("package:NAME", each) for each in objects])
 
-    loaded = (resolver._installed, codecs._protocols)
+    loaded = (resolver._installed, codecs._installed)
     for each in loaded:
         monkeypatch.setattr(each.__module__ + "." + each.__name__, each.__wrapped__)
     return bring

@@ -7,21 +7,13 @@ from __future__ import annotations
 
 import difflib
 import functools
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from itertools import chain
 from typing import Final
 
-from relay.codecs.canal import canal_json, canal_protobuf, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import SIDES, Codec
-from relay.codecs.debezium import signs as debezium_signs
-from relay.codecs.debezium import ticdc as ticdc_debezium
-from relay.codecs.debezium import ticdc_avro as ticdc_debezium_avro
-from relay.codecs.debezium.native import avro as debezium_avro
-from relay.codecs.debezium.native import codec as debezium_json
-from relay.codecs.flat import flat_json
-from relay.codecs.maxwell import codec as maxwell_json
-from relay.codecs.open_protocol import codec as ticdc_open_protocol
-from relay.codecs.signs import Message, Sighting
-from relay.codecs.simple import simple_avro, simple_json
-from relay.codecs.ticdc_avro import codec as ticdc_avro
+from relay.codecs.signs import Message, Sighting, Signs
 from relay.codecs.wire import lookalikes
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.codecs.wire.lookalikes import message_of
@@ -30,53 +22,83 @@ from relay.errors import ConfigError, Problem
 from relay.plugins import installed, unusable
 from relay.shown import quoted
 
-#: relay's own, by name.
-BUILT_IN: Final = {
-    codec.name: codec
-    for codec in (
-        ticdc_canal_json.CODEC,
-        canal_json.CODEC,
-        canal_protobuf.CODEC,
-        ckafka_json.CODEC,
-        ticdc_open_protocol.CODEC,
-        ticdc_debezium.CODEC,
-        debezium_json.CODEC,
-        debezium_avro.CODEC,
-        simple_json.CODEC,
-        simple_avro.CODEC,
-        ticdc_avro.CODEC,
-        ticdc_debezium_avro.CODEC,
-        maxwell_json.CODEC,
-        flat_json.CODEC,
-    )
+#: relay's own protocols, each with the module of this package whose `CODEC` it is.
+_MODULES: Final = {
+    "ticdc-canal-json": "canal.ticdc_canal_json",
+    "canal-json": "canal.canal_json",
+    "canal-protobuf": "canal.canal_protobuf",
+    "ckafka-json": "canal.ckafka_json",
+    "ticdc-open-protocol": "open_protocol.codec",
+    "ticdc-debezium": "debezium.ticdc",
+    "debezium-json": "debezium.native.codec",
+    "debezium-avro": "debezium.native.avro",
+    "ticdc-simple-json": "simple.simple_json",
+    "ticdc-simple-avro": "simple.simple_avro",
+    "ticdc-avro": "ticdc_avro.codec",
+    "ticdc-debezium-avro": "debezium.ticdc_avro",
+    "maxwell-json": "maxwell.codec",
+    "flat-json": "flat.flat_json",
 }
-#: Formats that relay does not read, and can name.
-UNREADABLE: Final = (*debezium_signs.UNREADABLE, *lookalikes.UNREADABLE)
-#: All of them, also those of other packages, which are loaded when somebody asks: they import this package.
-PROTOCOLS: dict[str, Codec]
 
 
-def __getattr__(name: str) -> dict[str, Codec]:
-    """Give `PROTOCOLS`. Raises ConfigError if a codec of another package cannot be used."""
-    if name == "PROTOCOLS":
-        return _protocols()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+class _BuiltIn(Mapping[str, Codec]):
+    """relay's own codecs by name. A codec's module is imported when the codec is first asked for."""
+
+    def __getitem__(self, name: str) -> Codec:
+        codec: Codec = import_module(f"{__name__}.{_MODULES[name]}").CODEC
+        return codec
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+class _All(_BuiltIn):
+    """These and the codecs of other packages, which are loaded when somebody asks for one of them or for all.
+
+    Every method but `[]` for a codec of relay's own raises ConfigError if one of them cannot be used.
+    """
+
+    def __getitem__(self, name: str) -> Codec:
+        return super().__getitem__(name) if name in _MODULES else _installed()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(_MODULES, _installed())
+
+    def __len__(self) -> int:
+        return len(_MODULES) + len(_installed())
+
+
+#: relay's own codecs, by name.
+BUILT_IN: Final[Mapping[str, Codec]] = _BuiltIn()
+#: All codecs, by name.
+PROTOCOLS: Final[Mapping[str, Codec]] = _All()
 
 
 @functools.cache
-def _protocols() -> dict[str, Codec]:
-    found = dict(BUILT_IN)
+def _installed() -> dict[str, Codec]:
+    """Return the codecs of other packages. Raises ConfigError if one of them cannot be used."""
+    found: dict[str, Codec] = {}
     for place, codec in installed("relay.protocols", Codec):
-        if codec.name in found:
+        if codec.name in found or codec.name in _MODULES:
             raise unusable(place, f"has the name of another protocol, {codec.name!r}")
         found[codec.name] = codec
     return found
 
 
+@functools.cache
+def _unreadable() -> tuple[Signs, ...]:
+    """Return the signs of formats that relay does not read, and can name."""
+    debezium = import_module(f"{__name__}.debezium.signs").UNREADABLE
+    return (*debezium, *lookalikes.UNREADABLE)
+
+
 def sightings(message: Message) -> list[Sighting]:
     """Return what each room sees in a message."""
-    rooms = [(codec.name if codec.is_readable else "", codec.signs) for codec in _protocols().values()]
-    rooms += [("", signs) for signs in UNREADABLE]
+    rooms = [(codec.name if codec.is_readable else "", codec.signs) for codec in PROTOCOLS.values()]
+    rooms += [("", signs) for signs in _unreadable()]
     found = [(name, signs(message)) for name, signs in rooms]
     return [Sighting(name, sign) for name, sign in found if sign is not None]
 
@@ -90,11 +112,10 @@ def codec_named(name: str, key_path: str) -> Codec:
     Raises ConfigError: with the near names if there is none, or with those that can be read.
     """
     is_source = SIDES.get(key_path) == "source"
-    # relay's own are found whatever else is installed.
-    codec = BUILT_IN.get(name) or _protocols().get(name)
+    codec = PROTOCOLS.get(name)
     if codec is not None and (codec.is_readable or not is_source):
         return codec
-    names = [each.name for each in _protocols().values() if each.is_readable or not is_source]
+    names = [each.name for each in PROTOCOLS.values() if each.is_readable or not is_source]
     if codec is not None:
         hint = "protocols that can be read: " + ", ".join(names)
         raise ConfigError([Problem(key_path, f"{name} can only be written, not read", hint)])

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from relay import codecs
 from relay.catalog import Catalog
 from relay.cli.commands import app
-from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Codec, Options, Payload
 from relay.codecs.losses import Before, Carries, Lossy
 from relay.errors import Malformed, NotRepresentable
@@ -145,7 +145,7 @@ CODEC = Codec(
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROTOCOLS, CODEC.name, CODEC)
+    monkeypatch.setitem(codecs._installed(), CODEC.name, CODEC)
     monkeypatch.delenv("RELAY_TRACEBACK", raising=False)
 
 
