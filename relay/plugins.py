@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from relay.errors import ConfigError, Problem
+from relay.errors import Problem
 
 Kind = TypeVar("Kind")
 
 
-def installed(group: str, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
-    """The objects of a group, each with the place where it stands (`module:NAME`).
-
-    Raises ConfigError for what cannot be loaded or is of another kind.
+class Plugin(NamedTuple, Generic[Kind]):
+    """An entry point: its `name`, the `place` of its object (`module:NAME`), and the object, or what is wrong
+    with it.
     """
+
+    name: str
+    place: str
+    found: Kind | None
+    problem: Problem | None = None
+
+
+def installed(group: str, kind: type[Kind]) -> list[Plugin[Kind]]:
+    """Load the objects of a group. One that cannot be loaded, or is of another kind, has a problem."""
+    plugins: list[Plugin[Kind]] = []
     for entry_point in entry_points(group=group):
-        place = entry_point.value
+        name, place = entry_point.name, entry_point.value
         try:
             found = entry_point.load()
         except (Exception, SystemExit) as error:  # another package's code: anything may be wrong with it
-            raise unusable(place, f"cannot be loaded: {type(error).__name__}: {error}") from error
-        if not isinstance(found, kind):
-            raise unusable(place, f"is not a {kind.__name__}")
-        yield place, found
+            why = f"cannot be loaded: {type(error).__name__}: {error}"
+            plugins.append(Plugin(name, place, None, unusable(place, why)))
+            continue
+        problem = None if isinstance(found, kind) else unusable(place, f"is not a {kind.__name__}")
+        plugins.append(Plugin(name, place, None if problem else found, problem))
+    return plugins
 
 
-def unusable(place: str, why: str) -> ConfigError:
-    """The error for an entry point that relay cannot use."""
-    hint = "uninstall or update the package that brings it"
-    return ConfigError([Problem(f"entry point {place}", why, hint)])
+def unusable(place: str, why: str) -> Problem:
+    """Return the problem of an entry point that relay cannot use."""
+    return Problem(f"entry point {place}", why, "uninstall or update the package that brings it")

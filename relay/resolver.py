@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from relay.answer_cache import AnswerCache
-from relay.errors import NeedUnanswered
+from relay.errors import ConfigError, NeedUnanswered, Problem
 from relay.limits import DEFAULT_LIMITS
 from relay.model import Event, TableId
 from relay.needs import ClaimCheck, Need, RegisteredSchema, SchemaById, SchemaId
@@ -116,7 +116,12 @@ class Resolver:
             return cast("Answer", _registered(self._registries[need.registry], need))
         if self._cache is not None and (found := self._cache.find(need)) is not None:
             return found
-        fetch = self._fetches.get(type(need)) or _installed().get(type(need))
+        fetch = self._fetches.get(type(need))
+        if fetch is None:
+            others = _installed()
+            fetch = others.fetches.get(type(need))
+            if fetch is None and others.problems:  # one of them may be meant
+                raise ConfigError(others.problems)
         if fetch is None:
             raise NeedUnanswered(
                 f"{need.what()} is needed, and nothing is configured that knows it{self._hint(need)}"
@@ -149,12 +154,26 @@ def _registered(registry: Registry, need: SchemaById | SchemaId) -> RegisteredSc
     return registry.schema(need.id)
 
 
+class _Installed(NamedTuple):
+    """How other packages answer needs, and what is wrong with those that cannot be used."""
+
+    fetches: Fetches
+    problems: list[Problem]
+
+
 @functools.cache
-def _installed() -> Fetches:
-    """How other packages answer needs. An entry point names a dict of `Fetch` by the type of the need."""
+def _installed() -> _Installed:
+    """Load what answers needs. An entry point names a dict of `Fetch` by the type of the need."""
     found: dict[type[Need[Any]], Fetch] = {}
-    for place, fetches in installed("relay.resolvers", dict):
-        if ClaimCheck in fetches or found.keys() & fetches.keys():
-            raise unusable(place, "answers needs that relay or another package answers")
-        found |= fetches
-    return found
+    problems: list[Problem] = []
+    taken: set[type[Need[Any]]] = {ClaimCheck}
+    for plugin in installed("relay.resolvers", dict):
+        fetches, problem = plugin.found or {}, plugin.problem
+        if twice := taken & fetches.keys():
+            problem = unusable(plugin.place, "answers needs that relay or another package answers")
+            found = {need: fetch for need, fetch in found.items() if need not in twice}
+        else:
+            found |= fetches
+        taken |= fetches.keys()
+        problems += [] if problem is None else [problem]
+    return _Installed(found, problems)

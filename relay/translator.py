@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from relay.catalog import Catalog
 from relay.codecs import encoder_of
@@ -31,6 +31,8 @@ from relay.templates.engine import Engine
 from relay.templating.fast_path import open_fast_path
 
 Answer = TypeVar("Answer")
+#: A target that any source can have, and that needs no options.
+_UNUSED_TARGET: Final = "flat-json"
 
 
 class Translator:
@@ -89,6 +91,13 @@ class Translator:
         if engine is not None:
             self._fast = open_fast_path(self._line, decoder, encoder, engine)
         self._translate = self._line.translate if self._fast is None else self._fast.translate
+
+    @classmethod
+    def reader(
+        cls, source: str, options: Mapping[str, OptionValue] | None = None, *, limits: Limits = DEFAULT_LIMITS
+    ) -> Translator:
+        """Return a translator that is only used to read (`inspect`, `learn`). Raises ConfigError."""
+        return cls(source, _UNUSED_TARGET, options, limits=limits)
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.

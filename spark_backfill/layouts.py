@@ -46,7 +46,7 @@ class TableFinder:
     def __init__(self, config: Config) -> None:
         target = config.translator().route.target
         options = reading_options(target, config.route.to_options)
-        self._reader = Translator(target.name, target.name, options) if target.is_readable else None
+        self._reader = Translator.reader(target.name, options) if target.is_readable else None
 
     def find(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
         """Return the tables of these records. `tables`: those of their source record; if there are several,

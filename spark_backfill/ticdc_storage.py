@@ -183,7 +183,7 @@ def _with_message(record: ConsumerRecord, change: SchemaChange) -> ConsumerRecor
     """Return the record with the statement as TiCDC writes it."""
     codec = PROTOCOLS[_PROTOCOL]
     options = parse_options(codec, {"enable-tidb-extension": "true"}, "backfill.input_format")
-    (payload,) = codec.encoder(options, Answers()).encode([change], record, [])
+    (payload,) = codec.open_encoder(options, Answers()).encode([change], record, [])
     return msgspec.structs.replace(record, value=payload.value)
 
 

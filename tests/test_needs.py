@@ -39,7 +39,7 @@ from relay.errors import Malformed
 from relay.limits import Limits
 from relay.model import Position
 from relay.needs import Answers, ClaimCheck, RegisteredSchema, SchemaById, SchemaId, TableDefinition
-from relay.plugins import installed
+from relay.plugins import Plugin, installed
 
 SCHEMA = RegisteredSchema("{}", "JSON", (("other", "text"),))
 DEFINITION = TableSchema(
@@ -246,9 +246,10 @@ def other_packages(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Say which objects stand behind the entry points of a module."""
 
     def bring(module: Any, *objects: object) -> None:
-        monkeypatch.setattr(module, "installed", lambda *_: [("package:NAME", each) for each in objects])
+        brought = [Plugin("name", "package:NAME", each) for each in objects]
+        monkeypatch.setattr(module, "installed", lambda *_: brought)
 
-    loaded = (resolver._installed, codecs._installed)
+    loaded = (resolver._installed, codecs._installed, codecs._plugins)
     for each in loaded:
         monkeypatch.setattr(each.__module__ + "." + each.__name__, each.__wrapped__)
     return bring
@@ -297,9 +298,9 @@ def test_an_entry_point_that_is_wrong_is_named(
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text(f"[relay.tests]\nx = {place}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError) as raised:
-        list(installed("relay.tests", Codec))
-    assert str(raised.value).startswith(f"entry point {place}: {why}")
+    (plugin,) = installed("relay.tests", Codec)
+    assert (plugin.name, plugin.found) == ("x", None)
+    assert str(plugin.problem).startswith(f"entry point {place}: {why}")
 
 
 def test_answers_in_a_folder_take_the_bytes_that_they_may(tmp_path: Path) -> None:

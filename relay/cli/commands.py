@@ -36,18 +36,18 @@ app = typer.Typer(
 )
 
 
-def _protocols(incomplete: str) -> list[str]:
-    """Return the protocols that the shell may complete a name to."""
-    from relay.codecs import PROTOCOLS
-
-    return [name for name in PROTOCOLS if name.startswith(incomplete)]
-
-
 def _sources(incomplete: str) -> list[str]:
-    """Return those of them that can be read."""
+    """Return the protocols that the shell may complete a name to, of those that can be read."""
     from relay.codecs import PROTOCOLS
 
-    return [name for name in _protocols(incomplete) if PROTOCOLS[name].is_readable]
+    return [name for name, codec in PROTOCOLS.items() if codec.is_readable and name.startswith(incomplete)]
+
+
+def _targets(incomplete: str) -> list[str]:
+    """Return those that can be written."""
+    from relay.codecs import PROTOCOLS
+
+    return [name for name, codec in PROTOCOLS.items() if codec.is_writable and name.startswith(incomplete)]
 
 
 _From = Annotated[
@@ -60,7 +60,7 @@ _From = Annotated[
     ),
 ]
 _To = Annotated[
-    str, typer.Option("--to", metavar="PROTOCOL", help="The output's protocol.", autocompletion=_protocols)
+    str, typer.Option("--to", metavar="PROTOCOL", help="The output's protocol.", autocompletion=_targets)
 ]
 _FromOptions = Annotated[
     list[str] | None,
@@ -438,13 +438,13 @@ def _formats(
     source: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="PROTOCOL", help="Only this protocol, as a source.", autocompletion=_protocols
+            "--from", metavar="PROTOCOL", help="Only this protocol, as a source.", autocompletion=_sources
         ),
     ] = None,
     target: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="PROTOCOL", help="Only this protocol, as a target.", autocompletion=_protocols
+            "--to", metavar="PROTOCOL", help="Only this protocol, as a target.", autocompletion=_targets
         ),
     ] = None,
     from_option: _FromOptions = None,

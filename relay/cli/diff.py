@@ -181,11 +181,9 @@ def _translators(
 ) -> list[Translator]:
     """Make a translator that only reads; none if something is wrong, which is appended to `problems`."""
     try:
-        translator = Translator(side.protocol, side.protocol, options, limits=limits)
+        translator = Translator.reader(side.protocol, options, limits=limits)
     except ConfigError as error:
-        # Of an unknown protocol it is said for both sides.
-        found = [problem for problem in error.problems if problem.path.partition(".")[0] == "from"]
-        problems += spelling.of_problems(found)
+        problems += spelling.of_problems(error.problems)
         return []
     problems += spelling.of_problems(storage_problems(translator.route.storages))
     return [translator]

@@ -75,7 +75,7 @@ class Explainer:
         self._writing = [
             Resolver(registries={"source": schemas[side], "target": schemas[1 - side]}) for side in (0, 1)
         ]
-        self._readers = [Translator(name, name, options, limits=limits) for name, options in sides]
+        self._readers = [Translator.reader(name, options, limits=limits) for name, options in sides]
         self._writers: list[Translator | None] = [None, None]
         self.problem = ""
         for side in (0, 1):

@@ -14,9 +14,10 @@ import typer
 
 from relay.cli import layout
 from relay.cli.arguments import key_values
+from relay.cli.exits import say_warning
 from relay.cli.loss_words import RouteLoss, large_row_losses, route_losses
 from relay.cli.spelling import USUAL
-from relay.codecs import PROTOCOLS, codec_named
+from relay.codecs import PROTOCOLS, codec_named, plugin_problems
 from relay.codecs.codec import SIDES, Codec, Options, side_of
 from relay.codecs.given_options import PROFILE, parse_options
 from relay.codecs.losses import Before, Carries
@@ -73,6 +74,9 @@ def formats(
         show_profile(to_side[0], profile, given, as_json=as_json)
         return
     chosen = from_side or to_side
+    if chosen is None:
+        for problem in plugin_problems():
+            say_warning(str(problem))
     codecs = list(PROTOCOLS.values()) if chosen is None else [chosen[0]]
     carries = None if chosen is None else chosen[0].output(chosen[1])
     if as_json:
@@ -110,7 +114,7 @@ def _side(
 
 def options_of(codec: Codec) -> list[Option]:
     """Return a codec's options with type, default and description: the profiles, if it has any, and the
-    fields of its `Options`.
+    fields of its `Options`, without those of a side on which it cannot be.
     """
     profiles = [Option(PROFILE, " | ".join(codec.profiles), "", "target", _PROFILE)] if codec.profiles else []
     return profiles + [
@@ -122,6 +126,7 @@ def options_of(codec: Codec) -> list[Option]:
             _description(field.type),
         )
         for field in msgspec.structs.fields(codec.options)
+        if codec.serves(side_of(field.type))
     ]
 
 
@@ -204,7 +209,7 @@ def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
         if number:
             typer.echo()
         name = typer.style(codec.name, bold=True)
-        title, *rest = layout.wrapped(codec.title, f"{codec.name}  ", "  ", columns)
+        title, *rest = layout.wrapped(title_of(codec), f"{codec.name}  ", "  ", columns)
         typer.echo(name + title.removeprefix(codec.name))
         for line in (*rest, *_option_lines(codec, columns)):
             typer.echo(line)
@@ -212,6 +217,13 @@ def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
         typer.echo("\nWith these options it carries:")
         for line in layout.pairs(list(_carries_texts(carries).items()), columns):
             typer.echo(line)
+
+
+def title_of(codec: Codec) -> str:
+    """Return the title of a protocol, and on which side alone it can be."""
+    if codec.is_readable and codec.is_writable:
+        return codec.title
+    return f"{codec.title}; only {'read' if codec.is_readable else 'written'}"
 
 
 def _option_lines(codec: Codec, columns: int | None) -> list[str]:
@@ -256,8 +268,9 @@ def _print_json(codecs: Sequence[Codec], carries: Carries | None) -> None:
     for codec in codecs:
         entry: dict[str, Any] = {
             "name": codec.name,
-            "title": codec.title,
+            "title": title_of(codec),
             "readable": codec.is_readable,
+            "writable": codec.is_writable,
             "options": [msgspec.structs.asdict(option) for option in options_of(codec)],
         }
         if carries is not None:

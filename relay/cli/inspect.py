@@ -104,15 +104,13 @@ def _show(
 
 
 def _translator(source: str, options: Sequence[str], limits: Sequence[str]) -> Translator:
-    """Make a translator that only reads. Its target is never used, so it is the source protocol again."""
+    """Make a translator that only reads."""
     problems: list[Problem] = []
     given, most = key_values(options, "--from-option", problems), limits_of(limits, problems)
     try:
-        translator = Translator(source, source, given, limits=most)
+        translator = Translator.reader(source, given, limits=most)
     except ConfigError as error:
-        # The unknown protocol is reported once, not for both sides.
-        found = [problem for problem in error.problems if problem.path.partition(".")[0] == "from"]
-        raise ConfigError([*problems, *USUAL.of_problems(found)]) from error
+        raise ConfigError([*problems, *USUAL.of_problems(error.problems)]) from error
     problems += USUAL.of_problems(storage_problems(translator.route.storages))
     if problems:
         raise ConfigError(problems)

@@ -19,7 +19,7 @@ from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, obje
 from relay.codecs.wire.lookalikes import message_of
 from relay.codecs.wire.shaped import encoder_of
 from relay.errors import ConfigError, Problem
-from relay.plugins import installed, unusable
+from relay.plugins import Plugin, installed, unusable
 from relay.shown import quoted
 
 #: relay's own protocols, each with the module of this package whose `CODEC` it is.
@@ -57,8 +57,7 @@ class _BuiltIn(Mapping[str, Codec]):
 
 class _All(_BuiltIn):
     """These and the codecs of other packages, which are loaded when somebody asks for one of them or for all.
-
-    Every method but `[]` for a codec of relay's own raises ConfigError if one of them cannot be used.
+    Those that cannot be used are left out (`plugin_problems`).
     """
 
     def __getitem__(self, name: str) -> Codec:
@@ -78,14 +77,29 @@ PROTOCOLS: Final[Mapping[str, Codec]] = _All()
 
 
 @functools.cache
-def _installed() -> dict[str, Codec]:
-    """Return the codecs of other packages. Raises ConfigError if one of them cannot be used."""
-    found: dict[str, Codec] = {}
-    for place, codec in installed("relay.protocols", Codec):
-        if codec.name in found or codec.name in _MODULES:
-            raise unusable(place, f"has the name of another protocol, {codec.name!r}")
-        found[codec.name] = codec
+def _plugins() -> list[Plugin[Codec]]:
+    """Load the codecs of other packages. One with the name of another protocol has a problem."""
+    names, found = set(_MODULES), list[Plugin[Codec]]()
+    for plugin in installed("relay.protocols", Codec):
+        codec = plugin.found
+        if codec is not None and codec.name in names:
+            problem = unusable(plugin.place, f"has the name of another protocol, {codec.name!r}")
+            found.append(plugin._replace(found=None, problem=problem))
+            continue
+        names |= set() if codec is None else {codec.name}
+        found.append(plugin)
     return found
+
+
+@functools.cache
+def _installed() -> dict[str, Codec]:
+    """Return the codecs of other packages that can be used."""
+    return {each.found.name: each.found for each in _plugins() if each.found is not None}
+
+
+def plugin_problems() -> list[Problem]:
+    """Return what is wrong with the codecs of other packages that cannot be used."""
+    return [each.problem for each in _plugins() if each.problem is not None]
 
 
 @functools.cache
@@ -107,21 +121,27 @@ lookalikes.watch(sightings)
 
 
 def codec_named(name: str, key_path: str) -> Codec:
-    """The codec of this name. `key_path`: where the name stands; `from` is a source, which must be readable.
+    """Return the codec of this name. `key_path`: where the name stands; `from` is a source, which must be
+    readable, `to` a target, which must be writable.
 
-    Raises ConfigError: with the near names if there is none, or with those that can be read.
+    Raises ConfigError: with the near names if there is none, with those that can be read or written, or with
+    what is wrong with the package that brings it.
     """
-    is_source = SIDES.get(key_path) == "source"
+    side = SIDES.get(key_path)
     codec = PROTOCOLS.get(name)
-    if codec is not None and (codec.is_readable or not is_source):
+    if codec is not None and codec.serves(side):
         return codec
-    names = [each.name for each in PROTOCOLS.values() if each.is_readable or not is_source]
+    names = [each.name for each in PROTOCOLS.values() if each.serves(side)]
     if codec is not None:
-        hint = "protocols that can be read: " + ", ".join(names)
-        raise ConfigError([Problem(key_path, f"{name} can only be written, not read", hint)])
+        can, cannot = ("written", "read") if side == "source" else ("read", "written")
+        hint = f"protocols that can be {cannot}: " + ", ".join(names)
+        raise ConfigError([Problem(key_path, f"{name} can only be {can}, not {cannot}", hint)])
+    if broken := [each.problem for each in _plugins() if each.name == name and each.problem is not None]:
+        raise ConfigError(broken)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = "did you mean " + " or ".join(near) + "?" if near else "protocols: " + ", ".join(names)
-    raise ConfigError([Problem(key_path, f"there is no protocol {quoted(name)}", hint)])
+    problems = [Problem(key_path, f"there is no protocol {quoted(name)}", hint)]
+    raise ConfigError([*problems, *plugin_problems()])
 
 
 __all__ = [
@@ -134,5 +154,6 @@ __all__ = [
     "encoder_of",
     "message_of",
     "object_location",
+    "plugin_problems",
     "sightings",
 ]

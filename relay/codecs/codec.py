@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Carries, Keys, Lossy, refused_losses
+from relay.codecs.losses import NOTHING, Carries, Keys, Lossy, refused_losses
 from relay.codecs.signs import Signs, sees_nothing
 from relay.errors import Problem
 from relay.model import Event, Position, RowChange, TableId, TransactionMark
@@ -207,6 +207,9 @@ class OpeningDecoder(Decoder, Protocol):
         ...
 
 
+Side = Literal["source", "target"]
+#: The sides as key paths name them.
+SIDES: Final[Mapping[str, Side]] = {"from": "source", "to": "target"}
 KeepOrDrop = Literal["keep", "drop"]
 _TARGET: Final = {"side": "target"}
 _NO_LIMIT: Final = 1 << 40
@@ -359,6 +362,11 @@ def depends_on_others(_: object) -> bool:
     return False
 
 
+def encodes_nothing(_: object) -> Carries:
+    """Say that nothing is written, whatever the options: there is no encoder."""
+    return NOTHING
+
+
 def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
     """Say that every topic has the DDL of its rows itself, whatever the options."""
     return dict(zip(topics, topics, strict=True))
@@ -367,9 +375,10 @@ def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
-    `decoder` is None for a protocol that is only written; `codec_named` refuses it as a source. `decodes` is
-    the most that its decoder can find in a message (`NOTHING` without one), `encodes` what its encoder writes
-    with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
+    `decoder` is None for a protocol that is only written, `encoder` for one that is only read; `codec_named`
+    refuses it on the other side. `decodes` is the most that its decoder can find in a message (`NOTHING`
+    without one), `encodes` what its encoder writes with given options (`encodes_nothing` without one).
+    `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
     `rows_need_definitions`: a row cannot be read before the definition of its table, which has a message of
     its own.
     `ddl_topics`: for each source topic, the one that has the DDL of its rows, by the topics' names and the
@@ -399,7 +408,7 @@ class Codec(msgspec.Struct, frozen=True):
     decodes: Carries
     encodes: Callable[[Any], Carries]
     decoder: Callable[[Any, Answers], Decoder] | None
-    encoder: Callable[[Any, Answers], Encoder]
+    encoder: Callable[[Any, Answers], Encoder] | None
     ddl_everywhere: bool = False
     rows_need_definitions: bool = False
     ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
@@ -433,16 +442,26 @@ class Codec(msgspec.Struct, frozen=True):
         """Whether it can be a source."""
         return self.decoder is not None
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether it can be a target."""
+        return self.encoder is not None
+
+    def serves(self, side: Side | None) -> bool:
+        """Whether it can be on a side; on None, which is either, it always can."""
+        return {"source": self.is_readable, "target": self.is_writable}.get(side or "", True)
+
     def open_decoder(self, options: Any, answers: Answers) -> Decoder:  # noqa: ANN401 - any codec's options
         """Return a decoder. Raises TypeError for a protocol that is only written."""
         if self.decoder is None:
             raise TypeError(f"{self.name} is only written")
         return self.decoder(options, answers)
 
-
-Side = Literal["source", "target"]
-#: The sides as key paths name them.
-SIDES: Final[Mapping[str, Side]] = {"from": "source", "to": "target"}
+    def open_encoder(self, options: Any, answers: Answers) -> Encoder:  # noqa: ANN401 - any codec's options
+        """Return an encoder. Raises TypeError for a protocol that is only read."""
+        if self.encoder is None:
+            raise TypeError(f"{self.name} is only read")
+        return self.encoder(options, answers)
 
 
 def side_of(annotation: Any) -> Side | None:  # noqa: ANN401 - a type annotation can be anything

@@ -79,7 +79,7 @@ def protocols() -> str:
     and which sources have DDL in partition 0 alone.
     """
     without, options = [], {}
-    for codec in BUILT_IN.values():
+    for codec in (each for each in BUILT_IN.values() if each.is_writable):
         if codec.encodes(parse_options(codec, {}, "options")).watermark:
             continue
         adding = [(name, value) for name, value, added in added_by_options(codec) if "watermark" in added]

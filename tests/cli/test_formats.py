@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 from relay.cli.arguments import InputFormat
-from relay.cli.commands import _protocols, _sources
+from relay.cli.commands import _sources, _targets
 from relay.cli.formats import _type_name
 from relay.cli.loss_words import FIELD_WORDS
 from relay.codecs.losses import Carries
@@ -125,7 +125,7 @@ def test_wrong_options(relay: Run, arguments: tuple[str, ...], message: str) -> 
 
 
 def test_names_of_sources_are_completed_to_those_that_can_be_read() -> None:
-    assert _protocols("fl") == ["flat-json"]
+    assert _targets("fl") == ["flat-json"]
     assert _sources("fl") == []
     assert _sources("canal") == ["canal-json", "canal-protobuf"]
 

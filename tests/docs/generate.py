@@ -21,7 +21,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from docs import layers
-from relay.cli.formats import options_of, profile_options
+from relay.cli.formats import options_of, profile_options, title_of
 from relay.cli.loss_words import route_losses
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import Codec
@@ -61,7 +61,7 @@ def _carried(codec: Codec, options: dict[str, str]) -> dict[str, object]:
 def variants() -> list[Variant]:
     """Every protocol with its default options, and with those that make it carry more, one after the other."""
     found = []
-    for codec in BUILT_IN.values():
+    for codec in (each for each in BUILT_IN.values() if each.is_writable):
         found.append(Variant(codec.name, "default", codec.encodes(parse_options(codec, {}, "options"))))
         given: dict[str, str] = {}
         for name, value, _ in added_by_options(codec):
@@ -73,7 +73,7 @@ def variants() -> list[Variant]:
 
 def protocols_part() -> str:
     """The protocols by name."""
-    rows = [(f"`{codec.name}`", _sentence(codec.title)) for codec in BUILT_IN.values()]
+    rows = [(f"`{codec.name}`", _sentence(title_of(codec))) for codec in BUILT_IN.values()]
     return table(("protocol", "what it is"), rows)
 
 
@@ -92,7 +92,7 @@ def options_part() -> str:
             for option in options_of(codec)
         ]
         options = table(("option", "type", "default", "side", "meaning"), rows)
-        parts.append(f"### {codec.name}\n\n{_sentence(codec.title)}\n\n{options}")
+        parts.append(f"### {codec.name}\n\n{_sentence(title_of(codec))}\n\n{options}")
     return "\n".join(parts)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from relay.cli.formats import options_of, profile_options
+from relay.cli.formats import options_of, profile_options, title_of
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Codec
 from relay.codecs.given_options import PROFILE
@@ -39,8 +39,9 @@ def catalogue() -> dict[str, Any]:
 def _protocol(codec: Codec) -> dict[str, Any]:
     return {
         "name": codec.name,
-        "title": codec.title,
+        "title": title_of(codec),
         "readable": codec.is_readable,
+        "writable": codec.is_writable,
         "registry": codec.uses_registry,
         "options": [msgspec.structs.asdict(option) for option in options_of(codec) if option.name != PROFILE],
         "profiles": {

@@ -323,7 +323,7 @@ def _offset(_source: Source, caused_by: ConsumerRecord, _lossy: list[Lossy]) -> 
 
 CODEC: Final = Codec(
     name=NAME,
-    title="rows as plain JSON objects, for warehouses and search engines; only written",
+    title="rows as plain JSON objects, for warehouses and search engines",
     options=FlatOptions,
     decodes=NOTHING,
     encodes=carries,

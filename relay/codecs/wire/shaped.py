@@ -54,7 +54,7 @@ def encoder_of(codec: Codec, options: Options, answers: Answers, chosen: ChosenK
         return codec.keyed_encoder(options, answers, chosen)
     if chosen is not None or has_row_keys(options) or getattr(options, "tombstones", False):
         return _KeyedEncoder(codec, options, answers, chosen or chooses_none)
-    return codec.encoder(options, answers)
+    return codec.open_encoder(options, answers)
 
 
 class _KeyedEncoder:
@@ -62,7 +62,7 @@ class _KeyedEncoder:
 
     def __init__(self, codec: Codec, options: Options, answers: Answers, chosen: ChosenKey) -> None:
         self._codec, self._options, self._answers, self._chosen = codec, options, answers, chosen
-        self._inner = codec.encoder(options, answers)
+        self._inner = codec.open_encoder(options, answers)
         self._has_tombstones: bool = getattr(options, "tombstones", False)
         self._has_row_keys = has_row_keys(options)
         self._key_of = RowKeys(codec.name, CachePool(answers.limits.cache_bytes // _SHARE), chosen).key_of
@@ -116,7 +116,7 @@ class _KeyedEncoder:
         options: Any = self._options
         most = max(1, options.max_message_bytes - len(key))
         smaller = msgspec.structs.replace(options, max_message_bytes=most)
-        return list(self._codec.encoder(smaller, self._answers).encode([change], caused_by, lossy))
+        return list(self._codec.open_encoder(smaller, self._answers).encode([change], caused_by, lossy))
 
 
 def _prepared(

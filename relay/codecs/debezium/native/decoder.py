@@ -236,8 +236,6 @@ def _control(body: Body, origin: Origin | None, record: ConsumerRecord, catalog:
         name = _server_name(record.key)
         if name is not None:
             return [Heartbeat(Source("mysql", emitted_at_ns, name=name), emitted_at_ns)]
-    if origin is not None and origin.connector is not None:
-        raise _wire.foreign(NAME)
     raise _wire.foreign(NAME)
 
 
