@@ -17,7 +17,7 @@ CAUSE = ConsumerRecord("topic", 0, 77, 1768443650999, None, None)
 def encoded(*events: Event, options: dict[str, str] | None = None) -> tuple[list[Payload], list[Lossy]]:
     """The messages of events, and what is lost."""
     codec = PROTOCOLS[NAME]
-    encoder = codec.encoder(parse_options(codec, options or {}, "to", "target"), Answers())
+    encoder = codec.open_encoder(parse_options(codec, options or {}, "to", "target"), Answers())
     lossy: list[Lossy] = []
     prepared = list(events) if encoder.prepare is None else encoder.prepare(list(events))
     return list(encoder.encode(prepared, CAUSE, lossy)), lossy

@@ -286,7 +286,7 @@ def test_what_a_statement_has_no_place_for_is_counted_once() -> None:
         event.source, snapshot=Snapshot.TRUE, binlog_file="f", binlog_position=4, server_id=1
     )
     found: list[Lossy] = []
-    encoder = translator.route.target.encoder(translator.route.target_options, Answers())
+    encoder = translator.route.target.open_encoder(translator.route.target_options, Answers())
     list(encoder.encode([msgspec.structs.replace(event, source=source)], record(message), found))
     assert sorted(found) == ["binlog-position", "gtid", "server-id", "snapshot"]
 
@@ -441,7 +441,7 @@ def test_captured_rows_survive_the_way_through_this_protocol(path: str) -> None:
 def test_generated_rows_come_back_from_their_text(case: Case, style: str) -> None:
     codec = PROTOCOLS[CKAFKA]
     options = parse_options(codec, {"value-style": style}, "")
-    encoder, decoder = codec.encoder(options, Answers()), codec.open_decoder(options, Answers())
+    encoder, decoder = codec.open_encoder(options, Answers()), codec.open_decoder(options, Answers())
     catalog = Catalog()
     found: list[RowChange] = []
     for offset, payload in enumerate(encoder.encode([case.created, *case.changes], record(b""), [])):

@@ -107,7 +107,7 @@ class Wire:
         )
         self._answers = Answers()
         self.carries = self.codec.encodes(written)
-        self._encoder = self.codec.encoder(written, self._answers)
+        self._encoder = self.codec.open_encoder(written, self._answers)
         self._decoder = self.codec.open_decoder(read, self._answers) if self.codec.is_readable else None
         self._catalog, self._offset = Catalog(), 0
         if self.codec.rows_need_definitions:

@@ -50,7 +50,7 @@ def defined(columns: str) -> TableSchema:
 def encoder(**options: str) -> Encoder:
     codec = PROTOCOLS[FLAT]
     given = {name.replace("_", "-"): value for name, value in options.items()}
-    return codec.encoder(parse_options(codec, given, "to.option", "target"), Answers())
+    return codec.open_encoder(parse_options(codec, given, "to.option", "target"), Answers())
 
 
 def written(change: RowChange, **options: str) -> tuple[list[tuple[bytes | None, bytes | None]], list[Lossy]]:

@@ -239,6 +239,6 @@ def test_no_row_of_no_table_is_written(target: str) -> None:
     schema = TableSchema(TableId("d", ""), (Column("a", ColumnType("int")),))
     change = RowChange(Op.INSERT, schema, Rows(None, (1,)), Source("toy", 0), 0)
     codec = PROTOCOLS[target]
-    encoder = codec.encoder(codec.options(), Answers())
+    encoder = codec.open_encoder(codec.options(), Answers())
     with pytest.raises(NotRepresentable, match="name of its table"):
         list(encoder.encode([change], record({}), []))

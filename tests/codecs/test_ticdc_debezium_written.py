@@ -73,7 +73,7 @@ def encoded(
     source = Source("x", 1768443630000 * 10**6, 463586886942720001, **more)
     lossy: list[Lossy] = []
     change = RowChange(op, schema, Rows(before, after), source, 1768443630450 * 10**6)
-    (payload,) = codec.encoder(parse_options(codec, options or {}, "options"), Answers()).encode(
+    (payload,) = codec.open_encoder(parse_options(codec, options or {}, "options"), Answers()).encode(
         [change], record(None), lossy
     )
     return json.loads(payload.key or b""), json.loads(payload.value or b""), lossy
