@@ -12,6 +12,10 @@ from aiokafka import errors
 from aiokafka.errors import BrokerResponseError, KafkaError
 
 from relay.errors import RelayError
+from relay.kafka.error_codes import register
+
+# Before the first answer of a broker: whoever talks to brokers needs words for their errors.
+register()
 
 #: Errors that Kafka describes in many words, or for those who write clients.
 _OF_BROKERS: Final[Mapping[str, str]] = {
@@ -77,7 +81,7 @@ def text_of(error: BaseException) -> str:
 
 def _of_broker(error: BrokerResponseError) -> str:
     name = getattr(error, "message", "")
-    words = _OF_BROKERS.get(name)
+    words = _OF_BROKERS.get(name) or getattr(error, "words", None)
     if words is None:
         sentence = _SENTENCE.match(getattr(error, "description", ""))
         words = sentence[0] if sentence and sentence[0] else "the broker refuses it"
