@@ -13,6 +13,7 @@
     │       ├─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
     │       ├─ UnusableTopicName    a table cannot have the topic that a template gives it
     │       ├─ KeyColumnsMissing    a row lacks columns of which a rule makes its key
+    │       ├─ KeyMissing           a record without a key, for a compacted topic
     │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and its options leave no way out
     ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
     ├─ TooManyFailures          more records cannot be relayed than the budget of [errors] allows
@@ -157,6 +158,12 @@ class KeyColumnsMissing(EncodeError):
     """A row lacks columns of which a rule makes its key."""
 
     code = "encode.key-columns"
+
+
+class KeyMissing(EncodeError):
+    """A record has no key, and its topic is compacted: brokers refuse such records."""
+
+    code = "encode.key-missing"
 
 
 class MessageTooLarge(EncodeError):

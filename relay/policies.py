@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -17,9 +17,10 @@ from relay.errors import (
     RelayError,
     SchemaMissing,
 )
-from relay.model import TableId
+from relay.model import Event, RowChange, SchemaChange, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.shown import printable
 
 
 class Policy(StrEnum):
@@ -97,6 +98,24 @@ class ErrorPolicies(NamedTuple):
             return Refused(policy, [], tables)
         letter = dead_letter(record, error, self.topic, tables, self.partitions, self.route)
         return Refused(policy, [letter], tables)
+
+
+class Inspects(Protocol):
+    """A translator that can decode a record and remember nothing of it."""
+
+    def inspect(self, record: ConsumerRecord, /) -> Sequence[Event]:
+        """Decode one record."""
+        ...
+
+
+def tables_in(record: ConsumerRecord, translator: Inspects) -> list[str]:
+    """Return the names of the tables that a record is about, as far as it can be decoded."""
+    try:
+        events = translator.inspect(record)
+    except (CodecError, Need):
+        return []
+    tables = (event.table for event in events if isinstance(event, RowChange | SchemaChange))
+    return [printable(str(table)) for table in dict.fromkeys(tables)]
 
 
 def _tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:

@@ -20,8 +20,9 @@ from relay.kafka.admin import NewTopic, TopicAdmin, TopicInfo
 from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.reading import quiet_client
 from relay.kafka.sink import KafkaSink
-from relay.kafka.sizes import DEFAULT_LIMIT_BYTES, TopicLimits, exact_bytes
+from relay.kafka.sizes import Misfit, NoKey, TopicLimits, exact_bytes
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.topics.plan import is_compacted, limit_of
 
 #: How many records are handed to the client together.
 _CHUNK: Final = 2_000
@@ -102,7 +103,7 @@ async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: boo
     if is_new:
         await _create(located, topic.partitions)
     progress = ProgressReport(f"writing {located.topic}", quiet=quiet)
-    sink = KafkaSink(located.producer, {located.topic: _limit_of(topic)}, located.brokers)
+    sink = KafkaSink(located.producer, {located.topic: limit_of(topic)}, located.brokers)
     done = 0
     try:
         await start_sink(sink)
@@ -147,10 +148,6 @@ def _partitions_of(records: RecordReader) -> int:
     return partitions
 
 
-def _limit_of(topic: TopicInfo) -> int:
-    return int((topic.settings or {}).get("max.message.bytes", DEFAULT_LIMIT_BYTES))
-
-
 def _records(source: Input) -> RecordReader:
     source.stream.seek(0)
     return RecordReader.of(source)
@@ -162,9 +159,15 @@ def _for_topic(record: ConsumerRecord, topic: str) -> ProducerRecord:
     )
 
 
+def _misfit_text(record: ConsumerRecord, name: str, misfit: Misfit) -> str:
+    if isinstance(misfit, NoKey):
+        return f"has no key, and {name} is compacted: brokers refuse records without a key there"
+    return f"takes {exact_bytes(_for_topic(record, name))} bytes, and {name} takes {misfit.limit}"
+
+
 def _check(records: RecordReader, name: str, topic: TopicInfo) -> int:
     """Count the records. Raises ConfigError with the first of those that the topic does not take."""
-    limits = TopicLimits({name: _limit_of(topic)})
+    limits = TopicLimits({name: limit_of(topic)}, [name] if is_compacted(topic) else [])
     problems: list[Problem] = []
     count = wrong = 0
     for record in records:
@@ -172,8 +175,8 @@ def _check(records: RecordReader, name: str, topic: TopicInfo) -> int:
         said = ""
         if record.partition >= topic.partitions:
             said = f"is of a partition that {name} does not have: it has {topic.partitions}"
-        elif oversize := limits.too_large([_for_topic(record, name)]):
-            said = f"takes {exact_bytes(_for_topic(record, name))} bytes, and {name} takes {oversize.limit}"
+        elif (misfit := limits.misfit([_for_topic(record, name)])) is not None:
+            said = _misfit_text(record, name, misfit)
         if said:
             wrong += 1
             if wrong <= _NAMED:

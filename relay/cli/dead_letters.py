@@ -28,7 +28,7 @@ from relay.kafka.reading import quiet_client, read_topic
 from relay.record_lines import format_record
 from relay.records import Place
 from relay.service.commands.offline import learned_translator
-from relay.service.commands.replay import Outcome, Replay, table_topics, target_limits
+from relay.service.commands.replay import Outcome, Replay, table_topics, target_topics
 from relay.shown import plain_json, printable, to_json
 
 FAILED = 2
@@ -270,7 +270,7 @@ async def _replay(config: Config, wanted: DeadLetterFilter, request: Request, *,
         request.say("There are no dead letters to replay.")
         return Outcome()
     own = filter(None, (config.errors.dead_letter_topic, config.history_topic))
-    limits = await target_limits(config, {*config.fixed_topics, *own})
+    topics = await target_topics(config, {*config.fixed_topics, *own})
     learned = await learned_translator(config)
     if learned.failed:
         unreadable = f"{learned.failed} of {learned.records}"
@@ -278,8 +278,8 @@ async def _replay(config: Config, wanted: DeadLetterFilter, request: Request, *,
     if not dry_run:
         request.say(_REPLAY_WARNING)
     dead_letters = await _with_content(config, chosen, quiet=request.quiet)
-    targets = await table_topics(config, limits, learned.translator)
-    replay = Replay(config, learned.translator, limits, targets, writes=not dry_run)
+    targets = await table_topics(config, topics, learned.translator)
+    replay = Replay(config, learned.translator, topics, targets, writes=not dry_run)
     try:
         return await replay.run(dead_letters, ProgressReport("replaying", quiet=request.quiet))
     finally:

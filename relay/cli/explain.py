@@ -22,13 +22,13 @@ from relay.config.registries import resolver_of
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.kafka.clients import Brokers
 from relay.kafka.reading import Lookup, look_up, quiet_client
-from relay.kafka.sizes import record_too_large
+from relay.kafka.sizes import misfit_error
 from relay.model import Event
-from relay.policies import Policy, error_class
+from relay.policies import Policy, error_class, tables_in
 from relay.record_lines import format_record
 from relay.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.commands.offline import Learned, learned_translator
-from relay.service.commands.replay import oversize_of
+from relay.service.commands.replay import misfit_of
 from relay.shown import printable, quoted, to_json
 
 _POLICIES: Mapping[Policy, str] = {
@@ -143,8 +143,8 @@ async def _explain(config: Config, place: Place) -> Explanation:
         error, events = error or raised, []
     unchecked = ""
     try:
-        oversize = await oversize_of(config, produced)
-        error = record_too_large(record, oversize) if oversize else error
+        if misfit := await misfit_of(config, produced):
+            error = misfit_error(record, misfit, config.route.to, tables_in(record, translator))
     except ServiceError as raised:
         unchecked = str(raised)
     joining = translator.route.joining

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, unreachable
 from relay.kafka.clients import Brokers
 
 POLL_SECONDS = 0.1
+#: How long brokers may take to learn of a topic that was created.
+VISIBLE_SECONDS = 30.0
 
 #: The settings that matter to relay.
 SETTINGS = (
@@ -116,6 +119,18 @@ class TopicAdmin:
         """Ask for partitions and settings."""
         async with self._admin() as admin:
             return await _look(admin, sorted(set(names)))
+
+    async def look_until_found(self, names: Iterable[str]) -> ClusterTopics:
+        """Look again until a broker knows all of them, or says why one is unusable: brokers learn of a new
+        topic one after the other. Give up after a while, and return what is known then.
+        """
+        wanted, deadline = sorted(set(names)), time.monotonic() + VISIBLE_SECONDS
+        while True:
+            seen = await self.look(wanted)
+            known = seen.found.keys() | seen.unusable.keys()
+            if known.issuperset(wanted) or time.monotonic() > deadline:
+                return seen
+            await asyncio.sleep(POLL_SECONDS)
 
     async def names(self) -> list[str]:
         """Ask for the names of all topics that may be seen."""

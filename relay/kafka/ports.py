@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from relay.errors import BrokerUnavailable
-from relay.kafka.sizes import Oversize
+from relay.kafka.sizes import Misfit
 from relay.records import ConsumerRecord, ProducerRecord
 
 
@@ -136,7 +136,7 @@ class Batch(Protocol):
     """Records for one output partition, encoded as they are appended."""
 
     def append(self, record: ProducerRecord) -> bool:
-        """Add a record; False if it does not fit. Only an empty batch takes one too large for its topic."""
+        """Add a record; False if it does not fit. Only an empty batch takes one that its topic refuses."""
         ...
 
     def __len__(self) -> int:
@@ -176,8 +176,8 @@ class Sink(Protocol):
         """Connect. Raises Undelivered, TopicUnusable, DeliveryFailed."""
         ...
 
-    def batch(self) -> Batch:
-        """Make an empty batch."""
+    def batch(self, topic: str) -> Batch:
+        """Make an empty batch for a partition of a topic."""
         ...
 
     async def send(self, partition: Partition, batch: Batch) -> Future[object]:
@@ -192,8 +192,8 @@ class Sink(Protocol):
         """Wait until these batches are acknowledged. Raises Undelivered if one is not, or not in time."""
         ...
 
-    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
-        """Find a record that its topic does not take."""
+    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+        """Return why a topic refuses one of the records, if it does: its size, or that it has no key."""
         ...
 
     @property

@@ -8,7 +8,7 @@ a deadline, and after a failure the producer is replaced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,7 @@ from relay.kafka.hanging_transactions import has_open_transaction, open_partitio
 from relay.kafka.ports import Batch, Partition, Undelivered
 from relay.kafka.progress import progress_records
 from relay.kafka.settings import Compression, ProducerSettings, TransactionalSettings
-from relay.kafka.sizes import Oversize, TopicLimits
+from relay.kafka.sizes import Misfit, TopicLimits
 from relay.records import ProducerRecord
 
 ABANDON_SECONDS = 2.0
@@ -97,11 +97,22 @@ class KafkaBatch:
         return self._builder
 
 
+class KeyedBatch(KafkaBatch):
+    """Records of a compacted topic, which need keys. Only an empty batch takes one without."""
+
+    def append(self, record: ProducerRecord) -> bool:
+        """Encode one record; False if the batch is full, or if the record has no key."""
+        if record.key is None and self._count:
+            return False
+        return super().append(record)
+
+
 class KafkaSink:
     """An idempotent producer. It ends with its first failure: then `abandon` it and make a new one.
 
-    `limits`: `max.message.bytes` of every topic that is written. `brokers`: those of the settings, if their
-    files were read before; a sink that replaces another must not depend on files that may be gone.
+    `limits`: `max.message.bytes` of every topic that is written. `compacted`: those of them in which every
+    record needs a key. `brokers`: those of the settings, if their files were read before; a sink that
+    replaces another must not depend on files that may be gone.
     """
 
     is_transactional = False
@@ -112,12 +123,13 @@ class KafkaSink:
         settings: ProducerSettings,
         limits: Mapping[str, int],
         brokers: Brokers | None = None,
+        compacted: Container[str] = (),
         **arguments: Any,
     ) -> None:
         brokers = brokers or Brokers.from_settings(settings.cluster)
         compression = settings.compression
         self._servers = brokers.servers
-        self._limits = TopicLimits(limits)
+        self._limits = TopicLimits(limits, compacted)
         self._deadline = settings.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
         self._pending: set[asyncio.Future[object]] = set()
@@ -157,9 +169,10 @@ class KafkaSink:
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Do nothing: there are only the offsets of the source, which the source commits."""
 
-    def batch(self) -> Batch:
-        """Make an empty batch."""
-        return KafkaBatch(self._producer.create_batch())
+    def batch(self, topic: str) -> Batch:
+        """Make an empty batch for a partition of a topic."""
+        kind = KeyedBatch if topic in self._limits.compacted else KafkaBatch
+        return kind(self._producer.create_batch())
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch. Backpressure: of a partition one batch may be queued, and one on its way."""
@@ -201,7 +214,7 @@ class KafkaSink:
             if batch is None or not batch.append(record):
                 if batch is not None:
                     pending.append(await self.send(Partition(*place), batch))
-                batches[place] = self.batch()
+                batches[place] = self.batch(record.topic)
                 batches[place].append(record)
         await self.expect({topic for topic, _ in batches})
         for place, batch in batches.items():
@@ -230,9 +243,9 @@ class KafkaSink:
     ) -> Undelivered | ServiceError:
         return _undelivered(partition, error, where)
 
-    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
-        """Return a record that does not fit into a batch of its own."""
-        return self._limits.too_large(records)
+    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+        """Return why a topic refuses one of the records, if it does."""
+        return self._limits.misfit(records)
 
     @property
     def needs_rotation(self) -> bool:
@@ -285,6 +298,7 @@ class TransactionalSink(KafkaSink):
         settings: TransactionalSettings,
         limits: Mapping[str, int],
         brokers: Brokers | None = None,
+        compacted: Container[str] = (),
         identity: ProducerIdentity | None = None,
     ) -> None:
         self._settings = settings
@@ -293,7 +307,7 @@ class TransactionalSink(KafkaSink):
         self._identity = identity or ProducerIdentity()
         timeout_ms = int(1000 * self._seconds)
         super().__init__(
-            settings, limits, brokers, transactional_id=self._id, transaction_timeout_ms=timeout_ms
+            settings, limits, brokers, compacted, transactional_id=self._id, transaction_timeout_ms=timeout_ms
         )
 
     async def start(self) -> None:

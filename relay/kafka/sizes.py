@@ -1,11 +1,11 @@
-"""Which records a topic takes: their size in the eyes of a broker, and the limits of the topics."""
+"""Which records a topic accepts: their size as a broker measures it, the limits of topics, and keys."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-from relay.errors import RecordTooLarge
+from relay.errors import KeyMissing, RecordTooLarge
 from relay.records import ConsumerRecord, ProducerRecord
 
 #: The usual `max.message.bytes` of brokers, where it may not be read.
@@ -23,6 +23,35 @@ class Oversize(NamedTuple):
     limit: int
 
 
+class NoKey(NamedTuple):
+    """A record without a key, for a compacted topic."""
+
+    topic: str
+
+
+Misfit: TypeAlias = Oversize | NoKey
+
+
+def misfit_error(
+    record: ConsumerRecord, misfit: Misfit, protocol: str, tables: Sequence[str] = ()
+) -> RecordTooLarge | KeyMissing:
+    """Return the error for a source record whose translation its topic does not accept.
+
+    `protocol`: that of the target. `tables`: those that the record is about.
+    """
+    if isinstance(misfit, Oversize):
+        return record_too_large(record, misfit)
+    about = f" (table {', '.join(tables)})" if tables else ""
+    return KeyMissing(
+        protocol,
+        "key",
+        f"the record at {record.topic}/{record.partition} offset {record.offset}{about} becomes a record "
+        f"without a key, and topic {misfit.topic} is compacted: brokers refuse records without a key there; "
+        "give the table a primary key, leave the table out, set cleanup.policy=delete on the topic, or "
+        "choose another policy for `encode` in [errors]",
+    )
+
+
 def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLarge:
     """Make the error that says what a source record becomes, and what to do about it."""
     return RecordTooLarge(
@@ -33,12 +62,21 @@ def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLar
 
 
 class TopicLimits:
-    """Limits of topics. `by_topic`: `max.message.bytes` of each written topic; others have the smallest."""
+    """Limits of topics. `by_topic`: `max.message.bytes` of each written topic; others have the smallest.
+    `compacted`: the topics in which every record needs a key.
+    """
 
-    def __init__(self, by_topic: Mapping[str, int]) -> None:
-        self.by_topic = by_topic
+    def __init__(self, by_topic: Mapping[str, int], compacted: Container[str] = ()) -> None:
+        self.by_topic, self.compacted = by_topic, compacted
         self.smallest = min(by_topic.values(), default=DEFAULT_LIMIT_BYTES)
         self._surely_fits = self.smallest - OVERHEAD_BYTES
+
+    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+        """Return why a topic refuses one of the records, if it does."""
+        for record in records:
+            if record.key is None and record.topic in self.compacted:
+                return NoKey(record.topic)
+        return self.too_large(records)
 
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
         """Return a record that does not fit into a batch of its own."""

@@ -43,7 +43,7 @@ from relay.service.observe.status import Status
 from relay.service.observe.telling import telling
 from relay.service.observe.watchdog import Watchdog
 from relay.summaries import MOST_NAMES
-from relay.topics.startup import Topics, check_topics
+from relay.topics.startup import Creates, Topics, WrittenTopics, check_topics
 from relay.topics.table_topics import TableTopics
 from relay.translator import Translator
 
@@ -172,7 +172,8 @@ async def serve(
     status.set_check("configuration", ok=True)
     translator = translator or _translator(config, log)
     try:
-        topics = await Stop(stop).unless_asked(check_topics(config, clusters, creates=not dry_run))
+        creates = Creates.NONE if dry_run else Creates.ALL
+        topics = await Stop(stop).unless_asked(check_topics(config, clusters, creates=creates))
         if topics is None:
             return
         topics.tell(log)
@@ -226,7 +227,7 @@ async def _assembled(
     targets = None
     if config.has_table_topics:
         targets = TableTopics(config, topics, clusters.target, log, translator.partitions_of)
-    limits = topics.limits if targets is None else targets.limits
+    written = WrittenTopics(topics.limits, topics.compacted) if targets is None else targets.written
     intake = Intake(
         translator,
         AsyncResolver(log, resolver, writes="to" in route.storages),
@@ -235,7 +236,7 @@ async def _assembled(
         errors=config.error_policy(topics.target_partitions.get(config.errors.dead_letter_topic, 1)),
         history_topic=config.history_topic,
         ahead=schemas.ahead,
-        joins=None if route.joining is None else Joins(route.joining, limits),
+        joins=None if route.joining is None else Joins(route.joining, written.limits),
         targets=targets,
         budget=ErrorBudget(config.errors, config.route.from_, translator, status),
     )
@@ -252,12 +253,12 @@ async def _assembled(
     try:
         yield Relay(
             lambda: source(progress.read if progress else None, log, clusters.source),
-            lambda: sink(limits, clusters.target),
+            lambda: sink(written.limits, clusters.target, written.compacted),
             intake,
             log,
             status,
             schemas,
-            check_topics=partial(_check_again, config, clusters, targets),
+            check_topics=partial(_check_again, config, clusters, written, targets),
             timing=_timing(config),
         )
     finally:
@@ -300,12 +301,12 @@ async def _assembled_dry(
     try:
         yield Relay(
             lambda: DrySource(reached, settings, read, log, clusters.source),
-            lambda: DrySink(topics.limits),
+            lambda: DrySink(topics.limits, topics.compacted),
             intake,
             log,
             status,
             schemas,
-            check_topics=partial(check_topics, config, clusters, creates=False),
+            check_topics=partial(check_topics, config, clusters, creates=Creates.NONE),
             timing=_timing(config),
         )
     finally:
@@ -313,11 +314,13 @@ async def _assembled_dry(
             await progress.stop()
 
 
-async def _check_again(config: Config, clusters: Clusters, targets: TableTopics | None) -> None:
+async def _check_again(
+    config: Config, clusters: Clusters, written: WrittenTopics, targets: TableTopics | None
+) -> None:
     """Check the topics of a relay at work; those of tables are looked at when they are next written."""
     if targets is not None:
         targets.forget()
-    await check_topics(config, clusters)
+    written.update(await check_topics(config, clusters, creates=Creates.LOGS))
 
 
 #: How much a round takes where tables have topics of their own: one poll would make batches of one record.

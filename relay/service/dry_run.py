@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Final
 
 from aiokafka import TopicPartition
@@ -19,7 +19,7 @@ from relay.config.choices import Wait
 from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition
 from relay.kafka.settings import ConsumerSettings
-from relay.kafka.sizes import Oversize, TopicLimits
+from relay.kafka.sizes import Misfit, TopicLimits
 from relay.kafka.source import Progress, ShardSource
 from relay.logs import Log
 from relay.records import ProducerRecord
@@ -82,12 +82,13 @@ class DrySource(ShardSource):
 class DryBatch:
     """Counts records."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, needs_keys: bool) -> None:
+        self._needs_keys = needs_keys
         self._count, self.size = 0, 0
 
     def append(self, record: ProducerRecord) -> bool:
-        """Count a record; False if the batch is full."""
-        if self.size >= _BATCH_BYTES:
+        """Count a record; False if the batch is full, or if the record lacks a key that it needs."""
+        if self.size >= _BATCH_BYTES or (self._needs_keys and record.key is None and self._count):
             return False
         self._count += 1
         self.size += len(record.key or b"") + len(record.value or b"")
@@ -98,23 +99,23 @@ class DryBatch:
 
 
 class DrySink:
-    """Takes batches, acknowledges them at once, and forgets them. `limits`: what topics take, as far as they
-    exist: a record that is too large is found.
+    """Takes batches, acknowledges them at once, and forgets them. `limits`, `compacted`: as of a `KafkaSink`,
+    for topics that exist: a record that they refuse is found.
     """
 
     is_transactional = False
     has_aborted_hanging_transaction = False
     needs_rotation = False
 
-    def __init__(self, limits: Mapping[str, int]) -> None:
-        self._limits = TopicLimits(limits)
+    def __init__(self, limits: Mapping[str, int], compacted: Container[str] = ()) -> None:
+        self._limits = TopicLimits(limits, compacted)
 
     async def start(self) -> None:
         """Connect to nothing."""
 
-    def batch(self) -> DryBatch:
-        """Make an empty batch."""
-        return DryBatch()
+    def batch(self, topic: str) -> DryBatch:
+        """Make an empty batch for a partition of a topic."""
+        return DryBatch(needs_keys=topic in self._limits.compacted)
 
     async def send(self, partition: Partition, batch: object) -> Future[object]:  # noqa: ARG002 - as a sink's
         """Take a batch, and acknowledge it."""
@@ -128,9 +129,9 @@ class DrySink:
     async def delivered(self, pending: Sequence[Future[object]]) -> None:
         """Wait for nothing."""
 
-    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
-        """Find a record that its topic does not take."""
-        return self._limits.too_large(records)
+    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+        """Return why a topic refuses one of the records, if it does."""
+        return self._limits.misfit(records)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit nothing."""

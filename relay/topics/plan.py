@@ -45,7 +45,8 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     `partitions`: the lowest number for a target, the exact one for a log of relay's own, and for dead letters
     that of a new topic. `partitions_if_new`: those of a new one, if they are more. `why`: where this number
     comes from. `sources`: the topics whose records it gets.
-    `may_create`: relay creates it if it is missing, with `replicas` and `settings`.
+    `may_create`: relay creates it if it is missing, with `replicas` and `settings`. `was_there`: it existed
+    earlier in this run, so it was deleted if it is missing now.
     """
 
     name: str
@@ -55,6 +56,7 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     sources: tuple[str, ...] = ()
     may_create: bool = True
+    was_there: bool = False
     replicas: int = -1
     settings: Mapping[str, str] = {}
 
@@ -73,6 +75,11 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
 def limit_of(found: TopicInfo | None) -> int:
     """Return `max.message.bytes` of a topic."""
     return int(((found and found.settings) or {}).get("max.message.bytes", DEFAULT_LIMIT_BYTES))
+
+
+def is_compacted(found: TopicInfo | None) -> bool:
+    """Whether a topic is compacted, so that every record in it needs a key."""
+    return found is not None and "compact" in _policies(found)
 
 
 def required_topics(config: Config, sources: Mapping[str, TopicInfo]) -> list[RequiredTopic]:
@@ -138,6 +145,11 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
 
 def missing(wanted: RequiredTopic, servers: str) -> str:
     """Say that a topic is missing, and that relay does not create it."""
+    if wanted.was_there:
+        return (
+            f"topic {wanted.name} at {servers} was deleted while relay was running: create it again, or "
+            "restart relay"
+        )
     return (
         f"topic {wanted.name} does not exist at {servers}: create it, or set create_topics = true in [target]"
     )
@@ -190,7 +202,7 @@ def problems(wanted: RequiredTopic, found: TopicInfo, config: Config) -> Iterato
             f"topic {wanted.name} has {found.partitions} partitions, and {wanted.why} {wanted.partitions}: "
             f"add partitions to {wanted.name}, or set `partitions` in [target] to {found.partitions}"
         )
-    if "compact" in _policies(found):
+    if is_compacted(found):
         yield from _compaction_problems(wanted, config)
 
 
@@ -261,7 +273,7 @@ def warnings(
                 f"{largest}: a larger record cannot be kept there; raise its max.message.bytes"
             )
     if wanted.role is Role.TARGET:
-        if "compact" in _policies(found):
+        if is_compacted(found):
             yield _kept_of_compacted(name, config)
         yield from _limit_warnings(name, limit_of(found), config)
     if not wanted.is_log:
@@ -270,14 +282,15 @@ def warnings(
 
 def _kept_of_compacted(name: str, config: Config) -> str:
     codec = codec_named(config.route.to, "to")
+    refused = (
+        "brokers refuse records without a key there, such as rows of tables without a primary key: for "
+        "those, the policy `encode` in [errors] applies"
+    )
     if has_row_keys(parse_options(codec, config.route.to_options, "to.option")):
-        return (
-            f"topic {name} is compacted: only the last message of each row is kept, and rows of tables "
-            f"without a key have none, which brokers refuse there"
-        )
+        return f"topic {name} is compacted: Kafka keeps only the last message of each row; {refused}"
     return (
-        f"topic {name} is compacted: Kafka keeps only the last message of each row, only one for all rows of "
-        f"a table without a key, and only the last DDL of each database"
+        f"topic {name} is compacted: Kafka keeps only the last message of each row, and the last DDL of each "
+        f"database; {refused}"
     )
 
 

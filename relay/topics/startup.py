@@ -5,7 +5,9 @@ Topics that are known only when their tables are come later, by the same rules (
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -17,6 +19,8 @@ from relay.kafka.clients import Clusters
 from relay.logs import Log
 from relay.topics.plan import (
     RequiredTopic,
+    Role,
+    is_compacted,
     limit_of,
     loops,
     missing,
@@ -30,13 +34,15 @@ from relay.topics.plan import (
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the topics of a route, which all exist and can hold it.
 
-    `limits`: `max.message.bytes` of every topic that relay writes, its own included. `source_partitions`,
+    `limits`: `max.message.bytes` of every topic that relay writes, its own included. `compacted`: those in
+    which every record needs a key. `source_partitions`,
     `target_partitions`: the number of partitions of every topic that is read, and of every one that is
     written; two clusters may have the same names. `by_table`: topics that exist and may be those of tables.
     `created`: topics that relay has just created. `warnings`: sentences for the operator.
     """
 
     limits: Mapping[str, int]
+    compacted: frozenset[str] = frozenset()
     source_partitions: Mapping[str, int]
     target_partitions: Mapping[str, int]
     by_table: Mapping[str, TopicInfo] = {}
@@ -51,15 +57,51 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
             log.warning("topics.warning", message=warning)
 
 
+class Creates(enum.Enum):
+    """Which of the topics that are missing are created.
+
+    `LOGS`: those of a relay at work whose content it has, or does not need, such as its schema history. A
+    target topic that was deleted is left alone: its records would be lost without anybody noticing.
+    """
+
+    NONE = enum.auto()
+    LOGS = enum.auto()
+    ALL = enum.auto()
+
+
+_RENEWABLE: Final = frozenset({Role.HISTORY, Role.DEAD_LETTERS})
+
+
+class WrittenTopics:
+    """What the topics that relay writes accept, as brokers last described them: `limits` and `compacted` as
+    in `Topics`. Sinks look at both, so a new answer takes effect with the next sink.
+    """
+
+    def __init__(self, limits: Mapping[str, int], compacted: Collection[str]) -> None:
+        self.limits, self.compacted = dict(limits), set(compacted)
+
+    @classmethod
+    def of(cls, found: Mapping[str, TopicInfo]) -> WrittenTopics:
+        """Return what these topics accept."""
+        limits = {name: limit_of(info) for name, info in found.items()}
+        return cls(limits, {name for name, info in found.items() if is_compacted(info)})
+
+    def update(self, newer: WrittenTopics | Topics) -> None:
+        """Replace what is known of the topics that were just looked at."""
+        self.limits |= newer.limits
+        self.compacted -= newer.limits.keys()
+        self.compacted |= newer.compacted
+
+
 async def check_topics(
     config: Config,
     clusters: Clusters | None = None,
     sources: Mapping[str, TopicInfo] | None = None,
     *,
-    creates: bool = True,
+    creates: Creates = Creates.ALL,
 ) -> Topics:
-    """Check all topics of the route. If nothing is wrong, create those that are missing and may be created;
-    unless it `creates`, warn of all that are missing.
+    """Check all topics of the route. If nothing is wrong, create those that are missing and may be created.
+    With `Creates.NONE`, warn of all that are missing.
 
     `clusters`: those of the configuration, if their files were read before. `sources`: stand-ins for source
     topics where records do not come from topics. Raises TopicUnusable with everything that is wrong,
@@ -71,8 +113,12 @@ async def check_topics(
         source = await TopicAdmin(clusters.source).look(config.source.topics)
     target_admin = TopicAdmin(clusters.target)
     wanted = required_topics(config, source.found)
+    if creates is Creates.LOGS:
+        wanted = [each if each.role in _RENEWABLE else was_there(each) for each in wanted]
     target = await target_admin.look(each.name for each in wanted)
-    absent = [] if creates else [each for each in wanted if _is_absent(each, target)]
+    absent = []
+    if creates is Creates.NONE:
+        absent = [each for each in wanted if _is_absent(each, target)]
     wanted = [each for each in wanted if each not in absent]
     wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_admin.servers)]
     if source.brokers & target.brokers:
@@ -82,8 +128,10 @@ async def check_topics(
         raise TopicUnusable("; ".join(wrong))
     target, created = await create_missing(wanted, target, config, target_admin)
     by_table = await topics_of_tables(config, target_admin, target.found)
+    written = WrittenTopics.of({**by_table, **target.found})
     return Topics(
-        limits={name: limit_of(found) for name, found in [*by_table.items(), *target.found.items()]},
+        limits=written.limits,
+        compacted=frozenset(written.compacted),
         source_partitions={name: found.partitions for name, found in source.found.items()},
         target_partitions={name: found.partitions for name, found in target.found.items()},
         by_table=by_table,
@@ -97,6 +145,13 @@ async def check_topics(
             ),
         ),
     )
+
+
+def was_there(wanted: RequiredTopic) -> RequiredTopic:
+    """Return a topic that existed earlier in this run: if it is missing, it was deleted, and relay must not
+    create an empty one in its place.
+    """
+    return msgspec.structs.replace(wanted, may_create=False, was_there=True)
 
 
 def _is_absent(wanted: RequiredTopic, target: ClusterTopics) -> bool:
@@ -132,7 +187,13 @@ async def create_missing(
     refused = await admin.create([each.new_topic for each in absent])
     wrong = [not_created(each, refused[each.name], admin.servers) for each in absent if each.name in refused]
     # Another instance may have created them, and brokers have defaults: look again.
-    target = await admin.look(each.name for each in wanted)
+    names = {each.name for each in wanted if each.name not in refused}
+    target = await admin.look_until_found(names)
+    wrong += [
+        f"topic {name} at {admin.servers} was created, and the brokers do not know it yet: start relay again"
+        for name in sorted(names - target.found.keys() - target.unusable.keys())
+    ]
+    wrong += [_unusable(name, admin.servers, target) for name in sorted(names & target.unusable.keys())]
     wrong += [problem for each in wanted for problem in _found_problems(each, target, config)]
     if wrong:
         raise TopicUnusable("; ".join(wrong))

@@ -18,8 +18,8 @@ from relay.kafka.ports import Undelivered
 from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.logs import Log
 from relay.topic_names import TOPIC
-from relay.topics.plan import RequiredTopic, limit_of, problems, target_topic, warnings
-from relay.topics.startup import Topics, usable_topics
+from relay.topics.plan import RequiredTopic, missing, problems, target_topic, warnings
+from relay.topics.startup import Topics, WrittenTopics, usable_topics, was_there
 
 #: Topics that are looked at and created in one request.
 _TOGETHER = 500
@@ -28,9 +28,9 @@ _TOGETHER = 500
 class TableTopics:
     """The target topics of tables.
 
-    `limits`: `max.message.bytes` of every topic that is written; it grows. `usable`: the topics that were
-    looked at, and can be written. `partitions_of`: over how many partitions a topic's rows are spread, None
-    for those of the source.
+    `written`: what every topic that is written accepts; it grows. `usable`: the topics that were looked at,
+    and can be written. `partitions_of`: over how many partitions a topic's rows are spread, None for those of
+    the source.
     """
 
     def __init__(
@@ -50,11 +50,13 @@ class TableTopics:
             if template.is_by_table and TOPIC not in template.fields
         ]
         self._found: dict[str, TopicInfo] = dict(topics.by_table)
-        self.limits = dict(topics.limits)
-        self._smallest = min(self.limits.values(), default=DEFAULT_LIMIT_BYTES)
+        self.written = WrittenTopics(topics.limits, topics.compacted)
+        self._smallest = min(self.written.limits.values(), default=DEFAULT_LIMIT_BYTES)
         # The start has looked at these, and looks again after a failure.
         self._fixed = frozenset(topics.target_partitions)
         self.usable: set[str] = set(self._fixed)
+        # Those that have been usable in this run.
+        self._once_usable: set[str] = set()
 
     def forget(self) -> None:
         """Look at every topic again before it is written: some may be gone."""
@@ -89,6 +91,7 @@ class TableTopics:
 
     async def _look(self, wanted: list[RequiredTopic]) -> None:
         try:
+            await self._refuse_deleted(each for each in wanted if each.name in self._once_usable)
             target, created = await usable_topics(wanted, self._config, self._admin)
         except BrokerUnavailable as error:
             raise Undelivered(str(error), retriable=True) from error
@@ -96,17 +99,28 @@ class TableTopics:
         if created:
             self._log.info("topics.created", topics=list(created))
 
+    async def _refuse_deleted(self, wanted: Iterable[RequiredTopic]) -> None:
+        """Raise Undelivered if a topic was deleted while relay was running: relay waits until it is back."""
+        by_name = {each.name: each for each in wanted}
+        seen = await self._admin.look(by_name)
+        deleted = sorted(by_name.keys() - seen.found.keys() - seen.unusable.keys())
+        if deleted:
+            reason = missing(was_there(by_name[deleted[0]]), self._admin.servers)
+            self._log.seldom("topics.unusable", deleted[0], reason=reason)
+            raise Undelivered(reason, retriable=True)
+
     def _take(self, wanted: Iterable[RequiredTopic], found: Mapping[str, TopicInfo]) -> None:
         for each in wanted:
             info = found[each.name]
-            self.limits[each.name] = limit_of(info)
+            self.written.update(WrittenTopics.of({each.name: info}))
             self.usable.add(each.name)
+            self._once_usable.add(each.name)
             for warning in warnings(each, info, {}, self._config):
                 self._log.seldom("topics.warning", "by-table", message=warning)
 
     def _check_smallest(self) -> None:
         """Have the sink replaced when a topic takes less than any before it."""
-        smallest = min(self.limits.values(), default=DEFAULT_LIMIT_BYTES)
+        smallest = min(self.written.limits.values(), default=DEFAULT_LIMIT_BYTES)
         before, self._smallest = self._smallest, smallest
         if smallest < before:
             reason = f"a topic takes {smallest} bytes, less than the others: batches become smaller"

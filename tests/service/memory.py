@@ -12,7 +12,7 @@ from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.errors import TopicUnusable
 from relay.kafka.ports import Owner, Partition, StartPosition, Undelivered
-from relay.kafka.sizes import Oversize
+from relay.kafka.sizes import Misfit, NoKey, Oversize
 from relay.model import Event, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
@@ -160,6 +160,7 @@ class Target:
         self.gate.set()
         self.sinks: list[MemorySink] = []
         self.down = 0
+        self.compacted: set[str] = set()
 
     def sink(self) -> MemorySink:
         self.sinks.append(MemorySink(self))
@@ -208,7 +209,7 @@ class MemorySink:
             raise Undelivered("down", retriable=True)
         self.state = "started"
 
-    def batch(self) -> MemoryBatch:
+    def batch(self, topic: str) -> MemoryBatch:
         return MemoryBatch()
 
     async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:
@@ -235,7 +236,9 @@ class MemorySink:
     async def expect(self, topics: Collection[str]) -> None:
         """Topics are where they are written."""
 
-    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
+    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+        if any(record.key is None and record.topic in self.target.compacted for record in records):
+            return NoKey("out")
         return next((Oversize("out", 99, 9) for record in records if record.value == b"too large"), None)
 
     async def stop(self) -> None:

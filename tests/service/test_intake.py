@@ -205,7 +205,7 @@ class CountingSink(MemorySink):
         super().__init__(target)
         self.unsent = self.most_unsent = self.sent_bytes = 0
 
-    def batch(self) -> Any:
+    def batch(self, topic: str) -> Any:
         self.unsent += 1
         self.most_unsent = max(self.unsent, self.most_unsent)
         return KafkaBatch(BatchBuilder(900_000, 0))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import orjson
 import pytest
 from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.consumer.group_coordinator import GroupCoordinator
@@ -11,6 +13,7 @@ from aiokafka.errors import GroupLoadInProgressError, NotCoordinatorForGroupErro
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 from service.resilience_support import (
     MODES,
+    NOW,
     Echo,
     committed,
     committed_at,
@@ -21,6 +24,7 @@ from service.resilience_support import (
 )
 
 from relay.kafka.ports import Partition
+from relay.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
@@ -216,6 +220,65 @@ async def test_a_target_that_was_deleted_and_created_anew(
             int(record.value or b"") for record in await kafka.read(relay.config.target.topic, committed=True)
         }
         assert values == set(range(100, 300))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("by_table", [False, True])
+async def test_a_deleted_target_is_not_created_anew_where_relay_creates_topics(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str, by_table: bool
+) -> None:
+    """An empty topic in its place would hide from everybody that records are gone."""
+    source = await kafka.topic(1)
+    target = f"{source}.shop.orders" if by_table else f"{source}-out"
+    config = make_config(
+        source,
+        "{topic}.{database}.{table}" if by_table else target,
+        target_create_topics=True,
+        target_create_settings={"retention.ms": "-1"},
+        delivery_delivery_timeout_seconds=1.0,
+        **MODES[mode],
+    )
+    relay = run_relay(config, None if by_table else Echo(target))
+    rows = [ConsumerRecord("", 0, 0, NOW, None, row(number)) for number in range(20)]
+    await kafka.produce(source, rows[:10])
+    await committed(kafka, relay, 10)
+    await delete(kafka, target)
+    await kafka.produce(source, rows[10:])
+
+    async def is_said() -> bool:
+        return any(
+            target in each["reason"] and "was deleted while relay was running" in each["reason"]
+            for each in relay.log.named("topics.unusable")
+        )
+
+    await kafka.until(is_said)
+    for _ in range(20):
+        await asyncio.sleep(0.1)
+        assert await is_gone(kafka, target)
+    await create_again(kafka, target, 1)
+    await committed(kafka, relay, 20)
+    assert await relay.stop() == 0
+
+
+def row(number: int) -> bytes:
+    """Give a message of Canal-JSON."""
+    return orjson.dumps(
+        {
+            "id": 0,
+            "database": "shop",
+            "table": "orders",
+            "pkNames": ["id"],
+            "isDdl": False,
+            "type": "INSERT",
+            "es": NOW,
+            "ts": NOW,
+            "sql": "",
+            "sqlType": {"id": 4},
+            "mysqlType": {"id": "int"},
+            "old": None,
+            "data": [{"id": str(number)}],
+        }
+    )
 
 
 @pytest.mark.parametrize("error", [NotCoordinatorForGroupError, GroupLoadInProgressError])

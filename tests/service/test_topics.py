@@ -11,6 +11,8 @@ import pytest
 from service.topics_support import exists, new_name, refusal, settings_of, without_history
 
 from relay.demo.kafka import Cluster, NodeOptions
+from relay.kafka import admin
+from relay.kafka.admin import ClusterTopics
 from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.records import ConsumerRecord
 from relay.topics.startup import Topics, check_topics
@@ -35,6 +37,7 @@ async def test_partitions_and_limits_of_all_topics_are_given(kafka: Any, make_co
     history = config.history_topic
     assert topics == Topics(
         limits={target: 1_000_000, history: DEFAULT_LIMIT_BYTES},
+        compacted=frozenset({history}),
         source_partitions={source: 2},
         target_partitions={target: 3, history: 1},
         created=(history,),
@@ -312,3 +315,50 @@ async def test_the_service_creates_its_target_and_writes_to_it(
     assert await relay.stop() == 0
     (created,) = relay.log.named("topics.created")
     assert created["topics"] == [target, relay.config.history_topic]
+
+
+@pytest.mark.parametrize("role", ["target", "history"])
+async def test_a_broker_that_does_not_know_a_new_topic_yet_is_asked_again(
+    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    """Brokers learn of a new topic one after the other, and each look may ask another one."""
+    source, target = await kafka.topic(2), new_name()
+    config = make_config(source, target, target_create_topics=True)
+    late, look, asked = target if role == "target" else config.history_topic, admin._look, 0
+
+    async def look_late(client: Any, names: Any) -> ClusterTopics:
+        nonlocal asked
+        seen = await look(client, names)
+        if late not in seen.found:
+            return seen
+        asked += 1
+        # The first one sees it as soon as it is created; the next three do not know it.
+        found = {name: topic for name, topic in seen.found.items() if name != late or asked not in {2, 3, 4}}
+        return msgspec.structs.replace(seen, found=found)
+
+    monkeypatch.setattr(admin, "_look", look_late)
+    topics = await check_topics(config)
+    assert late in topics.created
+    assert topics.target_partitions[late] == (2 if role == "target" else 1)
+    assert asked == 5
+
+
+async def test_a_topic_that_stays_unknown_after_its_creation_is_told(
+    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = await kafka.topic(2), new_name()
+    look, asked = admin._look, 0
+
+    async def look_once(client: Any, names: Any) -> ClusterTopics:
+        nonlocal asked
+        seen = await look(client, names)
+        asked += target in seen.found
+        found = {name: topic for name, topic in seen.found.items() if name != target or asked == 1}
+        return msgspec.structs.replace(seen, found=found)
+
+    monkeypatch.setattr(admin, "_look", look_once)
+    monkeypatch.setattr(admin, "VISIBLE_SECONDS", 0.5)
+    message = await refusal(make_config(source, target, target_create_topics=True))
+    assert (
+        f"topic {target} at {kafka.bootstrap_servers} was created, and the brokers do not know it" in message
+    )

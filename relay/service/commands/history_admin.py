@@ -12,9 +12,10 @@ from relay.kafka.clients import Brokers
 from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.reading import Progress, read_topic
 from relay.kafka.sink import KafkaSink
+from relay.kafka.sizes import TopicLimits
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.check.cluster import ClusterInspection
-from relay.service.commands.replay import target_limits
+from relay.service.commands.replay import target_topics
 from relay.service.loop.history import kept_records
 from relay.topics.plan import RequiredTopic, Role, not_created, problems, required_topics
 
@@ -71,9 +72,10 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
     Raises RecordTooLarge, TopicUnusable, BrokerUnavailable, DeliveryFailed.
     """
     # Never the transactional sink: it would fence the relay that is at work.
-    sink = KafkaSink(producer_settings(config), await target_limits(config, [config.history_topic]))
+    limits = (await target_topics(config, [config.history_topic])).limits
+    sink = KafkaSink(producer_settings(config), limits)
     try:
-        if oversize := sink.too_large(records):
+        if oversize := TopicLimits(limits).too_large(records):
             raise RecordTooLarge(
                 f"a record becomes {oversize.size} bytes, and topic {oversize.topic} takes {oversize.limit}: "
                 "raise its max.message.bytes"

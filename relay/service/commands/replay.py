@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,12 +25,12 @@ from relay.kafka.clients import Brokers
 from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.reading import Progress
 from relay.kafka.sink import KafkaSink
-from relay.kafka.sizes import Oversize, record_too_large
+from relay.kafka.sizes import Misfit, TopicLimits, misfit_error
 from relay.logs import Log
+from relay.policies import tables_in
 from relay.records import ProducerRecord
 from relay.service.loop.history import history_record
-from relay.topics.plan import limit_of
-from relay.topics.startup import Topics, topics_of_tables
+from relay.topics.startup import Topics, WrittenTopics, topics_of_tables
 from relay.topics.table_topics import TableTopics
 from relay.translator import Translator
 
@@ -57,8 +57,8 @@ class Outcome:
     failed: list[Failure] = field(default_factory=list)
 
 
-async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]:
-    """Return `max.message.bytes` of topics at the target's brokers.
+async def target_topics(config: Config, topics: Iterable[str]) -> WrittenTopics:
+    """Return what topics at the target's brokers accept.
 
     Raises TopicUnusable with all that is wrong, BrokerUnavailable.
     """
@@ -71,13 +71,11 @@ async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]
         problems.append(f"topic {name} at {config.target_servers} {problem}")
     if problems:
         raise TopicUnusable("; ".join(problems))
-    return {name: limit_of(found) for name, found in seen.found.items()}
+    return WrittenTopics.of(seen.found)
 
 
-async def table_topics(
-    config: Config, limits: Mapping[str, int], translator: Translator
-) -> TableTopics | None:
-    """Return the target topics of tables, None if there are none. `limits`: those of all other topics.
+async def table_topics(config: Config, others: WrittenTopics, translator: Translator) -> TableTopics | None:
+    """Return the target topics of tables, None if there are none. `others`: all other topics.
 
     Raises BrokerUnavailable.
     """
@@ -85,26 +83,24 @@ async def table_topics(
         return None
     brokers = Brokers.from_settings(target_cluster(config))
     source = await TopicAdmin(Brokers.from_settings(source_cluster(config))).look(config.source.topics)
-    by_table = await topics_of_tables(config, TopicAdmin(brokers), limits)
+    by_table = await topics_of_tables(config, TopicAdmin(brokers), others.limits)
+    written = WrittenTopics.of(by_table)
     topics = Topics(
-        limits={**limits, **{name: limit_of(found) for name, found in by_table.items()}},
+        limits=others.limits | written.limits,
+        compacted=frozenset(others.compacted | written.compacted),
         source_partitions={name: found.partitions for name, found in source.found.items()},
-        target_partitions=dict.fromkeys(limits, 0),
+        target_partitions=dict.fromkeys(others.limits, 0),
         by_table=by_table,
     )
     return TableTopics(config, topics, brokers, Log(sys.stderr), translator.partitions_of)
 
 
-async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Oversize | None:
-    """Find a record that its target topic does not take. Raises TopicUnusable, BrokerUnavailable."""
+async def misfit_of(config: Config, produced: Sequence[ProducerRecord]) -> Misfit | None:
+    """Return why its target topic refuses a record. Raises TopicUnusable, BrokerUnavailable."""
     if not produced:
         return None
-    limits = await target_limits(config, (record.topic for record in produced))
-    sink = KafkaSink(producer_settings(config), limits)
-    try:
-        return sink.too_large(produced)
-    finally:
-        await sink.stop()
+    topics = await target_topics(config, (record.topic for record in produced))
+    return TopicLimits(topics.limits, topics.compacted).misfit(produced)
 
 
 class Replay:
@@ -116,17 +112,18 @@ class Replay:
         self,
         config: Config,
         translator: Translator,
-        limits: Mapping[str, int],
+        topics: WrittenTopics,
         targets: TableTopics | None = None,
         *,
         writes: bool,
     ) -> None:
         self._targets = targets
-        limits = limits if targets is None else targets.limits
+        topics = topics if targets is None else targets.written
         self._translator, self._resolver, self._writes = translator, resolver_of(config), writes
         self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
-        self._sink = KafkaSink(producer_settings(config), limits)
+        self._sink = KafkaSink(producer_settings(config), topics.limits, compacted=topics.compacted)
+        self._protocol = config.route.to
         self.outcome = Outcome()
 
     async def run(self, letters: Iterable[DeadLetter], progress: Progress) -> Outcome:
@@ -186,10 +183,10 @@ class Replay:
         """Translate, and store what belongs in a storage. All or nothing, like `Translator.translate`."""
         before = self._translator.state
         produced = self._resolver.translate(self._translator, letter.original)
-        oversize = self._sink.too_large(produced)
-        if oversize:
+        if misfit := self._sink.misfit(produced):
             self._translator.restore(before)
-            raise record_too_large(letter.original, oversize)
+            tables = tables_in(letter.original, self._translator)
+            raise misfit_error(letter.original, misfit, self._protocol, tables)
         if self._writes:
             for blob in (blob for record in produced for blob in record.blobs):
                 self._resolver.store(blob)

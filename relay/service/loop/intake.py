@@ -17,10 +17,10 @@ from relay.catalog import Catalog
 from relay.errors import RelayError, TopicUnusable
 from relay.joining import Joiner
 from relay.kafka.ports import Partition, Sink
-from relay.kafka.sizes import record_too_large
+from relay.kafka.sizes import Misfit, misfit_error
 from relay.logs import Log
 from relay.needs import Need
-from relay.policies import ErrorPolicies, Policy
+from relay.policies import ErrorPolicies, Policy, tables_in
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.dialects import DialectWatch
@@ -318,15 +318,15 @@ class RoundBuilder:
         """
         if not await self._has_topics(produced, record):
             return None
-        if oversize := self._sink.too_large(produced):
-            instead = self._apply_error_policy(record_too_large(record, oversize), record)
+        if misfit := self._sink.misfit(produced):
+            instead = self._apply_error_policy(self._misfit_error(record, misfit), record)
             if instead is None:
                 return None
             produced = instead
         if is_news and self._intake.history_topic:
             entry = history_record(record, self._intake.history_topic)
-            if oversize := self._sink.too_large([entry]):
-                self._refuse(record, record_too_large(record, oversize))
+            if misfit := self._sink.misfit([entry]):
+                self._refuse(record, self._misfit_error(record, misfit))
                 return None
             produced = [entry, *produced]
         if self._intake.resolver.writes:
@@ -350,6 +350,10 @@ class RoundBuilder:
                 return False
         return True
 
+    def _misfit_error(self, record: ConsumerRecord, misfit: Misfit) -> RelayError:
+        protocol = self._status.about.target.protocol
+        return misfit_error(record, misfit, protocol, tables_in(record, self._translator))
+
     def _apply_error_policy(self, error: Exception, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """Do with a record what its error's policy says: a dead letter, nothing, or (None) end the round
         before it.
@@ -358,8 +362,8 @@ class RoundBuilder:
         if refused.policy is Policy.STOP or not isinstance(error, RelayError):
             self._refuse(record, error)
             return None
-        if oversize := self._sink.too_large(refused.dead_letters):
-            error.add_note(str(record_too_large(record, oversize)))
+        if misfit := self._sink.misfit(refused.dead_letters):
+            error.add_note(str(self._misfit_error(record, misfit)))
             self._refuse(record, error)
             return None
         budget = self._intake.budget
@@ -401,7 +405,7 @@ class RoundBuilder:
             if batch is None or not batch.append(out):
                 if batch is not None:
                     await self._send(key)
-                batches[key] = self._sink.batch()
+                batches[key] = self._sink.batch(out.topic)
                 batches[key].append(out)
 
     async def _send(self, key: tuple[str, int]) -> None:

@@ -13,6 +13,7 @@ from relay.errors import (
     DefinitionMissing,
     DeliveryFailed,
     KeyColumnsMissing,
+    KeyMissing,
     LimitExceeded,
     Malformed,
     MessageTooLarge,
@@ -82,7 +83,7 @@ def _errors_of(config: Config, route: Route) -> dict[str, list[type[RelayError]]
         decode.append(DefinitionMissing)
     if route.source.uses_registry:
         decode.append(SchemaMissing)
-    encode: list[type[RelayError]] = [NotRepresentable]
+    encode: list[type[RelayError]] = [NotRepresentable, KeyMissing]
     if config.has_table_topics:
         encode.append(UnusableTopicName)
     if any(rule.key for rule in config.target.topics):
