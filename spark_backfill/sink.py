@@ -72,7 +72,7 @@ class Write:
                 await topics.ensure(needed)
             except Undelivered as error:
                 raise BrokerUnavailable(str(error)) from error
-            await self._write_some(iter(some), topics.limits)
+            await self._write_some(iter(some), topics.written.limits)
 
     async def _write_some(self, records: Iterator[ProducerRecord], limits: Mapping[str, int]) -> None:
         sink = KafkaSink(producer_settings(self.config), limits)

@@ -51,14 +51,16 @@ class Terms(NamedTuple):
     """What is known of the source's partitions and the target's topics; files say nothing of topics.
 
     `dead_letter_partitions`: how many the dead-letter topic has. `limits`: `max.message.bytes` of every
-    topic. `partitions`: how many every topic has, where only the records tell which topics are written.
-    `sources`: the partitions (topic, number) of the source, where its DDL is written to all of them.
+    topic. `compacted`: those in which every record needs a key. `partitions`: how many every topic has, where
+    only the records tell which topics are written. `sources`: the partitions (topic, number) of the
+    source, where its DDL is written to all of them.
     """
 
     dead_letter_partitions: int = KEEP_PARTITION
     limits: Mapping[str, int] | None = None
     partitions: Mapping[str, int] | None = None
     sources: Sequence[tuple[str, int]] = ()
+    compacted: frozenset[str] = frozenset()
 
     def check_partitions(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
         """Refuse what has no place in the target, before anything is written.

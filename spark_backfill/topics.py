@@ -296,7 +296,12 @@ class TargetTopics(NamedTuple):
         dead_letters = partitions.get(self.config.errors.dead_letter_topic, KEEP_PARTITION)
         # Source topics were compared with target topics; of files only the records tell where they belong.
         is_told_by_records = self.config.backfill.input and not self.config.has_table_topics
-        return Terms(dead_letters, self.topics.limits, partitions if is_told_by_records else None)
+        return Terms(
+            dead_letters,
+            self.topics.limits,
+            partitions if is_told_by_records else None,
+            compacted=self.topics.compacted,
+        )
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""

@@ -18,10 +18,10 @@ from pyspark import TaskContext
 from relay.config import Config
 from relay.config.choices import FileFormat, OutputLayout
 from relay.errors import Malformed, RelayError
-from relay.kafka.sizes import TopicLimits, record_too_large
+from relay.kafka.sizes import Misfit, TopicLimits, misfit_error
 from relay.model import TableId
 from relay.needs import Need
-from relay.policies import Policy, Refused
+from relay.policies import Policy, Refused, tables_in
 from relay.records import ConsumerRecord, ProducerRecord
 from spark_backfill.counts import Accumulator, Counts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, read_records
@@ -89,7 +89,7 @@ class _Task:
         self._resolver = task_resolver(config, job.known)
         self._counts = Counts()
         self._out = Produced()
-        self._limits = TopicLimits(job.terms.limits) if job.terms.limits else None
+        self._limits = TopicLimits(job.terms.limits, job.terms.compacted) if job.terms.limits else None
         self._errors = config.error_policy(job.terms.dead_letter_partitions)
         #: What became of the record at hand, if it was refused.
         self._refused: Refused | None = None
@@ -140,14 +140,18 @@ class _Task:
     def _check(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
         """Raise what the target refuses a record for, and store the objects that records refer to.
 
-        Raises ConfigError, TopicUnusable, RecordTooLarge, StorageUnavailable.
+        Raises ConfigError, TopicUnusable, RecordTooLarge, KeyMissing, StorageUnavailable.
         """
         self._job.terms.check_partitions(produced, record)
-        if self._limits is not None and (oversize := self._limits.too_large(produced)):
-            raise record_too_large(record, oversize)
+        if self._limits is not None and (misfit := self._limits.misfit(produced)):
+            raise self._misfit_error(record, misfit)
         if self._stores:
             for blob in (blob for out in produced for blob in out.blobs):
                 self._resolver.store(blob)
+
+    def _misfit_error(self, record: ConsumerRecord, misfit: Misfit) -> RelayError:
+        tables = tables_in(record, self._translator)
+        return misfit_error(record, misfit, self._job.config.route.to, tables)
 
     def _resolve_need(self, record: ConsumerRecord) -> Sequence[ProducerRecord]:
         """Translate a record for which something has to be fetched."""
@@ -166,8 +170,8 @@ class _Task:
         refused = self._errors.apply(error, record, self._translator)
         if refused.policy is Policy.STOP:
             raise Stopped(error, _place(record)) from error
-        if self._limits is not None and (oversize := self._limits.too_large(refused.dead_letters)):
-            raise Stopped(record_too_large(record, oversize), _place(record)) from error
+        if self._limits is not None and (misfit := self._limits.misfit(refused.dead_letters)):
+            raise Stopped(self._misfit_error(record, misfit), _place(record)) from error
         self._refused = refused
         what = "dead letters" if refused.policy is Policy.DEAD_LETTER else "skipped"
         self._counts.count_failed(what, error.code)
