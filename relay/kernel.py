@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache, partial
 from types import ModuleType
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from relay.errors import ConfigError, Problem
-from relay.shadow import ShadowTranslator
-from relay.templates.engine import Engine
-from relay.translator import Translator
+
+if TYPE_CHECKING:
+    from relay.templates.engine import Engine
+    from relay.translator import Translator
 
 VARIABLE: Final = "RELAY_KERNEL"
 #: What the kernel and `relay.templates` have to agree on; `INTERFACE` in `kernel/src/lib.rs` is the same.
@@ -90,6 +91,10 @@ def engine(chosen: Mode) -> type[Engine] | None:
 
 def translator_class() -> Callable[..., Translator]:
     """Return what makes a translator with the engine that `RELAY_KERNEL` says. Raises ConfigError."""
+    # `relay --version` asks what is installed, and needs no translator.
+    from relay.shadow import ShadowTranslator  # noqa: PLC0415
+    from relay.translator import Translator  # noqa: PLC0415
+
     chosen = mode()
     made = ShadowTranslator if chosen.is_shadow else Translator
     return partial(made, engine=engine(chosen))

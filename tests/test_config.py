@@ -15,6 +15,8 @@ from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
 from relay.cli.check import check
+from relay.cli.requests.options import ConfigSource
+from relay.cli.requests.route import CheckRequest
 from relay.config import Config, load_config
 from relay.errors import ConfigError
 
@@ -195,7 +197,7 @@ def test_the_configuration_cannot_be_changed(tmp_path: Path) -> None:
 def test_check_prints_the_route(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "relay.toml"
     path.write_text(MINIMAL)
-    assert check(path) == 0
+    assert check(CheckRequest(config=ConfigSource(file=path))) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("configuration is valid\n")
     assert "orders → orders.canal" in printed
@@ -219,7 +221,7 @@ def test_check_prints_no_secrets(
     path = tmp_path / "relay.toml"
     options = 'from_options = {claim-check-storage-uri = "s3://bucket/x?access-key=hidden"}\n'
     path.write_text(MINIMAL.replace("[source]", options + "[source]"))
-    assert check(path) == 0
+    assert check(CheckRequest(config=ConfigSource(file=path))) == 0
     printed = capsys.readouterr().out
     assert "claim-check-storage-uri=s3://bucket/x)" in printed
     assert "hidden" not in printed

@@ -13,8 +13,9 @@ from toy_protocol.facts import NAME as FACTS
 from typer.testing import CliRunner, Result
 
 from relay import ConfigError, DecodeError, Resolver, Translator, codecs, resolver
-from relay.cli.commands import _sources, _targets, app
+from relay.cli.commands import app
 from relay.cli.playground.catalogue import _protocol
+from relay.cli.requests.options import sources, targets
 from relay.codecs.codec import Codec
 from relay.detection import detect
 from relay.needs import RegisteredSchema, SchemaById
@@ -70,7 +71,7 @@ def test_a_protocol_that_is_only_read_is_no_target() -> None:
         facts.CODEC.open_encoder(facts.CODEC.options(), None)  # type: ignore[arg-type]  # not looked at
     refused = relay("formats", "--to", FACTS)
     assert (refused.exit_code, "can only be read" in refused.stderr) == (2, True)
-    assert (_sources("toy-f"), _targets("toy-f")) == ([FACTS], [])
+    assert (sources("toy-f"), targets("toy-f")) == ([FACTS], [])
 
 
 @pytest.mark.usefixtures("facts_only")

@@ -10,10 +10,10 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 import typer
 
@@ -26,56 +26,8 @@ from relay.shown import quoted, shown_name
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-    from relay.config import Config
-
 #: The name that stands for stdin and stdout.
 STANDARD = "-"
-
-ConfigFile = Annotated[
-    Path,
-    typer.Option(
-        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."
-    ),
-]
-
-
-class ConfigSource(NamedTuple):
-    """Where a command's configuration is: a file, and what `--set` says over it."""
-
-    file: Path
-    settings: tuple[str, ...] = ()
-
-    @classmethod
-    def from_options(cls, file: Path, settings: Sequence[str] | None) -> ConfigSource:
-        """Take the two options of a command."""
-        return cls(file, tuple(settings or ()))
-
-    def load(self) -> Config:
-        """Read it. Raises ConfigError with every problem."""
-        from relay.config import load_config
-
-        return load_config(self.file, self.settings)
-
-
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
-]
-Output = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write the records; - for stdout. An existing file is replaced when the first record "
-        "comes; a stopped run keeps the records that it has written.",
-    ),
-]
 
 
 class InputFormat(enum.StrEnum):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO, Final, cast
 
-from relay.cli.arguments import STANDARD, Input, InputFormat, open_output
+from relay.cli.arguments import STANDARD, Input, open_output
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader, RecordWriter
-from relay.cli.topic_request import TopicRequest
+from relay.cli.requests.topics import CaptureRequest, ProduceRequest
 from relay.cli.topics import Located, locate, none_found, part_of, read
 from relay.errors import ConfigError, DeliveryFailed, Problem, TopicUnusable
 from relay.kafka.admin import NewTopic, TopicAdmin, TopicInfo
@@ -34,9 +34,18 @@ _DEFAULT_REPLICAS: Final = -1
 _NAMED: Final = 5
 
 
-def capture(request: TopicRequest, output: str, *, quiet: bool) -> None:
+def capture(request: CaptureRequest) -> None:
     """Write records of a topic into a file. Raises ConfigError, ServiceError."""
-    located, part = locate(request), part_of(request)
+    output, quiet = request.output, request.quiet
+    located = locate(request.topic)
+    part = part_of(
+        request.topic,
+        until=request.until,
+        offsets=request.offsets,
+        partitions=tuple(dict.fromkeys(request.partitions)),
+        everything=request.everything,
+        follow=request.follow,
+    )
     with open_output(output, "--output") as raw:
         name = "stdout" if output == STANDARD else output
         writer = RecordWriter(raw, name, live=part.follow)
@@ -54,25 +63,19 @@ def capture(request: TopicRequest, output: str, *, quiet: bool) -> None:
         say(none_found(located, part))
 
 
-def produce(
-    request: TopicRequest,
-    names: Sequence[str],
-    input_format: InputFormat,
-    *,
-    quiet: bool,
-    dry_run: bool,
-    create: bool,
-) -> None:
+def produce(request: ProduceRequest) -> None:
     """Write the records of files into a topic: each in its partition, with key, headers and timestamp.
 
-    Nothing is written if one of them does not fit. `create`: a topic that does not exist is created, except
-    in a dry run. Raises ConfigError, TopicUnusable, DeliveryFailed.
+    Nothing is written if one of them does not fit. Raises ConfigError, TopicUnusable, DeliveryFailed.
     """
-    located = locate(request)
-    with open_inputs(names, input_format) as opened, _rereadable(opened) as source, quiet_client():
-        written = asyncio.run(_produce(located, source, quiet=quiet, dry_run=dry_run, create=create))
-    if not quiet:
-        what = "would be written" if dry_run else "written"
+    located = locate(request.topic)
+    opened_inputs = open_inputs(request.inputs, request.input_format)
+    with opened_inputs as opened, _rereadable(opened) as source, quiet_client():
+        written = asyncio.run(
+            _produce(located, source, quiet=request.quiet, dry_run=request.dry_run, create=request.create)
+        )
+    if not request.quiet:
+        what = "would be written" if request.dry_run else "written"
         say(f"{written} record{'s'[: written != 1]} {what} to {located.topic}")
 
 

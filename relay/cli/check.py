@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from relay.catalog import Catalog
 from relay.cli import layout
 from relay.cli.exits import say_warning
+from relay.cli.requests.route import CheckRequest
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config
@@ -37,14 +37,16 @@ _NEEDED: Final = "`relay run` needs it where it runs, and ends with status 2 wit
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
 
-def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()) -> int:
+def check(request: CheckRequest) -> int:
     """Print what a configuration does, with warnings of what has no effect, and, with `connect`, what its
     brokers say. Return the exit status.
 
     Certificates and secrets may be on another machine: what is wrong with them is a warning, and a mistake
     with `connect`, which needs them. Raises ConfigError with every problem.
     """
-    found = examine(config_path, flags, file_problems)
+    connect = request.connect
+    settings = request.config.with_keys(delivery__processes=request.processes)
+    found = examine(request.config.file, settings, file_problems)
     config = found.config
     elsewhere = [] if connect else [each for each in found.more if not each.path.startswith(_READ_HERE)]
     for problem in elsewhere:

@@ -13,11 +13,13 @@ import orjson
 import typer
 
 from relay.cli import layout
-from relay.cli.arguments import STANDARD, ConfigSource, open_output
+from relay.cli.arguments import STANDARD, open_output
 from relay.cli.event_text import Line, aligned, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
+from relay.cli.requests.dead_letters import LetterFilter, ListRequest, ReplayRequest, ShowRequest
+from relay.cli.requests.options import ConfigSource
 from relay.cli.times import parse_time
 from relay.config import Config
 from relay.config.kafka import target_cluster
@@ -38,48 +40,33 @@ _REPLAY_WARNING = (
 )
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """Which dead letters the user asked for; the fields are the commands' options."""
+def filter_of(options: LetterFilter) -> DeadLetterFilter:
+    """Return the filter that the options describe. Raises ConfigError with every problem."""
+    now_ms = int(time.time() * 1000)
+    problems: list[Problem] = []
+    since, until = (
+        None if text is None else parse_time(text, now_ms, option, problems)
+        for text, option in ((options.since, "--since"), (options.until, "--until"))
+    )
+    if problems:
+        raise ConfigError(problems)
+    return DeadLetterFilter(
+        codes=options.codes,
+        tables=options.tables,
+        since_ms=since,
+        until_ms=until,
+        topic=options.topic,
+        partition=options.partition,
+        offset=options.offset,
+        route=options.route,
+        replayed=options.replayed,
+    )
 
-    config: ConfigSource
-    codes: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ()
-    since: str | None = None
-    until: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-    route: str | None = None
-    replayed: bool = False
-    limit: int | None = None
-    quiet: bool = False
 
-    def to_filter(self) -> DeadLetterFilter:
-        """Return the filter that the options describe. Raises ConfigError with every problem."""
-        now_ms = int(time.time() * 1000)
-        problems: list[Problem] = []
-        since, until = (
-            None if text is None else parse_time(text, now_ms, option, problems)
-            for text, option in ((self.since, "--since"), (self.until, "--until"))
-        )
-        if problems:
-            raise ConfigError(problems)
-        return DeadLetterFilter(
-            codes=self.codes,
-            tables=self.tables,
-            since_ms=since,
-            until_ms=until,
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.offset,
-            route=self.route,
-            replayed=self.replayed,
-        )
-
-    def say(self, text: str) -> None:
-        """Print on stderr, unless the user wants it quiet."""
-        if not self.quiet:
-            say(text)
+def _say(request: ListRequest | ReplayRequest, text: str) -> None:
+    """Print on stderr, unless the user wants it quiet."""
+    if not request.quiet:
+        say(text)
 
 
 def _load_config(given: ConfigSource) -> Config:
@@ -110,24 +97,24 @@ async def _with_content(config: Config, chosen: list[DeadLetter], *, quiet: bool
     return [each for each in index.dead_letters() if each.place in places]
 
 
-def list_dead_letters(request: Request, *, as_json: bool, export: str | None) -> None:
+def list_dead_letters(request: ListRequest) -> None:
     """Print dead letters, or export their originals. Raises ConfigError, ServiceError."""
-    wanted = request.to_filter()
+    wanted = filter_of(request.filter)
     config = _load_config(request.config)
     index = asyncio.run(_read_index(config, lambda _: False, quiet=request.quiet))
     found = index.dead_letters()
     chosen = wanted.filter(found)
     if request.limit:
         chosen = chosen[-request.limit :]
-    if export is not None:
-        _export(asyncio.run(_with_content(config, chosen, quiet=request.quiet)), export)
-    elif as_json:
+    if request.export is not None:
+        _export(asyncio.run(_with_content(config, chosen, quiet=request.quiet)), request.export)
+    elif request.as_json:
         for each in chosen:
             typer.echo(to_json(_object(each)))
     elif chosen:
         others = {each.route for each in chosen} - {"", config.route_name}
-        _print_letters(chosen, with_route=bool(others), with_replayed=request.replayed)
-    request.say(_list_summary(config.errors.dead_letter_topic, chosen, found, index.other_records))
+        _print_letters(chosen, with_route=bool(others), with_replayed=request.filter.replayed)
+    _say(request, _list_summary(config.errors.dead_letter_topic, chosen, found, index.other_records))
 
 
 def _list_summary(topic: str, chosen: list[DeadLetter], found: list[DeadLetter], others: int) -> str:
@@ -211,10 +198,10 @@ def _time(milliseconds: int) -> str:
     return wall_time(milliseconds * 1_000_000)
 
 
-def show_dead_letter(request: Request, position: str, *, as_json: bool) -> None:
+def show_dead_letter(request: ShowRequest) -> None:
     """Print one dead letter with key and value. Raises ConfigError, ServiceError."""
     config = _load_config(request.config)
-    topic = config.errors.dead_letter_topic
+    topic, position = config.errors.dead_letter_topic, request.position
     place = Place.parse(position if position.count("/") > 1 else f"{topic}/{position}")
     if place is None or place.topic != topic:
         hint = f"PARTITION/OFFSET in {topic}, as `list` shows it"
@@ -225,7 +212,7 @@ def show_dead_letter(request: Request, position: str, *, as_json: bool) -> None:
         hint = "`relay dead-letters list` shows all"
         raise ConfigError([Problem("POSITION", f"there is no dead letter at {place}", hint)])
     record = plain_json(format_record(found.original, found.source.offset).rstrip(b"\n"))
-    if as_json:
+    if request.as_json:
         typer.echo(to_json(_object(found) | {"record": orjson.Fragment(record)}))
         return
     line_printer()(_lines(found))
@@ -249,44 +236,44 @@ def _lines(found: DeadLetter) -> list[Line]:
     return [*lines, *header_lines(found.original.headers), [("  the original as a record:", "dim")]]
 
 
-def replay_dead_letters(request: Request, *, dry_run: bool) -> int:
+def replay_dead_letters(request: ReplayRequest) -> int:
     """Translate dead letters again and write the results to the target. Return 2 if some failed again.
 
     Raises ConfigError, ServiceError.
     """
-    wanted = request.to_filter()
+    wanted = filter_of(request.filter)
     config = _load_config(request.config)
     with quiet_client():
-        outcome = asyncio.run(_replay(config, wanted, request, dry_run=dry_run))
+        outcome = asyncio.run(_replay(config, wanted, request))
     for failure in outcome.failed:
         error = failure.error
         sys.stdout.write(f"{printable(f'{failure.letter.source}  {error.code}  {error}')}\n")
     return FAILED if outcome.failed else 0
 
 
-async def _replay(config: Config, wanted: DeadLetterFilter, request: Request, *, dry_run: bool) -> Outcome:
+async def _replay(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> Outcome:
     chosen = await _choose(config, wanted, request)
     if not chosen:
-        request.say("There are no dead letters to replay.")
+        _say(request, "There are no dead letters to replay.")
         return Outcome()
     own = filter(None, (config.errors.dead_letter_topic, config.history_topic))
     topics = await target_topics(config, {*config.fixed_topics, *own})
     learned = await learned_translator(config)
     if learned.failed:
         unreadable = f"{learned.failed} of {learned.records}"
-        request.say(f"records of the schema history that cannot be read with this route: {unreadable}")
-    if not dry_run:
-        request.say(_REPLAY_WARNING)
+        _say(request, f"records of the schema history that cannot be read with this route: {unreadable}")
+    if not request.dry_run:
+        _say(request, _REPLAY_WARNING)
     dead_letters = await _with_content(config, chosen, quiet=request.quiet)
     targets = await table_topics(config, topics, learned.translator)
-    replay = Replay(config, learned.translator, topics, targets, writes=not dry_run)
+    replay = Replay(config, learned.translator, topics, targets, writes=not request.dry_run)
     try:
         return await replay.run(dead_letters, ProgressReport("replaying", quiet=request.quiet))
     finally:
-        request.say(_replay_summary(replay.outcome, dry_run=dry_run))
+        _say(request, _replay_summary(replay.outcome, dry_run=request.dry_run))
 
 
-async def _choose(config: Config, wanted: DeadLetterFilter, request: Request) -> list[DeadLetter]:
+async def _choose(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> list[DeadLetter]:
     """Return the dead letters of the route, also of the time before its `from` was changed, or those of the
     route asked for; `--limit` takes their first originals.
 
@@ -299,7 +286,7 @@ async def _choose(config: Config, wanted: DeadLetterFilter, request: Request) ->
     if len(own) < len(found):
         topics = ", ".join(sorted({each.original.topic for each in found} - config.target_topics.keys()))
         others = len(found) - len(own)
-        request.say(f"dead letters of other topics ({printable(topics)}), left alone: {others}")
+        _say(request, f"dead letters of other topics ({printable(topics)}), left alone: {others}")
     names = {wanted.route}
     if wanted.route is None:
         corrected = {each.route for each in own if config.is_corrected(each.route)}
@@ -307,16 +294,18 @@ async def _choose(config: Config, wanted: DeadLetterFilter, request: Request) ->
         if corrected:
             count = sum(each.route in corrected for each in own)
             shown = printable("; ".join(sorted(corrected)))
-            request.say(
+            _say(
+                request,
                 f"dead letters of this route before `from` was changed ({shown}), "
-                f"replayed with {config.route.from_}: {count}"
+                f"replayed with {config.route.from_}: {count}",
             )
     chosen = [each for each in own if each.route in names]
     if len(chosen) < len(own):
         routes = "; ".join(sorted({each.route for each in own} - names))
-        request.say(
+        _say(
+            request,
             f"dead letters of other routes ({printable(routes)}), left alone: {len(own) - len(chosen)}; "
-            "--route NAME takes those of one of them"
+            "--route NAME takes those of one of them",
         )
     return [each for same in by_original(chosen)[: request.limit] for each in same]
 

@@ -7,12 +7,11 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-
 from relay.catalog import Catalog
-from relay.cli.arguments import ConfigSource
+from relay.cli.arguments import STANDARD
 from relay.cli.exits import ProgressReport, say, say_error, say_warning
-from relay.cli.schema_history import FAILED, load_history_config, read_history_kept
+from relay.cli.requests.schema_history import ImportRequest
+from relay.cli.schema_history import FAILED, import_records, load_history_config, read_history_kept
 from relay.cli.spelling import IMPORT
 from relay.config import Config
 from relay.config.bootstrap import bootstrapped_translator
@@ -41,19 +40,6 @@ _PASSWORD: Final = "RELAY_DATABASE_PASSWORD"  # noqa: S105 - the name of a varia
 _NOW: Final = "now"
 
 
-class DefinitionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for, as the command's options. `has_records`: records are named, too."""
-
-    sql: tuple[str, ...] = ()
-    url: str | None = None
-    database: str | None = None
-    as_of: str | None = None
-    password_file: str | None = None
-    ca_file: str | None = None
-    has_records: bool = False
-    quiet: bool = False
-
-
 class _Found(NamedTuple):
     """The definitions of tables that the route chooses; how many it does not; what was not understood."""
 
@@ -62,14 +48,34 @@ class _Found(NamedTuple):
     problems: list[str]
 
 
-def import_definitions(given: ConfigSource, request: DefinitionRequest) -> int:
+def import_history(request: ImportRequest) -> int:
+    """Write definitions into the history: of records, of dumps or of a database. Return 2 if some could not
+    be read. Raises ConfigError, Malformed, ServiceError.
+    """
+    if request.sql or request.url is not None:
+        return import_definitions(request)
+    for_definitions = {
+        "--database": request.database,
+        "--as-of": request.as_of,
+        "--password-file": request.password_file,
+        "--ca-file": request.ca_file,
+    }
+    hint = "add --sql FILE or --from-database URL, or leave it out"
+    if wrong := [
+        Problem(name, "is for definitions", hint) for name, value in for_definitions.items() if value
+    ]:
+        raise ConfigError(wrong)
+    return import_records(request)
+
+
+def import_definitions(request: ImportRequest) -> int:
     """Write the definitions of dumps or of a database into the history. Return 2 if some were not understood.
 
     Nothing is written if a dump cannot be read or a server does not answer. Raises ConfigError,
     ServiceError.
     """
     moment = _moment(request)
-    config = load_history_config(given)
+    config = load_history_config(request.config)
     found = _found(config, request, moment)
     for problem in found.problems[:MOST_NAMES]:
         say_error(problem)
@@ -100,7 +106,7 @@ def import_definitions(given: ConfigSource, request: DefinitionRequest) -> int:
     return FAILED if found.problems else 0
 
 
-def _nothing(request: DefinitionRequest, found: _Found) -> Problem:
+def _nothing(request: ImportRequest, found: _Found) -> Problem:
     """Say that there is nothing to import, before anybody is asked for the history."""
     option = IMPORT.dump if request.url is None else "--from-database"
     if not found.left_out:
@@ -110,12 +116,12 @@ def _nothing(request: DefinitionRequest, found: _Found) -> Problem:
     return Problem(option, f"defines {count}, of which the route chooses none", hint)
 
 
-def _moment(request: DefinitionRequest) -> int | None:
+def _moment(request: ImportRequest) -> int | None:
     """Return since when the definitions hold, None for now. Raises ConfigError for options that do not go
     together.
     """
     problems = []
-    if request.has_records:
+    if request.input != STANDARD or request.topic is not None:
         problems.append(Problem("INPUT", "records are imported without --sql and --from-database"))
     if request.sql and request.url is not None:
         problems.append(
@@ -145,7 +151,7 @@ def moment_of(text: str, option: str, problems: list[Problem]) -> int:
         return BEFORE_ALL
 
 
-def _found(config: Config, request: DefinitionRequest, moment: int | None) -> _Found:
+def _found(config: Config, request: ImportRequest, moment: int | None) -> _Found:
     limits = config.limits.of_a_record()
     chosen = Selection(tables=chosen_tables(config.route.include_tables, config.route.exclude_tables))
     if request.url is None:
@@ -172,7 +178,7 @@ def _found(config: Config, request: DefinitionRequest, moment: int | None) -> _F
     return _Found(live.definitions, len(left_out), live.problems)
 
 
-def _password(request: DefinitionRequest) -> str:
+def _password(request: ImportRequest) -> str:
     """Return the password of the database. Raises ConfigError if its file cannot be read."""
     if request.password_file is None:
         return os.environ.get(_PASSWORD, "")

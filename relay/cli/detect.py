@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import BinaryIO, Final, NamedTuple, cast
@@ -12,10 +12,11 @@ import msgspec
 import orjson
 import typer
 
-from relay.cli.arguments import STANDARD, Input, InputFormat
+from relay.cli.arguments import STANDARD, Input
 from relay.cli.exits import describe, say, say_warning
 from relay.cli.inputs import files_of, open_inputs
 from relay.cli.record_files import RecordReader
+from relay.cli.requests.files import DetectRequest
 from relay.cli.spelling import USUAL, Spelling
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Codec, side_of, types_of_options
@@ -38,22 +39,28 @@ class Again(NamedTuple):
     registry: str | None = None
 
 
-def show_detected_files(
-    names: Sequence[str], input_format: InputFormat, registry: str | None, *, as_json: bool
-) -> int:
-    """Print what the records of files have, of each file by itself. Return the worst exit status."""
+def show_detected(request: DetectRequest) -> int:
+    """Print what the records of files have, of each file by itself, or those of a topic. Return the worst
+    exit status: 2 for nothing that relay reads.
+    """
+    topic = request.source_topic.in_place_of(request.inputs)
+    if topic is not None:
+        from relay.cli.topics import open_topic
+
+        with open_topic(topic, quiet=request.quiet) as opened:
+            return _show(opened, Again(topic.arguments, request.registry), as_json=request.as_json)
     status = 0
-    for number, name in enumerate(files_of(names)):
-        if number and not as_json:
+    for number, name in enumerate(files_of(request.inputs)):
+        if number and not request.as_json:
             typer.echo("")
-        with open_inputs([name], input_format) as opened:
-            again = Again(() if name == STANDARD else (name,), registry)
-            status = max(status, show_detected(opened, again, as_json=as_json))
+        with open_inputs([name], request.input_format) as opened:
+            again = Again(() if name == STANDARD else (name,), request.registry)
+            status = max(status, _show(opened, again, as_json=request.as_json))
     return status
 
 
-def show_detected(source: Input, again: Again, *, as_json: bool) -> int:
-    """Print what the records of an input have. Return the exit status: 2 for nothing that relay reads."""
+def _show(source: Input, again: Again, *, as_json: bool) -> int:
+    """Print what the records of an input have. Return the exit status."""
     reader = RecordReader.of(source)
     read_at: dict[Place, str] = {}
 

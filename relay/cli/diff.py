@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import typer
 
-from relay.cli.arguments import STANDARD, Input, InputFormat, key_values, limits_of
-from relay.cli.bootstrap import Bootstrap
+from relay.cli.arguments import STANDARD, Input, key_values, limits_of
+from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import AUTO, chosen_source
 from relay.cli.diff_explained import Explainer
 from relay.cli.event_text import Line, aligned, cell_text
@@ -21,6 +21,7 @@ from relay.cli.inputs import open_inputs
 from relay.cli.inspect import exact, line_printer
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
+from relay.cli.requests.files import DiffRequest
 from relay.cli.spelling import SIDES, USUAL, Spelling
 from relay.codecs.losses import Lossy
 from relay.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
@@ -52,33 +53,16 @@ class SideRequest(msgspec.Struct, frozen=True):
     registry: str | None = None
 
 
-class DiffRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for; the fields are the command's options."""
-
-    sides: tuple[SideRequest, SideRequest]
-    bootstrap: Bootstrap = Bootstrap()
-    include_tables: tuple[str, ...] = ()
-    exclude_tables: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
-    input_format: InputFormat = InputFormat.AUTO
-    window: int = 50_000
-    examples: int = 10
-    values: bool = False
-    strict: bool = False
-    as_json: bool = False
-    quiet: bool = False
-
-
 def diff(request: DiffRequest) -> int:
     """Compare A and B, and print what differs. Return 0, 4 if something does, 2 if records were not readable.
 
     Raises ConfigError with every problem of the request.
     """
-    _prepared(request)  # before a file is opened
+    asked = _sides(request)
+    _prepared(request, asked)  # before a file is opened
     with ExitStack() as stack:
         inputs, sides = list[Input](), list[SideRequest]()
-        for side, spelling in zip(request.sides, SIDES, strict=True):
+        for side, spelling in zip(asked, SIDES, strict=True):
             source = open_inputs([side.input], request.input_format, option=spelling.input)
             opened, chosen = stack.enter_context(
                 chosen_source(
@@ -91,7 +75,21 @@ def diff(request: DiffRequest) -> int:
             )
             inputs.append(opened)
             sides.append(msgspec.structs.replace(side, protocol=chosen.protocol, options=chosen.options))
-        return _diff(msgspec.structs.replace(request, sides=(sides[0], sides[1])), inputs)
+        return _diff(request, sides, inputs)
+
+
+def _sides(request: DiffRequest) -> tuple[SideRequest, SideRequest]:
+    """Return A and B. B has the protocol of A, its options and its registry, unless it has its own."""
+    has_own = request.b is not None or request.b_options
+    return (
+        SideRequest(request.left, request.a, request.a_options, request.a_registry),
+        SideRequest(
+            request.right,
+            request.b or request.a,
+            request.b_options if has_own else request.a_options,
+            request.b_registry or request.a_registry,
+        ),
+    )
 
 
 class _Prepared(NamedTuple):
@@ -104,15 +102,15 @@ class _Prepared(NamedTuple):
     translators: list[Translator]
 
 
-def _prepared(request: DiffRequest) -> _Prepared:
+def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
     """Read the request. Raises ConfigError with every problem."""
     problems: list[Problem] = []
     # What is said of A holds for B, too, unless B has a protocol of its own.
-    one, other = (msgspec.structs.replace(side, input="") for side in request.sides)
-    sides = list(zip(request.sides, SIDES if one != other else SIDES[:1] * 2, strict=True))
+    one, other = (msgspec.structs.replace(side, input="") for side in asked)
+    sides = list(zip(asked, SIDES if one != other else SIDES[:1] * 2, strict=True))
     options = [key_values(side.options, spelling.option, problems) for side, spelling in sides]
     limits, keys = limits_of(request.limits, problems), _keys(request.keys, problems)
-    if request.sides[0].input == request.sides[1].input == STANDARD:
+    if request.left == request.right == STANDARD:
         problems.append(Problem("B", "is stdin, as A is", "name a file"))
     chosen = Selection()
     try:
@@ -128,16 +126,16 @@ def _prepared(request: DiffRequest) -> _Prepared:
     return _Prepared(options, limits, keys, chosen, translators)
 
 
-def _diff(request: DiffRequest, inputs: Sequence[Input]) -> int:
+def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[Input]) -> int:
     """Compare what is opened. The protocols are known."""
-    options, limits, keys, chosen, translators = _prepared(request)
+    options, limits, keys, chosen, translators = _prepared(request, asked)
     resolvers = [
         resolver_with({"source": (side.protocol, side.registry)}, spelling)
-        for side, spelling in zip(request.sides, SIDES, strict=True)
+        for side, spelling in zip(asked, SIDES, strict=True)
     ]
     explain: Explain = _unexplained
     if not request.strict:
-        named = [(side.protocol, given) for side, given in zip(request.sides, options, strict=True)]
+        named = [(side.protocol, given) for side, given in zip(asked, options, strict=True)]
         explainer = Explainer(named, resolvers, limits)
         explain = explainer
         if explainer.problem and not request.quiet:
@@ -146,7 +144,7 @@ def _diff(request: DiffRequest, inputs: Sequence[Input]) -> int:
     sides = []
     for number, opened in enumerate(inputs):
         translator = translators[number]
-        request.bootstrap.teach(translator, quiet=request.quiet or number > 0)
+        teach_dumps(request.dumps, translator, quiet=request.quiet or number > 0)
         reader = RecordReader.of(opened)
         sides.append(_Side(SIDES[number].input, opened, reader, translator, resolvers[number], chosen))
     _compare(sides, comparison, quiet=request.quiet)
@@ -202,6 +200,7 @@ class _Side:
         chosen: Selection,
     ) -> None:
         self.name, self.opened, self.reader = name, opened, reader
+        self.protocol = translator.route.source.name
         self._translator, self._resolver, self._chosen = translator, resolver, chosen
         self._records: Iterator[ConsumerRecord] = iter(reader)
         self._statements: dict[tuple[int, TableId, str], int] = {}
@@ -281,8 +280,8 @@ def _show(request: DiffRequest, sides: Sequence[_Side], comparison: Comparison) 
         typer.echo(to_json(_object(request, sides, comparison), exact))
         return
     table: list[Line] = [
-        [(text, "") for text in (side.name, printable(side.opened.name), given.protocol, _read(side))]
-        for side, given in zip(sides, request.sides, strict=True)
+        [(text, "") for text in (side.name, printable(side.opened.name), side.protocol, _read(side))]
+        for side in sides
     ]
     counts: list[Line] = [
         [("equal", "green"), (str(comparison.equal), ""), ("", "")],
@@ -371,7 +370,7 @@ def _object(request: DiffRequest, sides: Sequence[_Side], comparison: Comparison
         "sides": [
             {
                 "input": side.opened.name,
-                "protocol": given.protocol,
+                "protocol": side.protocol,
                 "records": side.records,
                 "rows": side.rows,
                 "statements": side.statements,
@@ -379,7 +378,7 @@ def _object(request: DiffRequest, sides: Sequence[_Side], comparison: Comparison
                 "others": side.others,
                 "unreadable": side.unreadable,
             }
-            for side, given in zip(sides, request.sides, strict=True)
+            for side in sides
         ],
         "equal": comparison.equal,
         "explained": comparison.explained,

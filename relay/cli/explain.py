@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import orjson
 import typer
 
 from relay.cli import layout
-from relay.cli.arguments import ConfigSource
 from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.loss_words import KIND_WORDS
+from relay.cli.requests.route import ExplainRequest
 from relay.codecs.losses import ASSUMED, INFORMATIONAL, Lossy
 from relay.config import Config
 from relay.config.kafka import source_cluster
@@ -69,44 +69,38 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     window: int = 1
 
 
-class Asked(NamedTuple):
-    """Which record the user asked for: its position as one text, or in parts."""
-
-    position: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-
-    def place(self, config: Config) -> Place:
-        """Return where the record stands. Raises ConfigError."""
-        if self.position is None:
-            return self._of_parts(config)
-        if any(part is not None for part in self[1:]):
-            message, hint = "is given beside --topic, --partition or --offset", "keep one of the two"
-            raise ConfigError([Problem("POSITION", message, hint)])
-        text = self.position
-        if text.count("/") == 1:
-            text = f"{_topic(config, None, 'POSITION')}/{text}"
-        place = Place.parse(text)
-        if place is None:
-            hint = "write TOPIC/PARTITION/OFFSET, such as orders/3/4711"
-            raise ConfigError([Problem("POSITION", f"{quoted(self.position)} is no position", hint)])
-        return place._replace(topic=_topic(config, place.topic, "POSITION"))
-
-    def _of_parts(self, config: Config) -> Place:
-        if self.partition is None or self.offset is None:
-            hint = "write TOPIC/PARTITION/OFFSET, or --partition N --offset N"
-            raise ConfigError([Problem("POSITION", "is missing", hint)])
-        return Place(_topic(config, self.topic, "--topic"), self.partition, self.offset)
+def place_of(request: ExplainRequest, config: Config) -> Place:
+    """Return where the record that the user asked for stands. Raises ConfigError."""
+    parts = (request.topic, request.partition, request.offset)
+    if request.position is None:
+        return _of_parts(*parts, config)
+    if any(part is not None for part in parts):
+        message, hint = "is given beside --topic, --partition or --offset", "keep one of the two"
+        raise ConfigError([Problem("POSITION", message, hint)])
+    text = request.position
+    if text.count("/") == 1:
+        text = f"{_topic(config, None, 'POSITION')}/{text}"
+    place = Place.parse(text)
+    if place is None:
+        hint = "write TOPIC/PARTITION/OFFSET, such as orders/3/4711"
+        raise ConfigError([Problem("POSITION", f"{quoted(request.position)} is no position", hint)])
+    return place._replace(topic=_topic(config, place.topic, "POSITION"))
 
 
-def explain(given: ConfigSource, asked: Asked, *, as_json: bool) -> None:
+def _of_parts(topic: str | None, partition: int | None, offset: int | None, config: Config) -> Place:
+    if partition is None or offset is None:
+        hint = "write TOPIC/PARTITION/OFFSET, or --partition N --offset N"
+        raise ConfigError([Problem("POSITION", "is missing", hint)])
+    return Place(_topic(config, topic, "--topic"), partition, offset)
+
+
+def explain(request: ExplainRequest) -> None:
     """Print the trace of a record. Raises ConfigError if there is no such record, ServiceError."""
-    config = given.load()
-    place = asked.place(config)
+    config = request.config.load()
+    place = place_of(request, config)
     with quiet_client():
         explanation = asyncio.run(_explain(config, place))
-    if as_json:
+    if request.as_json:
         typer.echo(to_json(_object(explanation, config), exact))
     else:
         line_printer()(_lines(explanation, config))

@@ -16,6 +16,7 @@ from relay.cli import layout
 from relay.cli.arguments import key_values
 from relay.cli.exits import say_warning
 from relay.cli.loss_words import RouteLoss, large_row_losses, route_losses
+from relay.cli.requests.files import FormatsRequest
 from relay.cli.spelling import USUAL
 from relay.codecs import PROTOCOLS, codec_named, plugin_problems
 from relay.codecs.codec import SIDES, Codec, Options, side_of
@@ -40,28 +41,21 @@ class Option(msgspec.Struct, frozen=True):
     description: str
 
 
-def formats(
-    source: str | None,
-    target: str | None,
-    source_options: Sequence[str],
-    target_options: Sequence[str],
-    *,
-    profile: str | None = None,
-    as_json: bool,
-) -> None:
+def formats(request: FormatsRequest) -> None:
     """Print what a route loses, one protocol if only one side is named, or all if none is; with a profile,
     what that of the target sets.
 
     Raises ConfigError with every problem.
     """
+    profile, as_json, target_options = request.profile, request.as_json, request.target_options
     problems: list[Problem] = []
     if profile is not None:
-        problems += _profile_problems(target, target_options)
+        problems += _profile_problems(request.target, target_options)
         target_options = (*target_options, f"{PROFILE}={profile}")
     if problems:
         raise ConfigError(problems)
-    from_side = _side(source, source_options, "from", problems)
-    to_side = _side(target, target_options, "to", problems)
+    from_side = _side(request.source, request.source_options, "from", problems)
+    to_side = _side(request.target, target_options, "to", problems)
     if problems:
         raise ConfigError(problems)
     if from_side is not None and to_side is not None:

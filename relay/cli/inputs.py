@@ -22,7 +22,7 @@ from relay.cli.arguments import STANDARD, Input, InputFormat, open_input
 from relay.cli.kept_lines import rewound_size
 from relay.cli.origins import Origin, Origins
 from relay.cli.record_files import RecordReader, text_of
-from relay.cli.topic_request import TopicRequest
+from relay.cli.requests.options import SourceTopic
 from relay.errors import ConfigError, Malformed, Problem, ServiceError
 from relay.record_lines import format_record
 
@@ -60,7 +60,7 @@ def open_inputs(
 
 @contextmanager
 def open_files_or_topic(
-    names: Sequence[str], input_format: InputFormat, topic: TopicRequest | None, *, quiet: bool
+    names: Sequence[str], input_format: InputFormat, topic: SourceTopic | None, *, quiet: bool
 ) -> Iterator[Input]:
     """Open what is named, or the records of a topic in its place. Raises as `open_inputs`."""
     if topic is None:

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import typer
 
-from relay.cli.arguments import InputFormat, key_values, limits_of
-from relay.cli.bootstrap import Bootstrap as Dumps
+from relay.cli.arguments import key_values, limits_of
+from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import AUTO, chosen_source
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
@@ -20,8 +20,8 @@ from relay.cli.inputs import open_files_or_topic
 from relay.cli.progress import Silent, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
+from relay.cli.requests.files import InspectRequest
 from relay.cli.spelling import USUAL
-from relay.cli.topic_request import TopicRequest
 from relay.definitions import is_definition
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
@@ -43,32 +43,24 @@ from relay.storage import storage_problems
 from relay.translator import Translator
 
 
-def inspect(  # noqa: PLR0913 - the command's options
-    source: str,
-    options: Sequence[str],
-    limits: Sequence[str],
-    input_names: Sequence[str],
-    input_format: InputFormat,
-    registry: str | None = None,
-    *,
-    as_json: bool,
-    topic: TopicRequest | None = None,
-    bootstrap: Dumps | None = None,
-    quiet: bool = False,
-) -> int:
+def inspect(request: InspectRequest) -> int:
     """Print every event of INPUT; report and skip unreadable records. Return the worst exit status of any."""
-    if source != AUTO:
-        _translator(source, options, limits)
+    topic = request.source_topic.in_place_of(request.inputs)
+    if request.source != AUTO:
+        _translator(request.source, request.source_options, request.limits)
     with ExitStack() as stack:
-        opened = stack.enter_context(open_files_or_topic(input_names, input_format, topic, quiet=quiet))
-        opened, chosen = stack.enter_context(chosen_source(opened, source, tuple(options), quiet=quiet))
-        translator = _translator(chosen.protocol, chosen.options, limits)
-        if bootstrap is not None:
-            bootstrap.teach(translator, quiet=quiet)
-        resolver = resolver_with({"source": (chosen.protocol, registry)})
+        opened = stack.enter_context(
+            open_files_or_topic(request.inputs, request.input_format, topic, quiet=request.quiet)
+        )
+        opened, chosen = stack.enter_context(
+            chosen_source(opened, request.source, request.source_options, quiet=request.quiet)
+        )
+        translator = _translator(chosen.protocol, chosen.options, request.limits)
+        teach_dumps(request.dumps, translator, quiet=request.quiet)
+        resolver = resolver_with({"source": (chosen.protocol, request.source_registry)})
         reader = RecordReader.of(opened)
-        with progress_of(opened, quiet=quiet or stdout_is_seen()) as progress:
-            return _show(reader, translator, resolver, progress, as_json=as_json)
+        with progress_of(opened, quiet=request.quiet or stdout_is_seen()) as progress:
+            return _show(reader, translator, resolver, progress, as_json=request.as_json)
 
 
 def _show(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,12 +13,14 @@ import msgspec
 import typer
 
 from relay.catalog import Catalog
-from relay.cli.arguments import STANDARD, ConfigSource, InputFormat, open_input, open_output
+from relay.cli.arguments import STANDARD, InputFormat, open_input, open_output
 from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
 from relay.cli.inspect import definition_object, line_printer
 from relay.cli.progress import Silent, progress_of
 from relay.cli.record_files import RecordReader, RecordWriter
+from relay.cli.requests.options import ConfigSource
+from relay.cli.requests.schema_history import ExportRequest, ImportRequest, ResetRequest, ShowRequest
 from relay.config import Config, Mode
 from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
@@ -82,10 +84,10 @@ def read_history_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
         return asyncio.run(read_kept(config, ProgressReport(f"reading {config.history_topic}", quiet=quiet)))
 
 
-def show(given: ConfigSource, table: str | None, *, as_json: bool, quiet: bool) -> None:
+def show(request: ShowRequest) -> None:
     """Print the tables that the history knows, or one. Raises ConfigError, ServiceError."""
-    config = load_history_config(given)
-    records = source_records(read_history_kept(config, quiet=quiet))
+    config, table, as_json = load_history_config(request.config), request.table, request.as_json
+    records = source_records(read_history_kept(config, quiet=request.quiet))
     translator = bootstrapped_translator(config)
     failed = teach(translator, records, resolver_of(config))
     known = _known_tables(translator.catalog)
@@ -101,7 +103,7 @@ def show(given: ConfigSource, table: str | None, *, as_json: bool, quiet: bool) 
             line_printer()(_definition(each))
     elif known:
         line_printer()(_table(known))
-    if not quiet:
+    if not request.quiet:
         say(
             f"schema history {config.history_topic}: records: {len(records)}, tables: {len(known)}, "
             f"records that this route cannot read: {failed}"
@@ -181,16 +183,16 @@ def _place(at: Position) -> str:
     return str(Place(at.topic, at.partition, at.offset))
 
 
-def export(given: ConfigSource, output_name: str, *, quiet: bool) -> None:
+def export(request: ExportRequest) -> None:
     """Write the source records that the history keeps. Raises ConfigError, ServiceError."""
-    config = load_history_config(given)
-    records = source_records(read_history_kept(config, quiet=quiet))
+    config, output_name = load_history_config(request.config), request.output
+    records = source_records(read_history_kept(config, quiet=request.quiet))
     with open_output(output_name, "--output") as output:
         writer = RecordWriter(output, "stdout" if output_name == STANDARD else output_name)
         for record in records:
             writer.write_original(record)
         writer.flush()
-    if not quiet:
+    if not request.quiet:
         say(f"records of {config.history_topic} written: {len(records)}")
 
 
@@ -203,28 +205,21 @@ class _Found:
     entries: list[ProducerRecord] = field(default_factory=list)
 
 
-def only_with_definitions(given: Mapping[str, str | None]) -> None:
-    """Refuse options that mean nothing for records. Raises ConfigError."""
-    hint = "add --sql FILE or --from-database URL, or leave it out"
-    if wrong := [Problem(name, "is for definitions", hint) for name, value in given.items() if value]:
-        raise ConfigError(wrong)
-
-
-def import_records(given: ConfigSource, input_name: str, topic: str | None, *, quiet: bool) -> int:
+def import_records(request: ImportRequest) -> int:
     """Write those records of INPUT into the history that change the catalogue. Return 2 if some could not be
     read.
 
     Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed,
     ServiceError.
     """
-    config = load_history_config(given)
-    with open_input(input_name) as opened, quiet_client():
+    config, quiet = load_history_config(request.config), request.quiet
+    with open_input(request.input) as opened, quiet_client():
         if asyncio.run(ensure_topic(config)) and not quiet:
             say(f"topic {config.history_topic} was created")
         known = read_history_kept(config, quiet=quiet)
         reader = RecordReader(opened.stream, opened.name, InputFormat.RECORDS, placed=True)
         with progress_of(opened, quiet=quiet) as progress_bar:
-            found = _changing(reader, config, topic, known, progress_bar)
+            found = _changing(reader, config, request.topic, known, progress_bar)
         if found.entries:
             progress = ProgressReport(f"writing {config.history_topic}", quiet=quiet)
             asyncio.run(write(config, found.entries, progress))
@@ -288,12 +283,12 @@ def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
     return ConfigError([Problem("INPUT", problem, hint)])
 
 
-def reset(given: ConfigSource, *, yes: bool, quiet: bool) -> int:
-    """Empty the history; without `yes` only say what would follow, and return 2.
+def reset(request: ResetRequest) -> int:
+    """Empty the history; without `--yes` only say what would follow, and return 2.
 
     Raises ConfigError, ServiceError.
     """
-    config = load_history_config(given)
+    config, quiet = load_history_config(request.config), request.quiet
     entries = read_history_kept(config, quiet=quiet)
     topic, group = config.history_topic, config.source.group_id
     if not entries:
@@ -301,7 +296,7 @@ def reset(given: ConfigSource, *, yes: bool, quiet: bool) -> int:
         return 0
     with quiet_client():
         running = asyncio.run(members(config))
-    if not yes:
+    if not request.yes:
         for line in (*_consequences(topic, len(entries)), _running(config, running)):
             say(line)
         say_error("nothing was changed; --yes does it")

@@ -16,8 +16,8 @@ from relay.cli.event_text import wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.kept_lines import kept_lines
 from relay.cli.record_files import RecordWriter
+from relay.cli.requests.options import SourceTopic, Topic
 from relay.cli.times import parse_time
-from relay.cli.topic_request import TopicRequest
 from relay.config import Config, load_config
 from relay.config.addresses import parse_server, split_servers
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
@@ -44,26 +44,26 @@ class Located(msgspec.Struct, frozen=True):
     producer: ProducerSettings
 
 
-def locate(request: TopicRequest) -> Located:
+def locate(request: Topic) -> Located:
     """Find the topic and its brokers. Raises ConfigError."""
     if request.config is not None:
-        if request.bootstrap is not None:
+        if request.brokers is not None:
             message = "cannot stand beside --config, which names the brokers"
             raise ConfigError([Problem("--brokers", message, "leave one of them out")])
         return _of_config(request, load_config(request.config, request.settings))
-    if request.bootstrap is None:
+    if request.brokers is None:
         hint = "--brokers host:9092, or --config relay.toml with its security"
         raise ConfigError([Problem("--brokers", "is missing: where are the topic's brokers?", hint)])
     if request.topic is None:
         raise ConfigError([Problem(request.option, "is missing", "name the topic")])
-    for server in split_servers(request.bootstrap):
+    for server in split_servers(request.brokers):
         try:
             parse_server(server)
         except ValueError as error:
             shown = "an address" if "@" in server else quoted(server)
             message = f"{shown} {error}"
             raise ConfigError([Problem("--brokers", message, "write host:9092")]) from error
-    cluster = ClusterSettings(request.bootstrap, Security(table="--brokers"))
+    cluster = ClusterSettings(request.brokers, Security(table="--brokers"))
     producer = ProducerSettings(
         cluster=cluster,
         compression=Compression.ZSTD,
@@ -73,7 +73,7 @@ def locate(request: TopicRequest) -> Located:
     return Located(request.topic, Brokers.from_settings(cluster), producer)
 
 
-def _of_config(request: TopicRequest, config: Config) -> Located:
+def _of_config(request: Topic, config: Config) -> Located:
     """Return a topic of a configuration: by default its source topic. A topic that the route writes is at the
     target's brokers, any other at the source's.
     """
@@ -90,17 +90,25 @@ def _of_config(request: TopicRequest, config: Config) -> Located:
     return Located(topic, Brokers.from_settings(cluster), ProducerSettings(**values))
 
 
-def part_of(request: TopicRequest) -> Part:
+def part_of(
+    request: SourceTopic,
+    *,
+    until: str | None = None,
+    offsets: str | None = None,
+    partitions: tuple[int, ...] = (),
+    everything: bool = False,
+    follow: bool = False,
+) -> Part:
     """Return which records are wanted: the newest ones if nothing is said. Raises ConfigError."""
     problems: list[Problem] = []
     now_ms = int(time.time() * 1000)
-    since = until = None
+    since_ms = until_ms = None
     if request.since is not None:
-        since = parse_time(request.since, now_ms, "--since", problems)
-    if request.until is not None:
-        until = parse_time(request.until, now_ms, "--until", problems)
-    first, end = _offsets(request.offsets, problems)
-    is_bounded = request.since or request.until or request.offsets or request.everything
+        since_ms = parse_time(request.since, now_ms, "--since", problems)
+    if until is not None:
+        until_ms = parse_time(until, now_ms, "--until", problems)
+    first, end = _offsets(offsets, problems)
+    is_bounded = request.since or until or offsets or everything
     if is_bounded and request.last is not None:
         message = "cannot stand beside --since, --until, --offsets or --all"
         problems.append(Problem("--last", message, "leave one of them out"))
@@ -108,15 +116,15 @@ def part_of(request: TopicRequest) -> Part:
         raise ConfigError(problems)
     last = request.last
     if last is None and not is_bounded:
-        last = 0 if request.follow else DEFAULT_LAST
+        last = 0 if follow else DEFAULT_LAST
     return Part(
         last=last,
-        since_ms=since,
-        until_ms=until,
+        since_ms=since_ms,
+        until_ms=until_ms,
         first=first,
         end=end,
-        partitions=request.partitions,
-        follow=request.follow,
+        partitions=partitions,
+        follow=follow,
     )
 
 
@@ -150,7 +158,7 @@ def read(located: Located, part: Part, each: Callable[[ConsumerRecord], None], *
 
 
 @contextmanager
-def open_topic(request: TopicRequest, *, quiet: bool) -> Iterator[Input]:
+def open_topic(request: SourceTopic, *, quiet: bool) -> Iterator[Input]:
     """Give records of a topic as an input. Raises ConfigError, TopicUnusable, BrokerUnavailable."""
     located, part = locate(request), part_of(request)
     count = 0

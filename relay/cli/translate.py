@@ -13,14 +13,13 @@ from relay.advice import advice
 from relay.cli.arguments import (
     STANDARD,
     Input,
-    InputFormat,
     OutputFile,
     key_values,
     limits_of,
     open_output,
     same_file,
 )
-from relay.cli.bootstrap import Bootstrap
+from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import AUTO, chosen_source
 from relay.cli.exits import REPORTED, describe, say, say_error, say_warning
 from relay.cli.inputs import open_files_or_topic
@@ -28,46 +27,18 @@ from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.cli.registries import resolver_with
+from relay.cli.requests.files import TranslateRequest
 from relay.cli.spelling import USUAL
-from relay.cli.topic_request import TopicRequest
 from relay.definitions import is_definition
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
 from relay.kernel import translator_class
-from relay.partitioning import Partitioning
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
 from relay.selection import Selection
 from relay.storage import storage_problems
 from relay.translator import Translator
-
-
-class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for; the fields are the command's options."""
-
-    source: str
-    target: str
-    source_options: tuple[str, ...] = ()
-    target_options: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
-    input: str | tuple[str, ...] = STANDARD
-    topic_request: TopicRequest | None = None
-    output: str = STANDARD
-    topic: str = "{topic}"
-    partitions: int | None = None
-    partition_by: Partitioning | None = None
-    include_tables: tuple[str, ...] = ()
-    exclude_tables: tuple[str, ...] = ()
-    include_events: tuple[str, ...] = ()
-    exclude_events: tuple[str, ...] = ()
-    input_format: InputFormat = InputFormat.AUTO
-    on_error: Policy = Policy.STOP
-    dead_letters: str | None = None
-    quiet: bool = False
-    source_registry: str | None = None
-    target_registry: str | None = None
-    bootstrap: Bootstrap = Bootstrap()
 
 
 def translate(request: TranslateRequest) -> int:
@@ -91,7 +62,7 @@ def translate(request: TranslateRequest) -> int:
 def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None) -> int:
     """Translate what is opened already, or else INPUT. Return the exit status."""
     translator = _translator(request)
-    request.bootstrap.teach(translator, quiet=request.quiet)
+    teach_dumps(request.dumps, translator, quiet=request.quiet)
     resolver = resolver_with(
         {
             "source": (request.source, request.source_registry),
@@ -132,12 +103,10 @@ def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None
 
 def _opened(request: TranslateRequest, stack: ExitStack) -> Input:
     """Open INPUT, or the records of a topic in its place, until the stack closes it."""
-    names, topic = _names(request), request.topic_request
-    return stack.enter_context(open_files_or_topic(names, request.input_format, topic, quiet=request.quiet))
-
-
-def _names(request: TranslateRequest) -> tuple[str, ...]:
-    return (request.input,) if isinstance(request.input, str) else request.input
+    topic = request.source_topic.in_place_of(request.inputs)
+    return stack.enter_context(
+        open_files_or_topic(request.inputs, request.input_format, topic, quiet=request.quiet)
+    )
 
 
 def _translator(request: TranslateRequest) -> Translator:
@@ -207,7 +176,7 @@ def _problems(request: TranslateRequest) -> list[Problem]:
         )
     if request.dead_letters == STANDARD:
         problems.append(Problem("--dead-letters", "cannot be stdout, where the output goes", "name a file"))
-    inputs = _names(request) or (STANDARD,)
+    inputs = request.inputs or (STANDARD,)
     files = {
         **{"INPUT" if not number else f"INPUT {number + 1}": name for number, name in enumerate(inputs)},
         "--output": request.output,

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import Result
 
 from relay.cli.arguments import InputFormat
-from relay.cli.commands import _sources, _targets
 from relay.cli.formats import _type_name
 from relay.cli.loss_words import FIELD_WORDS
+from relay.cli.requests.options import sources, targets
 from relay.codecs.losses import Carries
 
 Run = Callable[..., Result]
@@ -125,9 +125,9 @@ def test_wrong_options(relay: Run, arguments: tuple[str, ...], message: str) -> 
 
 
 def test_names_of_sources_are_completed_to_those_that_can_be_read() -> None:
-    assert _targets("fl") == ["flat-json"]
-    assert _sources("fl") == []
-    assert _sources("canal") == ["canal-json", "canal-protobuf"]
+    assert targets("fl") == ["flat-json"]
+    assert sources("fl") == []
+    assert sources("canal") == ["canal-json", "canal-protobuf"]
 
 
 def test_what_rows_of_tables_lose(relay: Run) -> None:

@@ -74,10 +74,13 @@ def all_commands() -> Iterator[tuple[str, ...]]:
 
     def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield path
-        for name, each in getattr(command, "commands", {}).items():
-            yield from walk(each, (*path, name))
+        if isinstance(command, typer.core.TyperGroup):
+            for name in command.list_commands(context):
+                yield from walk(command.get_command(context, name), (*path, name))
 
-    return walk(typer.main.get_command(commands.app), ())
+    program = typer.main.get_command(commands.app)
+    context = typer.Context(program)
+    return walk(program, ())
 
 
 @pytest.mark.parametrize("command", list(all_commands()), ids=lambda path: "-".join(path) or "relay")

@@ -6,16 +6,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import typer
 from config_support import MINIMAL
 from typer.testing import Result
 
-from relay.cli.arguments import ConfigSource
 from relay.cli.commands import app
 from relay.cli.exits import ProgressReport
-from relay.cli.explain import Asked
+from relay.cli.explain import place_of
+from relay.cli.requests.options import ConfigSource
+from relay.cli.requests.route import ExplainRequest
 from relay.errors import ConfigError
 from relay.records import Place
 
@@ -24,7 +27,10 @@ Run = Callable[..., Result]
 
 def options(command: typer.core.TyperGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
     """Every command with the names of its options."""
-    for name, each in command.commands.items():
+    context = typer.Context(command)
+    for name in command.list_commands(context):
+        each = command.get_command(context, name)
+        assert each is not None
         if isinstance(each, typer.core.TyperGroup):
             yield from options(each, (*path, name))
         else:
@@ -65,39 +71,54 @@ def test_what_set_says_is_heeded(relay: Run, tmp_path: Path, command: tuple[str,
 def one(tmp_path: Path) -> ConfigSource:
     file = tmp_path / "relay.toml"
     file.write_text(MINIMAL)
-    return ConfigSource(file)
+    return ConfigSource(file=file)
 
 
 @pytest.fixture
 def two(one: ConfigSource) -> ConfigSource:
-    return one._replace(settings=("source.topics=orders,items",))
+    return msgspec.structs.replace(one, settings=("source.topics=orders,items",))
+
+
+def place_asked(source: ConfigSource, asked: dict[str, Any]) -> Place:
+    return place_of(ExplainRequest(config=source, **asked), source.load())
 
 
 @pytest.mark.parametrize(
     "asked",
-    [Asked("orders/1/7"), Asked("1/7"), Asked(None, None, 1, 7), Asked(None, "orders", 1, 7)],
+    [
+        {"position": "orders/1/7"},
+        {"position": "1/7"},
+        {"partition": 1, "offset": 7},
+        {"topic": "orders", "partition": 1, "offset": 7},
+    ],
 )
-def test_positions(one: ConfigSource, asked: Asked) -> None:
-    assert asked.place(one.load()) == Place("orders", 1, 7)
+def test_positions(one: ConfigSource, asked: dict[str, Any]) -> None:
+    assert place_asked(one, asked) == Place("orders", 1, 7)
 
 
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        (Asked("1/7"), "POSITION: lacks the topic (its source topics are: orders, items)"),
-        (Asked(None, None, 1, 7), "--topic: lacks the topic (its source topics are: orders, items)"),
-        (Asked("users/1/7"), "POSITION: 'users' is no source topic of this configuration (its source"),
-        (Asked("orders/1"), "POSITION: lacks the topic"),
-        (Asked("orders"), "POSITION: 'orders' is no position (write TOPIC/PARTITION/OFFSET"),
-        (Asked("orders/1/x"), "POSITION: 'orders/1/x' is no position"),
-        (Asked(), "POSITION: is missing (write TOPIC/PARTITION/OFFSET, or --partition N --offset N)"),
-        (Asked(None, None, 1), "POSITION: is missing"),
-        (Asked("orders/1/7", offset=3), "POSITION: is given beside --topic, --partition or --offset"),
+        ({"position": "1/7"}, "POSITION: lacks the topic (its source topics are: orders, items)"),
+        (
+            {"partition": 1, "offset": 7},
+            "--topic: lacks the topic (its source topics are: orders, items)",
+        ),
+        ({"position": "users/1/7"}, "POSITION: 'users' is no source topic of this configuration (its source"),
+        ({"position": "orders/1"}, "POSITION: lacks the topic"),
+        ({"position": "orders"}, "POSITION: 'orders' is no position (write TOPIC/PARTITION/OFFSET"),
+        ({"position": "orders/1/x"}, "POSITION: 'orders/1/x' is no position"),
+        ({}, "POSITION: is missing (write TOPIC/PARTITION/OFFSET, or --partition N --offset N)"),
+        ({"partition": 1}, "POSITION: is missing"),
+        (
+            {"position": "orders/1/7", "offset": 3},
+            "POSITION: is given beside --topic, --partition or --offset",
+        ),
     ],
 )
-def test_positions_that_are_wrong(two: ConfigSource, asked: Asked, problem: str) -> None:
+def test_positions_that_are_wrong(two: ConfigSource, asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        asked.place(two.load())
+        place_asked(two, asked)
     assert str(raised.value).startswith(problem)
 
 

@@ -29,12 +29,15 @@ def all_commands() -> dict[str, Any]:
     """Every command, by its name."""
 
     def walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-        if not hasattr(command, "commands"):
+        if not isinstance(command, typer.core.TyperGroup):
             yield name, command
-        for word, each in getattr(command, "commands", {}).items():
-            yield from walk(each, f"{name} {word}".strip())
+            return
+        for word in command.list_commands(context):
+            yield from walk(command.get_command(context, word), f"{name} {word}".strip())
 
-    return dict(walk(typer.main.get_command(commands.app), ""))
+    program = typer.main.get_command(commands.app)
+    context = typer.Context(program)
+    return dict(walk(program, ""))
 
 
 COMMANDS = all_commands()

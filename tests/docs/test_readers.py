@@ -17,6 +17,8 @@ from support import captured
 
 from relay import Resolver, Translator
 from relay.cli.check import check
+from relay.cli.requests.options import ConfigSource
+from relay.cli.requests.route import CheckRequest
 from relay.codecs import BUILT_IN
 from relay.codecs.given_options import PROFILE
 
@@ -96,7 +98,7 @@ def test_relay_check_finds_the_configuration_valid(
     (text,) = section.blocks["toml"]
     path = tmp_path / "relay.toml"
     path.write_text(text, encoding="utf-8")
-    assert check(path) == 0
+    assert check(CheckRequest(config=ConfigSource(file=path))) == 0
     assert capsys.readouterr().out.startswith("configuration is valid\n")
 
 

@@ -8,11 +8,12 @@ import webbrowser
 
 from relay.cli.exits import say
 from relay.cli.playground.server import PlaygroundServer
+from relay.cli.requests.route import PlaygroundRequest
 
 
-def play(host: str, port: int, *, opens: bool) -> None:
+def play(request: PlaygroundRequest) -> None:
     """Serve the playground until the process is asked to end. Raises AddressUnavailable."""
-    asyncio.run(_serve(host, port, opens=opens))
+    asyncio.run(_serve(request.host, request.port, opens=request.opens))
 
 
 async def _serve(host: str, port: int, *, opens: bool) -> None:

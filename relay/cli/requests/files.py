@@ -1,0 +1,287 @@
+"""Requests of the commands that work on records: of files, or of a topic in their place."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import typer
+
+from relay.cli.arguments import STANDARD, InputFormat
+from relay.cli.command import Request
+from relay.cli.requests.options import (
+    DumpOptions,
+    ExcludeTables,
+    Format,
+    From,
+    FromOptions,
+    FromRegistry,
+    IncludeTables,
+    Inputs,
+    Json,
+    Limits,
+    Output,
+    Quiet,
+    ShortSourceTopic,
+    SourceTopic,
+    ToOptions,
+    sources,
+    targets,
+)
+from relay.partitioning import Partitioning
+from relay.policies import Policy
+
+
+class TranslateRequest(Request, frozen=True, kw_only=True):
+    """Translate a file of change events, or a topic, from one protocol into another.
+
+    INPUT is JSON Lines, one Kafka record a line: topic, partition, offset, timestamp (ms), headers, key,
+    value. Key and value are null, text, or {"base64": "…"} for bytes that are not UTF-8. Lines of `kcat -J`
+    are read, too; anything else is taken as message values: one a line, or JSON over several lines. The
+    output is of records, with offsets counted from 0.
+
+    A summary on stderr shows what was translated and what the target format could not carry.
+    """
+
+    WORK: ClassVar = "relay.cli.translate:translate"
+    EXAMPLE: ClassVar = "relay translate --from ticdc-canal-json --to canal-json in.jsonl --output out.jsonl"
+
+    source: From
+    target: Annotated[
+        str,
+        typer.Option("--to", metavar="PROTOCOL", help="The output's protocol.", autocompletion=targets),
+    ]
+    inputs: Inputs = ()
+    source_options: FromOptions = ()
+    target_options: ToOptions = ()
+    source_registry: FromRegistry = None
+    target_registry: Annotated[
+        str | None,
+        typer.Option(
+            "--to-registry",
+            metavar="URL|FILE",
+            help="The schema registry of an Avro output, or a file to which its schemas are added.",
+        ),
+    ] = None
+    limits: Limits = ()
+    output: Output = STANDARD
+    topic: Annotated[
+        str,
+        typer.Option(
+            metavar="TEMPLATE",
+            help="The output's topic; {topic} is the record's own, {database} and {table} those of its "
+            "events.",
+        ),
+    ] = "{topic}"
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=2_147_483_647,
+            metavar="N",
+            help="Spread rows over N partitions by table and key, DDL as the target's readers expect it.",
+            show_default="the record's own partition",
+        ),
+    ] = None
+    partition_by: Annotated[
+        Partitioning | None,
+        typer.Option(
+            metavar="HOW",
+            help="What --partitions goes by. index-value: table and key; key: the record's key, as Kafka's "
+            "clients do.",
+            show_default="index-value",
+        ),
+    ] = None
+    include_tables: IncludeTables = ()
+    exclude_tables: ExcludeTables = ()
+    include_events: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--include-event",
+            metavar="KIND",
+            help="Only events of this kind: insert, schema-change …; repeatable.",
+        ),
+    ] = ()
+    exclude_events: Annotated[
+        tuple[str, ...],
+        typer.Option("--exclude-event", metavar="KIND", help="No events of this kind; may be repeated."),
+    ] = ()
+    input_format: Format = InputFormat.AUTO
+    dumps: DumpOptions
+    on_error: Annotated[
+        Policy,
+        typer.Option(
+            metavar="POLICY",
+            help="What to do with a record that cannot be translated: stop, skip or dead-letter.",
+        ),
+    ] = Policy.STOP
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where such records are written, with headers relay.error.* (--on-error dead-letter).",
+        ),
+    ] = None
+    source_topic: SourceTopic
+    quiet: Quiet = False
+
+
+class InspectRequest(Request, frozen=True, kw_only=True):
+    """Show the change events in a file or a topic, value by value, as relay understands them.
+
+    A column is shown as a value, as NULL, or as ABSENT if the message does not have it; an asterisk marks a
+    changed column. Text is in quotes, binary is X'00FF'; times of TIMESTAMP columns are in UTC.
+
+    With --json: kind, position, source, table, columns (name, type), before, after. Numbers and text are
+    those of JSON, a decimal is {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.
+    """
+
+    WORK: ClassVar = "relay.cli.inspect:inspect"
+    EXAMPLE: ClassVar = "relay inspect --from canal-json in.jsonl"
+
+    source: From
+    inputs: Inputs = ()
+    source_options: FromOptions = ()
+    source_registry: FromRegistry = None
+    limits: Limits = ()
+    input_format: Format = InputFormat.AUTO
+    dumps: DumpOptions
+    source_topic: ShortSourceTopic
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False
+    quiet: Quiet = False
+
+
+class DetectRequest(Request, frozen=True, kw_only=True):
+    """Name the protocol of messages, its dialect and settings, and by what they are known.
+
+    Of each file the first 200 records are looked at, of a topic the newest 100. Formats that relay does not
+    read are named, too. The exit status is 2 if any input is none that relay reads.
+    """
+
+    WORK: ClassVar = "relay.cli.detect:show_detected"
+    EXAMPLE: ClassVar = "relay detect --brokers localhost:9092 --from-topic orders"
+
+    inputs: Inputs = ()
+    source_topic: ShortSourceTopic
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--from-registry",
+            metavar="URL|FILE",
+            help="The schema registry of Avro messages, which tells more.",
+        ),
+    ] = None
+    input_format: Format = InputFormat.AUTO
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object, of several files one a line.")
+    ] = False
+    quiet: Quiet = False
+
+
+class DiffRequest(Request, frozen=True, kw_only=True):
+    """Compare two files of change events, of possibly different protocols: what relay has written with what
+    another tool has written, or two runs.
+
+    Changes are compared as relay understands them: operation, key, old and new row, statements; not times and
+    positions. They meet by table and key, and the order of a key counts. What the protocols cannot carry is
+    counted apart. The exit status is 0 if nothing differs, 4 if something does.
+    """
+
+    WORK: ClassVar = "relay.cli.diff:diff"
+    EXAMPLE: ClassVar = "relay diff --a ticdc-canal-json --b canal-json in.jsonl out.jsonl"
+
+    left: Annotated[str, typer.Argument(metavar="A", help="A file or a folder; - for stdin.")]
+    right: Annotated[str, typer.Argument(metavar="B", help="A file or a folder; - for stdin.")]
+    a: Annotated[
+        str,
+        typer.Option(
+            "--a",
+            metavar="PROTOCOL",
+            help="Protocol of A. auto: the one that its first records have.",
+            autocompletion=sources,
+        ),
+    ]
+    b: Annotated[
+        str | None,
+        typer.Option(
+            "--b",
+            metavar="PROTOCOL",
+            help="Protocol of B.",
+            autocompletion=sources,
+            show_default="that of A, with its options",
+        ),
+    ] = None
+    a_options: Annotated[
+        tuple[str, ...],
+        typer.Option("--a-option", metavar="NAME=VALUE", help="An option of A's protocol; repeatable."),
+    ] = ()
+    b_options: Annotated[
+        tuple[str, ...],
+        typer.Option("--b-option", metavar="NAME=VALUE", help="An option of B's protocol; repeatable."),
+    ] = ()
+    a_registry: Annotated[
+        str | None, typer.Option(metavar="URL|FILE", help="The schema registry of an Avro A, or its schemas.")
+    ] = None
+    b_registry: Annotated[
+        str | None, typer.Option(metavar="URL|FILE", help="The same of B.", show_default="that of A")
+    ] = None
+    dumps: DumpOptions
+    include_tables: IncludeTables = ()
+    exclude_tables: ExcludeTables = ()
+    keys: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--key", metavar="DB.TABLE=COL,…", help="The key of a table, if neither side says it right."
+        ),
+    ] = ()
+    limits: Limits = ()
+    input_format: Format = InputFormat.AUTO
+    window: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=10_000_000,
+            metavar="N",
+            help="Changes that may wait for the other side; what comes later counts as missing.",
+        ),
+    ] = 50_000
+    examples: Annotated[
+        int, typer.Option(min=0, max=10_000, metavar="N", help="How many differences are shown.")
+    ] = 10
+    values: Annotated[bool, typer.Option("--values", help="Show keys and values of these.")] = False
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Count differences that the protocols themselves cause as differences, too."
+        ),
+    ] = False
+    as_json: Json = False
+    quiet: Quiet = False
+
+
+class FormatsRequest(Request, frozen=True, kw_only=True):
+    """List the protocols with their options, or, with --from and --to, what a route between two of them
+    cannot carry.
+    """
+
+    WORK: ClassVar = "relay.cli.formats:formats"
+    EXAMPLE: ClassVar = "relay formats --from ticdc-canal-json --to canal-json"
+
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="PROTOCOL", help="Only this protocol, as a source.", autocompletion=sources
+        ),
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="PROTOCOL", help="Only this protocol, as a target.", autocompletion=targets
+        ),
+    ] = None
+    source_options: FromOptions = ()
+    target_options: ToOptions = ()
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="PROFILE", help="Show what this profile of --to sets, and why."),
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False

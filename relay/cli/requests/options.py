@@ -1,0 +1,277 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from relay.cli.arguments import STANDARD, InputFormat
+from relay.cli.command import Options
+from relay.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from relay.config import Config
+
+
+def sources(incomplete: str) -> list[str]:
+    """Return the protocols that the shell may complete a name to, of those that can be read."""
+    from relay.codecs import PROTOCOLS
+
+    return [name for name, codec in PROTOCOLS.items() if codec.is_readable and name.startswith(incomplete)]
+
+
+def targets(incomplete: str) -> list[str]:
+    """Return those that can be written."""
+    from relay.codecs import PROTOCOLS
+
+    return [name for name, codec in PROTOCOLS.items() if codec.is_writable and name.startswith(incomplete)]
+
+
+# ---------------------------------------------------------------- files
+
+Inputs = Annotated[
+    tuple[str, ...],
+    typer.Argument(
+        metavar="INPUT",
+        help="Files or folders, also .gz and .zst; - or nothing for stdin.",
+        show_default=False,
+    ),
+]
+Format = Annotated[
+    InputFormat,
+    typer.Option(
+        metavar="FORMAT",
+        help="What a line of INPUT is: a record (records), only a message value (values), or what `kcat -J` "
+        "prints (kcat). auto: the first line decides.",
+    ),
+]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write the records; - for stdout. An existing file is replaced when the first record "
+        "comes; a stopped run keeps the records that it has written.",
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
+
+# ---------------------------------------------------------------- protocols
+
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="PROTOCOL",
+        help="Protocol of the input; `relay formats` lists them. auto: the one that its first records have.",
+        autocompletion=sources,
+    ),
+]
+FromOptions = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--from-option", metavar="NAME=VALUE", help="An option of the input protocol; may be repeated."
+    ),
+]
+ToOptions = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--to-option", metavar="NAME=VALUE", help="An option of the output protocol; may be repeated."
+    ),
+]
+FromRegistry = Annotated[
+    str | None,
+    typer.Option(
+        "--from-registry",
+        metavar="URL|FILE",
+        help="The schema registry of an Avro input, or a file with its schemas.",
+    ),
+]
+Limits = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="A limit of a record, as in \\[limits] of the configuration: rows=20000; may be repeated.",
+    ),
+]
+IncludeTables = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--include-table", metavar="GLOB", help="Only tables that match database.table; may be repeated."
+    ),
+]
+ExcludeTables = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--exclude-table", metavar="GLOB", help="No tables that match; their DDL is learnt. May be repeated."
+    ),
+]
+
+
+class DumpOptions(Options, frozen=True, kw_only=True):
+    """`--bootstrap`: dumps with the definitions of tables, and since when they hold."""
+
+    files: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--bootstrap",
+            metavar="FILE|FOLDER",
+            help="Definitions of tables that the input has no DDL of: a dump, or SHOW CREATE TABLE. May be "
+            "repeated.",
+        ),
+    ] = ()
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-database", metavar="NAME", help="Database of tables that the dump names without one."
+        ),
+    ] = None
+    as_of: Annotated[
+        str,
+        typer.Option(
+            "--bootstrap-as-of",
+            metavar="WHEN",
+            help="Since when it holds: start (before everything), a commit ts, or a time with its zone.",
+        ),
+    ] = "start"
+
+
+# ---------------------------------------------------------------- configuration
+
+Settings = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."
+    ),
+]
+
+
+class ConfigSource(Options, frozen=True, kw_only=True):
+    """Where a command's configuration is: a file, and what `--set` says over it."""
+
+    file: Annotated[
+        Path,
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
+        ),
+    ]
+    settings: Settings = ()
+
+    def load(self, **keys: str | int | None) -> Config:
+        """Read it. Raises ConfigError with every problem.
+
+        keys: Values that options of their own set, over all others, by keys with two underscores between
+            table and key; None for those that are not given.
+        """
+        from relay.config import load_config
+
+        return load_config(self.file, self.with_keys(**keys))
+
+    def with_keys(self, **keys: str | int | None) -> tuple[str, ...]:
+        """Return the settings with more of them, written as for `load`."""
+        given = [f"{name.replace('__', '.')}={value}" for name, value in keys.items() if value is not None]
+        return (*self.settings, *given)
+
+
+# ---------------------------------------------------------------- topics
+
+Brokers = Annotated[
+    str | None,
+    typer.Option("--brokers", "-b", metavar="HOST:PORT", help="The brokers, if they need no login or TLS."),
+]
+TopicConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="A configuration with the brokers, TLS and login of the topic."
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Only records from this time on: 2026-11-26T10:00 (UTC), or how long ago: 90s, 15m, 2h, 1d.",
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Only records before this time, written like --since."),
+]
+_TOPIC_HELP = (
+    "The topic to read; no group is joined. With --config it may be left out if that names only one."
+)
+
+
+class Topic(Options, frozen=True, kw_only=True):
+    """Where a topic is. `option`: how the command spells its name."""
+
+    topic: str | None = None
+    brokers: Brokers = None
+    config: TopicConfig = None
+    settings: Settings = ()
+
+    @property
+    def option(self) -> str:
+        """The option that names the topic."""
+        return "--from-topic"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The topic as arguments of a command that reads it."""
+        given = {"--from-topic": self.topic, "--brokers": self.brokers, "--config": self.config}
+        named = [
+            word for option, value in given.items() if value is not None for word in (option, str(value))
+        ]
+        return (*named, *(word for setting in self.settings for word in ("--set", setting)))
+
+
+class SourceTopic(Topic, frozen=True, kw_only=True):
+    """A topic that is read in place of files, and which of its records."""
+
+    topic: Annotated[str | None, typer.Option("--from-topic", metavar="TOPIC", help=_TOPIC_HELP)] = None
+    last: Annotated[
+        int | None,
+        typer.Option(
+            "--last",
+            min=1,
+            max=1_000_000,
+            metavar="N",
+            help="The newest N records of the topic.",
+            show_default="100, if nothing else says which",
+        ),
+    ] = None
+    since: Since = None
+
+    def in_place_of(self, inputs: Sequence[str]) -> SourceTopic | None:
+        """Return the topic that is read, None if files are. Raises ConfigError for both."""
+        topic = {"--from-topic": self.topic, "--brokers": self.brokers, "--config": self.config}
+        named = [option for option, value in topic.items() if value is not None]
+        if named and any(name != STANDARD for name in inputs):
+            raise ConfigError([Problem("INPUT", f"cannot stand beside {named[0]}", "leave one of them out")])
+        if named:
+            return self
+        others = {"--set": self.settings, "--last": self.last, "--since": self.since}
+        problems = [
+            Problem(option, "is about a topic, and none is named", "add --from-topic TOPIC")
+            for option, value in others.items()
+            if value
+        ]
+        if problems:
+            raise ConfigError(problems)
+        return None
+
+
+class ShortSourceTopic(SourceTopic, frozen=True, kw_only=True):
+    """The same, of commands whose `--topic` can mean nothing else."""
+
+    topic: Annotated[
+        str | None, typer.Option("--from-topic", "--topic", metavar="TOPIC", help=_TOPIC_HELP)
+    ] = None

@@ -1,0 +1,137 @@
+"""Requests of the commands that work with a route's configuration, and of the demo and the playground."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import typer
+
+from relay.cli.command import Request
+from relay.cli.requests.options import ConfigSource, Json
+from relay.log_text import LogFormat, LogLevel
+
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=256,
+        metavar="N",
+        help="Share the work among N processes, as --set delivery.processes=N does.",
+        show_default="1, or what the configuration says",
+    ),
+]
+
+
+class RunRequest(Request, frozen=True, kw_only=True):
+    """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
+    Ctrl-C.
+
+    With --dry-run it begins where the group has committed, and disturbs no relay at work.
+    """
+
+    WORK: ClassVar = "relay.cli.run:run"
+    EXAMPLE: ClassVar = "relay run --config relay.toml --processes 2"
+
+    config: ConfigSource
+    processes: Processes = None
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(metavar="LEVEL", help="Log from this level on: info, warning, error."),
+    ] = None
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(
+            metavar="FORM", help="How to log: text, json, or auto: text on a terminal, JSON elsewhere."
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Read and translate, and count; write, commit and create nothing, and join no group.",
+        ),
+    ] = False
+
+
+class CheckRequest(Request, frozen=True, kw_only=True):
+    """Check a configuration and the files that it names, and print everything that is wrong, or what it does.
+    No broker is asked without --connect.
+
+    With --connect: one line per check, ok, note, FAILED or untested, with the reason and what to do. The exit
+    status is 3 if one FAILED.
+    """
+
+    WORK: ClassVar = "relay.cli.check:check"
+    EXAMPLE: ClassVar = "relay check --config relay.toml --connect"
+
+    config: ConfigSource
+    connect: Annotated[
+        bool,
+        typer.Option(
+            "--connect", help="Also try brokers, TLS, login, topics and permissions; nothing is written."
+        ),
+    ] = False
+    processes: Processes = None
+
+
+class ExplainRequest(Request, frozen=True, kw_only=True):
+    """Show the trace of one source record: its key and value, its events, what is written for it, what is
+    lost, or the error and what follows from it.
+
+    Table definitions come from the schema history, as of the record's position. Nothing is written or
+    committed, and no group is joined, so a running relay is not disturbed.
+    """
+
+    WORK: ClassVar = "relay.cli.explain:explain"
+    EXAMPLE: ClassVar = "relay explain orders/3/4711 --config relay.toml"
+
+    position: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="POSITION",
+            help="The source record, TOPIC/PARTITION/OFFSET; TOPIC may be left out if there is one alone.",
+            show_default=False,
+        ),
+    ] = None
+    config: ConfigSource
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Source topic, in place of POSITION.")
+    ] = None
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Source partition, in place of POSITION.")
+    ] = None
+    offset: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Source offset, in place of POSITION.")
+    ] = None
+    as_json: Json = False
+
+
+class DemoRequest(Request, frozen=True, kw_only=True):
+    """Show the relay at work on a real Apache Kafka, which is downloaded and started for it. Needs `pip
+    install '.\\[demo]'` in relay's folder.
+    """
+
+    WORK: ClassVar = "relay.cli.run:demo"
+
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the demo's broker running until Ctrl-C.")] = (
+        False
+    )
+
+
+class PlaygroundRequest(Request, frozen=True, kw_only=True):
+    """Serve a local page on which a message is pasted or picked. It shows side by side its events, the
+    records of another protocol, and what is lost. Ctrl-C ends it.
+
+    All options and profiles are there, with their meaning. Only what is pasted is read, and nothing is kept.
+    """
+
+    WORK: ClassVar = "relay.cli.playground.command:play"
+    EXAMPLE: ClassVar = "relay playground --open"
+
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where it is served; by default to this machine alone.")
+    ] = "127.0.0.1"
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, metavar="N", help="Its port; 0 for any that is free.")
+    ] = 8090
+    opens: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False

@@ -1,0 +1,117 @@
+"""Requests of the commands of `relay schema-history`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import typer
+
+from relay.cli.arguments import STANDARD
+from relay.cli.command import Request
+from relay.cli.requests.options import ConfigSource, Output, Quiet
+
+
+class ShowRequest(Request, frozen=True, kw_only=True):
+    """List the tables that the history knows: versions, columns, and the newest statement about each."""
+
+    WORK: ClassVar = "relay.cli.schema_history:show"
+    EXAMPLE: ClassVar = "relay schema-history show --config relay.toml --table shop.orders"
+
+    config: ConfigSource
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="DB.TABLE", help="The current definition of this table: columns, types, keys."),
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per table, for programs.")] = False
+    quiet: Quiet = False
+
+
+class ExportRequest(Request, frozen=True, kw_only=True):
+    """Write the source records that the history keeps as a record file, for `import`, `relay inspect` and
+    `relay translate`.
+    """
+
+    WORK: ClassVar = "relay.cli.schema_history:export"
+    EXAMPLE: ClassVar = "relay schema-history export --config relay.toml --output history.jsonl"
+
+    config: ConfigSource
+    output: Output = STANDARD
+    quiet: Quiet = False
+
+
+class ImportRequest(Request, frozen=True, kw_only=True):
+    """Put table definitions into the history: records of an export or captured from the source, a dump, or
+    what a database says of its tables.
+
+    Of records, the others of INPUT are passed over; each must name its topic, partition and offset. Of dumps
+    and databases, the tables that the route chooses are taken. The history's topic is created if it is
+    missing. Running instances learn what is new at once. The exit status is 2 if something could not be read.
+    """
+
+    WORK: ClassVar = "relay.cli.definitions:import_history"
+    EXAMPLE: ClassVar = "relay schema-history import --sql dump.sql --config relay.toml"
+
+    config: ConfigSource
+    input: Annotated[str, typer.Argument(metavar="INPUT", help="A record file; - or nothing for stdin.")] = (
+        STANDARD
+    )
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Topic name that the records get, if theirs is of another topic with the same name.",
+        ),
+    ] = None
+    sql: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            metavar="FILE|FOLDER",
+            help="Definitions in place of records: SHOW CREATE TABLE, or a dump, .sql or .sql.gz, of "
+            "mysqldump, mydumper, Dumpling. May be repeated.",
+        ),
+    ] = ()
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--from-database",
+            metavar="URL",
+            help="Definitions of a live server: mysql://USER@HOST:PORT/DB. The password is in "
+            "--password-file or RELAY_DATABASE_PASSWORD.",
+        ),
+    ] = None
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --sql: database of tables that the dump names without one."),
+    ] = None
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Since when the definitions hold: start (before everything, the default), a commit ts, a "
+            "time with its zone, or now (--from-database).",
+            show_default=False,
+        ),
+    ] = None
+    password_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --from-database: a file with the password.")
+    ] = None
+    ca_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="With --from-database: use TLS, and trust these certificates."),
+    ] = None
+    quiet: Quiet = False
+
+
+class ResetRequest(Request, frozen=True, kw_only=True):
+    """Empty the history. All instances must be stopped: one that runs keeps what it knows, and adds to the
+    history.
+    """
+
+    WORK: ClassVar = "relay.cli.schema_history:reset"
+    EXAMPLE: ClassVar = "relay schema-history reset --config relay.toml --yes"
+
+    config: ConfigSource
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without this the command only says what would follow.")
+    ] = False
+    quiet: Quiet = False

@@ -1,0 +1,75 @@
+"""Requests of the commands that copy records between a topic and a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import typer
+
+from relay.cli.arguments import STANDARD, InputFormat
+from relay.cli.command import Request
+from relay.cli.requests.options import Format, Inputs, Output, Quiet, ShortSourceTopic, Topic, Until
+
+
+class CaptureRequest(Request, frozen=True, kw_only=True):
+    """Write records of a Kafka topic as a record file, which the other commands read.
+
+    A record is a line of JSON, exact to the byte: topic, partition, offset, timestamp (ms), headers, key,
+    value. No group is joined and nothing is committed, so nobody else is disturbed.
+    """
+
+    WORK: ClassVar = "relay.cli.capture:capture"
+    EXAMPLE: ClassVar = "relay capture --brokers localhost:9092 --from-topic orders --since 2h -o in.jsonl"
+
+    topic: ShortSourceTopic
+    until: Until = None
+    offsets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RANGE", help="Only these offsets: 100..200 (without 200), 100.., ..200, or 100."
+        ),
+    ] = None
+    partitions: Annotated[
+        tuple[int, ...],
+        typer.Option("--partition", min=0, metavar="N", help="Only this partition; may be repeated."),
+    ] = ()
+    everything: Annotated[bool, typer.Option("--all", help="The whole topic up to its present end.")] = False
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Also what comes later, until Ctrl-C.")] = (
+        False
+    )
+    output: Output = STANDARD
+    quiet: Quiet = False
+
+
+class TargetTopic(Topic, frozen=True, kw_only=True):
+    """A topic that is written."""
+
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic that is written.")]
+
+    @property
+    def option(self) -> str:
+        """The option that names the topic."""
+        return "--topic"
+
+
+class ProduceRequest(Request, frozen=True, kw_only=True):
+    """Write a record file into a Kafka topic: each record in its partition, with key, headers, timestamp.
+
+    All records are checked first. If the topic lacks the partition of one, or takes none of its size,
+    nothing is written.
+    """
+
+    WORK: ClassVar = "relay.cli.capture:produce"
+    EXAMPLE: ClassVar = "relay produce in.jsonl --brokers localhost:9092 --topic orders-copy"
+
+    inputs: Inputs = ()
+    topic: TargetTopic
+    create: Annotated[
+        bool,
+        typer.Option(
+            "--create", help="Create the topic if it does not exist, with the partitions of the records."
+        ),
+    ] = False
+    input_format: Format = InputFormat.AUTO
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether all would fit.")] = False
+    quiet: Quiet = False
