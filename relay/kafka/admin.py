@@ -158,7 +158,7 @@ class TopicAdmin:
         arguments = self._brokers.arguments
         admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, client_id="relay", **arguments)
         try:
-            await started(REQUEST_SECONDS, admin)
+            await started(REQUEST_SECONDS, admin, self._brokers)
             async with asyncio.timeout(REQUEST_SECONDS):
                 yield admin
         except (KafkaError, TimeoutError, OSError) as error:

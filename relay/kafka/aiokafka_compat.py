@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any
 
 from aiokafka.errors import NoError, for_code
 
 from relay.errors import BrokerUnavailable
+from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
+from relay.kafka.reconnecting import keep_connected
 
 REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
-METADATA_PAUSE_SECONDS = 0.1
 
 
 def retrieve(future: asyncio.Future[Any]) -> None:
@@ -46,12 +47,13 @@ async def within(seconds: float, work: Coroutine[object, object, object]) -> boo
     return task.done() and not task.cancelled() and task.exception() is None
 
 
-async def started(seconds: float, client: Any) -> None:
-    """Start a client. Raises TimeoutError, KafkaError.
+async def started(seconds: float, client: Any, brokers: Brokers) -> None:
+    """Start a consumer, producer or admin client. Raises TimeoutError, KafkaError.
 
     A start that is cancelled leaves its first connection open, which only aiokafka knows. So it first gets
     some time to end by itself: milliseconds are enough if a broker answers.
     """
+    keep_connected(getattr(client, "_client", None) or client.client, brokers)
     task = asyncio.ensure_future(client.start())
     task.add_done_callback(retrieve)
     try:
@@ -78,33 +80,6 @@ async def stopped(consumer: Any) -> None:
     for part in (consumer._fetcher, consumer._client):
         if part is not None:
             await within(GRACE_SECONDS, part.close())
-
-
-def pace_metadata(client: Any) -> None:
-    """Limit how often a client asks for metadata: with a topic gone, its sender asks after every answer."""
-    update, next_at = client.force_metadata_update, 0.0
-    later: asyncio.Future[bool] | None = None
-
-    def ask() -> asyncio.Future[bool]:
-        nonlocal next_at
-        next_at = asyncio.get_running_loop().time() + METADATA_PAUSE_SECONDS
-        return cast("asyncio.Future[bool]", update())
-
-    def ask_later(asked: asyncio.Future[bool]) -> None:
-        ask()
-        asked.set_result(False)
-
-    def paced() -> asyncio.Future[bool]:
-        nonlocal later
-        loop = asyncio.get_running_loop()
-        if (left := next_at - loop.time()) <= 0:
-            return ask()
-        if later is None or later.done():
-            later = loop.create_future()
-            loop.call_later(left, ask_later, later)
-        return asyncio.shield(later)
-
-    client.force_metadata_update = paced
 
 
 def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:

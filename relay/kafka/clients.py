@@ -1,7 +1,7 @@
 """What aiokafka's clients need to reach a cluster: addresses, and TLS and SASL made from `Security`.
 
-Certificates and secrets are read once, at the start; tokens of OAUTHBEARER at each connection. Neither a
-`repr` nor an error shows a secret.
+Certificates and secrets are read at the start, and again when a broker could not be reached and their files
+have changed; tokens of OAUTHBEARER at each connection. Neither a `repr` nor an error shows a secret.
 """
 
 from __future__ import annotations
@@ -16,15 +16,45 @@ from relay.kafka.oauth import Credentials, EndpointTokens, FileTokens, notice_re
 from relay.kafka.settings import ClusterSettings, Mechanism, Secret, Security, endpoint_fault
 
 ClientArguments = dict[str, Any]
+#: The keys of `Security` that name files; that of the token is read at each connection.
+_FILES = (
+    "ca_file",
+    "certificate_file",
+    "key_file",
+    "key_password_file",
+    "password_file",
+    "client_secret_file",
+)
 _PEM_HINT = "it must be PEM, with -----BEGIN CERTIFICATE-----"
 
 
-class Brokers(NamedTuple):
-    """A cluster's brokers. `arguments`: TLS and SASL as aiokafka's consumer, producer and admin take them."""
+class Brokers:
+    """A cluster's brokers, shared by all clients of the cluster.
 
-    servers: str
-    security: Security
-    arguments: ClientArguments
+    `arguments`: TLS and SASL as aiokafka's consumer, producer and admin take them. `problems`: why the files
+    could not be read again.
+    """
+
+    def __init__(self, servers: str, security: Security, arguments: ClientArguments) -> None:
+        self.servers, self.security, self.arguments = servers, security, arguments
+        self.problems: list[Problem] = []
+        self._files = _fingerprint(security)
+
+    def renew(self) -> bool:
+        """Read the files again if they have changed, and return whether the client arguments are new.
+
+        Files that are missing or do not fit together may be about to be replaced: then the arguments stay as
+        they are, and the next call looks again.
+        """
+        files = _fingerprint(self.security)
+        if files == self._files:
+            return False
+        self.problems = []
+        arguments = _client_arguments(self.security, self.problems)
+        if self.problems:
+            return False
+        self.arguments, self._files = arguments, files
+        return True
 
     @classmethod
     def from_settings(cls, cluster: ClusterSettings) -> Brokers:
@@ -71,6 +101,19 @@ def _client_arguments(security: Security, problems: list[Problem]) -> ClientArgu
             arguments["sasl_plain_username"] = security.username
             arguments["sasl_plain_password"] = Secret(material.secret("password"))
     return arguments
+
+
+def _fingerprint(security: Security) -> list[tuple[int, int, int] | None]:
+    """Return what changes when one of the files is replaced."""
+    found: list[tuple[int, int, int] | None] = []
+    for key in _FILES:
+        name = getattr(security, key)
+        try:
+            seen = Path(name).stat() if name else None
+        except OSError:
+            seen = None
+        found.append(None if seen is None else (seen.st_ino, seen.st_size, seen.st_mtime_ns))
+    return found
 
 
 class _Material:

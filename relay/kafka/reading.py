@@ -154,7 +154,7 @@ async def consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncItera
         **brokers.arguments,
     )
     try:
-        await started(REQUEST_SECONDS, consumer)
+        await started(REQUEST_SECONDS, consumer, brokers)
         consumer.assign(pairs)
         yield consumer
     except TopicAuthorizationFailedError as error:

@@ -31,7 +31,6 @@ from relay.errors import DeliveryFailed, InstanceFenced, ServiceError, TopicUnus
 from relay.kafka.aiokafka_compat import (
     REQUEST_SECONDS,
     STOP_SECONDS,
-    pace_metadata,
     retrieve,
     started,
     within,
@@ -128,7 +127,7 @@ class KafkaSink:
     ) -> None:
         brokers = brokers or Brokers.from_settings(settings.cluster)
         compression = settings.compression
-        self._servers = brokers.servers
+        self._brokers, self._servers = brokers, brokers.servers
         self._limits = TopicLimits(limits, compacted)
         self._deadline = settings.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
@@ -147,9 +146,8 @@ class KafkaSink:
 
     async def start(self) -> None:
         """Connect and get a producer id. Raises Undelivered, DeliveryFailed, TopicUnusable without rights."""
-        pace_metadata(self._producer.client)
         try:
-            await started(REQUEST_SECONDS, self._producer)
+            await started(REQUEST_SECONDS, self._producer, self._brokers)
         except _NOT_ALLOWED as error:
             grant = "WRITE on the target topics and, for exactly-once, on the transactional id"
             raise TopicUnusable(

@@ -67,7 +67,7 @@ class KafkaSource:
         brokers: Brokers | None = None,
     ) -> None:
         brokers = brokers or Brokers.from_settings(settings.cluster)
-        self._settings, self._servers = settings, brokers.servers
+        self._settings, self._brokers, self._servers = settings, brokers, brokers.servers
         self._progress, self._log = progress, log
         # How many each topic has; one beyond that was added later.
         self._partitions_at_start: dict[str, int] = {}
@@ -101,7 +101,9 @@ class KafkaSource:
             # The topics are given here and not to the constructor, which takes no listener.
             self._consumer.subscribe(list(self._settings.topics), listener=_Listener(self._consumer, owner))
             # The client waits for its partitions, and other members may take as long to hand over their work.
-            await started(REQUEST_SECONDS + self._settings.rebalance_timeout_ms / 1000, self._consumer)
+            await started(
+                REQUEST_SECONDS + self._settings.rebalance_timeout_ms / 1000, self._consumer, self._brokers
+            )
         except InvalidSessionTimeoutError as error:
             hint = "it must lie between their group.min.session.timeout.ms and group.max.session.timeout.ms"
             problem = Problem(
@@ -363,7 +365,7 @@ class ShardSource(KafkaSource):
         """Connect and take the shard's partitions."""
         self._owner = owner
         try:
-            await started(REQUEST_SECONDS, self._consumer)
+            await started(REQUEST_SECONDS, self._consumer, self._brokers)
             async with asyncio.timeout(REQUEST_SECONDS):
                 # From the first time on, the client keeps the metadata of these topics up to date.
                 self._consumer._client.set_topics(self._settings.topics)

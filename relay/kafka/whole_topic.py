@@ -29,18 +29,10 @@ class WholeTopic:
     """
 
     def __init__(self, brokers: Brokers, topic: str, *, waits_for_open: bool = False) -> None:
-        self._servers, self.name, self._waits_for_open = brokers.servers, topic, waits_for_open
+        self._brokers, self.name, self._waits_for_open = brokers, topic, waits_for_open
         self._pair = TopicPartition(topic, 0)
-        self._consumer: Any = AIOKafkaConsumer(
-            bootstrap_servers=brokers.servers,
-            client_id="relay",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-            fetch_max_wait_ms=100,
-            **brokers.arguments,
-        )
-        self._is_ready = False
+        # None before the first reading, and after one that failed.
+        self._consumer: Any = None
         self._next = 0
 
     async def to_end(
@@ -49,6 +41,16 @@ class WholeTopic:
         """Hand all records up to the present end of the topic to `take`, some at a time, and call `beat` on
         the way. Raises BrokerUnavailable, TopicUnusable.
         """
+        try:
+            await self._to_end(take, beat)
+        except (BrokerUnavailable, TopicUnusable):
+            # The next reading has a new client.
+            await self.stop()
+            raise
+
+    async def _to_end(
+        self, take: Callable[[Sequence[ConsumerRecord]], object], beat: Callable[[], object]
+    ) -> None:
         try:
             async with asyncio.timeout(END_SECONDS):
                 await self._start()
@@ -73,7 +75,7 @@ class WholeTopic:
 
     async def new(self) -> list[ConsumerRecord]:
         """Return what has come since, without asking or waiting; nothing after a failure (see `to_end`)."""
-        if not self._is_ready:
+        if self._consumer is None:
             return []
         try:
             return await self._poll(0)
@@ -82,7 +84,9 @@ class WholeTopic:
 
     async def stop(self) -> None:
         """Disconnect."""
-        await stopped(self._consumer)
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await stopped(consumer)
 
     async def _end(self) -> int:
         if self._waits_for_open:
@@ -91,13 +95,25 @@ class WholeTopic:
         return int(ends[self._pair])
 
     async def _start(self) -> None:
-        if self._is_ready:
+        if self._consumer is not None:
             return
+        consumer: Any = AIOKafkaConsumer(
+            bootstrap_servers=self._brokers.servers,
+            client_id="relay",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=100,
+            **self._brokers.arguments,
+        )
         try:
-            await started(REQUEST_SECONDS, self._consumer)
-        except (KafkaError, TimeoutError) as error:
-            raise unreachable(self._servers, error) from error
-        self._is_ready = True
+            await started(REQUEST_SECONDS, consumer, self._brokers)
+        except BaseException as error:
+            await stopped(consumer)
+            if isinstance(error, KafkaError | TimeoutError):
+                raise unreachable(self._brokers.servers, error) from error
+            raise
+        self._consumer = consumer
         self._consumer.assign([self._pair])
         # If retention has deleted records from here on, the client moves to the oldest one that is left.
         self._consumer.seek(self._pair, self._next)

@@ -146,7 +146,7 @@ class DdlFollower:
         # A client whose start has failed cannot be started again.
         await self.stop()
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._source.bootstrap_servers,
+            bootstrap_servers=self._brokers.servers,
             client_id="relay",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -155,7 +155,7 @@ class DdlFollower:
             **self._brokers.arguments,
         )
         try:
-            await started(REQUEST_SECONDS, self._consumer)
+            await started(REQUEST_SECONDS, self._consumer, self._brokers)
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
         self._followed, self._is_ready = [], True

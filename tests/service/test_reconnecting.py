@@ -1,0 +1,270 @@
+"""Brokers that come back under other addresses, certificates and passwords that are renewed, and how often relay
+tries to connect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import gc
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.conn import AIOKafkaConnection, CloseReason
+from secured_support import GROUP, TOPIC, Secured, pkcs8
+from service.resilience_support import EXACTLY_ONCE, MODES, Echo, committed, numbered
+
+from relay.demo.kafka import Cluster, free_ports, java_binary, kafka_jars
+from relay.kafka import reconnecting
+from relay.kafka.permissions import Operation
+
+pytestmark = pytest.mark.kafka
+
+
+class Moving:
+    """A broker that may move, and the address that stays: something forwards it to the broker."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        (self._node,) = cluster.nodes
+        self.address = ""
+        self._server: Any = None
+
+    async def listen(self) -> None:
+        self._server = await asyncio.start_server(self._forward, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def close(self) -> None:
+        self._server.close()
+
+    async def move(self) -> None:
+        """Stop the broker and start it elsewhere, with the same data."""
+        await asyncio.to_thread(self._node.kill)
+        (port,) = free_ports(1)
+        old, properties = f"PLAINTEXT://127.0.0.1:{self._node.port},", self._node._properties
+        text = properties.read_text()
+        assert old in text
+        properties.write_text(text.replace(old, f"PLAINTEXT://127.0.0.1:{port},"))
+        self._node.port = port
+        self._node.start()
+        await asyncio.to_thread(self._node.wait_ready)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            there, here = await asyncio.open_connection("127.0.0.1", self._node.port)
+            await asyncio.gather(_copy(reader, here), _copy(there, writer))
+        writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@pytest.fixture
+async def moving(own_cluster: Cluster) -> AsyncIterator[Moving]:
+    found = Moving(own_cluster)
+    await found.listen()
+    yield found
+    await found.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_brokers_come_back_under_another_address(
+    moving: Moving, kafka_at: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
+    """Source, target and schema history are at this broker."""
+    async with kafka_at(moving.address) as kafka:
+        source, target = await kafka.topic(2), await kafka.topic(2)
+        config = make_config(source, target, source_bootstrap_servers=moving.address, **MODES[mode])
+        relay = run_relay(config, Echo(target))
+        await kafka.produce(source, numbered(100))
+        await committed(kafka, relay, 100)
+    await moving.move()
+    async with kafka_at(moving.address) as kafka:
+        await kafka.produce(source, numbered(100, start=100))
+        began = time.monotonic()
+        await committed(kafka, relay, 200)
+        assert time.monotonic() - began < 60
+        assert await relay.stop() == 0
+        values = {int(each.value or b"") for each in await kafka.read(target, committed=True)}
+        assert values == set(range(200))
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_brokers_of_the_target_alone_come_back_under_another_address(
+    moving: Moving, kafka: Any, kafka_at: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
+    """With exactly-once, the progress topic is there, too."""
+    async with kafka_at(moving.address) as other:
+        source, target = await kafka.topic(2), await other.topic(2)
+        progress = {"delivery_progress_topic": f"progress-{target}"} if mode == "exactly-once" else {}
+        config = make_config(
+            source, target, target_bootstrap_servers=moving.address, **MODES[mode], **progress
+        )
+        relay = run_relay(config, Echo(target))
+        await kafka.produce(source, numbered(100))
+        await other.until(lambda: _has(other, target, 100))
+    await moving.move()
+    await kafka.produce(source, numbered(100, start=100))
+    began = time.monotonic()
+    async with kafka_at(moving.address) as other:
+        await other.until(lambda: _has(other, target, 200))
+        assert time.monotonic() - began < 60
+        assert await relay.stop() == 0
+
+
+async def _has(kafka: Any, topic: str, count: int) -> bool:
+    found = {each.value for each in await kafka.read(topic, committed=True)}
+    return len(found) == count
+
+
+# ---------------------------------------------------------------- certificates and passwords
+
+
+def break_connections() -> None:
+    """Close all connections of relays, as the network does."""
+    for each in [found for found in gc.get_objects() if isinstance(found, AIOKafkaConnection)]:
+        if each._client_id == "relay" and each.connected():
+            each.close(reason=CloseReason.CONNECTION_BROKEN)
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When relays have tried to connect."""
+    times: list[float] = []
+    connect = AIOKafkaConnection.connect
+
+    async def counted(self: Any) -> Any:
+        if self._client_id == "relay":
+            times.append(time.monotonic())
+        return await connect(self)
+
+    monkeypatch.setattr(AIOKafkaConnection, "connect", counted)
+    return times
+
+
+async def granted(secured: Secured, user: str) -> tuple[str, str]:
+    """Make a source and a target that a user may use, and a group of the same name as the source's."""
+    source, target = [await secured.topic(1, retention_ms="-1") for _ in range(2)]
+    await secured.grant(TOPIC, source, Operation.READ, user=user)
+    await secured.grant(TOPIC, target, Operation.WRITE, Operation.DESCRIBE_CONFIGS, user=user)
+    await secured.grant(GROUP, f"g-{source}", Operation.READ, user=user)
+    return source, target
+
+
+def issue(secured: Secured, folder: Path, seconds: float) -> None:
+    """Write relay's certificate and key, for so long."""
+    until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+    leaf = secured.ca.issue_cert("relay@example.com", not_after=until)
+    (folder / "client.pem").write_bytes(pkcs8(leaf))
+
+
+@pytest.mark.parametrize("mode", ["at-least-once"])
+async def test_a_renewed_certificate_is_read_when_the_old_one_is_refused(
+    secured: Secured,
+    kafka_at: Any,
+    run_relay: Any,
+    tmp_path: Path,
+    attempts: list[float],
+    mode: str,
+) -> None:
+    issue(secured, tmp_path, 12)
+    expires = time.monotonic() + 12
+    source, target = await granted(secured, "*")
+    file = str(tmp_path / "client.pem")
+    security = secured.security(
+        protocol="SSL", certificate_file=file, key_file=file, mechanism=None, username=None, password=None
+    )
+    config = secured.config("MUTUAL", source, target, security)
+    async with kafka_at(secured.address("PLAINTEXT")) as kafka:
+        await kafka.produce(source, numbered(10, partitions=1))
+        relay = run_relay(config, Echo(target))
+        await committed(kafka, relay, 10)
+        await asyncio.sleep(max(0.0, expires + 1 - time.monotonic()))
+        break_connections()
+        await kafka.produce(source, numbered(10, partitions=1, start=10))
+        attempts.clear()
+        await kafka.until(lambda: says(relay, "refuses relay's certificate"))
+        began = time.monotonic()
+        count = len(attempts)
+        await asyncio.sleep(4)
+        # Source and target, each with connections to one broker and to its bootstrap servers.
+        assert len(attempts) - count < 8 * (time.monotonic() - began)
+        issue(secured, tmp_path, 3600)
+        await committed(kafka, relay, 20)
+        assert await relay.stop() == 0
+
+
+async def test_a_renewed_password_is_read_when_the_old_one_is_refused(
+    secured: Secured, kafka_at: Any, run_relay: Any, tmp_path: Path
+) -> None:
+    user = f"u-{uuid.uuid4().hex[:8]}"
+    await set_password(secured, user, "first")
+    source, target = await granted(secured, user)
+    (tmp_path / "password").write_text("first\n")
+    security = secured.security(username=user, password=None, password_file=str(tmp_path / "password"))
+    config = secured.config("SASL_SSL", source, target, security)
+    async with kafka_at(secured.address("PLAINTEXT")) as kafka:
+        await kafka.produce(source, numbered(10, partitions=1))
+        relay = run_relay(config, Echo(target))
+        await committed(kafka, relay, 10)
+        await set_password(secured, user, "second")
+        break_connections()
+        await kafka.produce(source, numbered(10, partitions=1, start=10))
+        await kafka.until(lambda: says(relay, f"refuses user {user}"))
+        (tmp_path / "password").write_text("second\n")
+        await committed(kafka, relay, 20)
+        assert await relay.stop() == 0
+        assert "second" not in str(relay.log.events)
+
+
+async def says(relay: Any, text: str) -> bool:
+    """Whether a check that fails has the broker's reason."""
+    assert not relay._task.done(), relay.log.events[-3:]
+    return any(text in check.detail for check in relay.status.checks.values() if not check.ok)
+
+
+async def set_password(secured: Secured, user: str, password: str) -> None:
+    command = [str(java_binary()), "-cp", f"{kafka_jars()}/*", "kafka.admin.ConfigCommand"]
+    command += ["--bootstrap-server", secured.address("PLAINTEXT"), "--alter", "--entity-type", "users"]
+    command += ["--entity-name", user, "--add-config", f"SCRAM-SHA-512=[password={password}]"]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------- pace
+
+
+async def test_a_history_that_is_gone_is_asked_for_now_and_then(
+    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reader's client asks for metadata as long as the topic is gone."""
+    asked: list[float] = []
+    ask = reconnecting._Connector._ask
+
+    async def counted(self: Any, *given: Any) -> bool:
+        asked.append(time.monotonic())
+        return await ask(self, *given)
+
+    monkeypatch.setattr(reconnecting._Connector, "_ask", counted)
+    source, target = await kafka.topic(), await kafka.topic()
+    relay = run_relay(make_config(source, target), Echo(target))
+    await kafka.produce(source, numbered(10, partitions=1))
+    await committed(kafka, relay, 10)
+    await kafka._admin.delete_topics([relay.config.history_topic])
+    await asyncio.sleep(1)
+    asked.clear()
+    began = time.monotonic()
+    await asyncio.sleep(3)
+    assert len(asked) < 25 * (time.monotonic() - began)
+    assert await relay.stop() == 0
