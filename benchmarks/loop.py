@@ -215,6 +215,10 @@ def _translator() -> Translator:
     return Translator(_ROUTE.source, _ROUTE.target, _ROUTE.source_options, _ROUTE.target_options)
 
 
+async def _no_reason(_: str) -> str:
+    return ""
+
+
 async def _relay(load: _Load, fetches: int, translator: Translator) -> float:
     config = Config(**_CONFIG)
     status, log = Status(About.of(config)), Log(sys.stderr)
@@ -228,6 +232,7 @@ async def _relay(load: _Load, fetches: int, translator: Translator) -> float:
         status,
         Schemas(config, translator, log, status),
         check_topics=_nothing,
+        find_reason=_no_reason,
     )
     client.ended = relay.request_stop
     await relay.run()

@@ -21,6 +21,8 @@ from relay.log_text import DEFAULT_SETTINGS, Field, LogFormat, LogSettings, as_j
 from relay.shown import printable
 
 REPEAT_SECONDS = 10.0
+#: relay says itself what an outage means for it, so that lines of the client are details.
+CLIENT_REPEAT_SECONDS = 60.0
 #: How many texts of a list are logged, and how many characters of each.
 _MOST_ITEMS = 100
 _LONGEST_ITEM = 300
@@ -35,7 +37,7 @@ class Log:
         self._stream, self._always = stream or sys.stdout, always
         self._left_out_levels = settings.level.without
         self._line = _line_of(self._stream, settings.format)
-        self._written: dict[tuple[str, str], float] = {}
+        self._next_at: dict[tuple[str, str], float] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
         self._levels: dict[tuple[str, str], str] = {}
 
@@ -51,24 +53,34 @@ class Log:
         """Log something that needs somebody."""
         self._write("error", event, fields)
 
-    def seldom(self, event: str, kind: str, *, level: str = "warning", **fields: Field) -> None:
-        """Log what may come for every record: one of a kind every 10 s. `repeated`: those left out since."""
+    def seldom(
+        self,
+        event: str,
+        kind: str,
+        *,
+        level: str = "warning",
+        every_seconds: float | None = None,
+        **fields: Field,
+    ) -> None:
+        """Log what may come for every record: one of a kind every 10 s, or `every_seconds`. `repeated`: those
+        left out since.
+        """
         now, key = time.monotonic(), (event, kind)
-        if now - self._written.get(key, -REPEAT_SECONDS) < REPEAT_SECONDS:
+        if now < self._next_at.get(key, 0.0):
             self._left_out[key] += 1
             self._levels[key] = level
             return
-        self._written[key] = now
+        self._next_at[key] = now + (REPEAT_SECONDS if every_seconds is None else every_seconds)
         self._write(level, event, {**fields, "repeated": self._left_out.pop(key, 0)})
 
     def tell_left_out(self, *, at_once: bool = False) -> None:
         """Report how many lines `seldom` has left out that no later line reports; call it now and then.
 
-        `at_once`: also of those of the last 10 s, before the end.
+        `at_once`: also of those whose while is not over, before the end.
         """
         now = time.monotonic()
         for key, lines in list(self._left_out.items()):
-            if at_once or now - self._written[key] >= REPEAT_SECONDS:
+            if at_once or now >= self._next_at[key]:
                 del self._left_out[key]
                 event, kind = key
                 message = f"{lines} more like this {'was' if lines == 1 else 'were'} not shown"
@@ -129,7 +141,14 @@ class ClientLogs(logging.Handler):
         """Log one of the client's records as an event."""
         kind = f"{record.name} {record.msg}"
         level = "error" if record.levelno >= logging.ERROR else "warning"
-        self._log.seldom("kafka.client", kind, level=level, logger=record.name, message=_message(record))
+        self._log.seldom(
+            "kafka.client",
+            kind,
+            level=level,
+            every_seconds=CLIENT_REPEAT_SECONDS,
+            logger=record.name,
+            message=_message(record),
+        )
 
 
 @contextlib.contextmanager

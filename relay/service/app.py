@@ -26,7 +26,7 @@ from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.kafka.source import KafkaSource, ShardSource
 from relay.logs import Log, client_logs, frames_of
 from relay.service.announcement import announce
-from relay.service.check.reasons import with_reasons
+from relay.service.check.reasons import Reasons, with_reasons
 from relay.service.dry_run import TOLD, DrySink, DrySource, dry_config, without_missing_history
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.error_budget import ErrorBudget
@@ -259,6 +259,7 @@ async def _assembled(
             status,
             schemas,
             check_topics=partial(_check_again, config, clusters, written, targets),
+            find_reason=Reasons(clusters).find,
             timing=_timing(config),
         )
     finally:
@@ -307,6 +308,7 @@ async def _assembled_dry(
             status,
             schemas,
             check_topics=partial(check_topics, config, clusters, creates=Creates.NONE),
+            find_reason=Reasons(clusters).find,
             timing=_timing(config),
         )
     finally:

@@ -172,6 +172,10 @@ class Target:
         if self.problem:
             raise self.problem
 
+    async def find_reason(self, side: str) -> str:
+        """Know no reason."""
+        return ""
+
     def values(self, partition: Partition) -> list[int]:
         """Source offsets in order of first appearance."""
         return list(
@@ -360,6 +364,7 @@ class Bench:
             self.status,
             schemas,
             check_topics=self.target.check,
+            find_reason=self.target.find_reason,
             timing=timing,
         )
 

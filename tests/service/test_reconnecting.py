@@ -9,7 +9,6 @@ import contextlib
 import datetime
 import gc
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from secured_support import GROUP, TOPIC, Secured, pkcs8
-from service.resilience_support import EXACTLY_ONCE, MODES, Echo, committed, numbered
+from service.resilience_support import MODES, Echo, committed, numbered
 
 from relay.demo.kafka import Cluster, free_ports, java_binary, kafka_jars
 from relay.kafka import reconnecting
@@ -209,23 +208,23 @@ async def test_a_renewed_password_is_read_when_the_old_one_is_refused(
     secured: Secured, kafka_at: Any, run_relay: Any, tmp_path: Path
 ) -> None:
     user = f"u-{uuid.uuid4().hex[:8]}"
-    await set_password(secured, user, "first")
+    await set_password(secured, user, "first-battery")
     source, target = await granted(secured, user)
-    (tmp_path / "password").write_text("first\n")
+    (tmp_path / "password").write_text("first-battery\n")
     security = secured.security(username=user, password=None, password_file=str(tmp_path / "password"))
     config = secured.config("SASL_SSL", source, target, security)
     async with kafka_at(secured.address("PLAINTEXT")) as kafka:
         await kafka.produce(source, numbered(10, partitions=1))
         relay = run_relay(config, Echo(target))
         await committed(kafka, relay, 10)
-        await set_password(secured, user, "second")
+        await set_password(secured, user, "second-battery")
         break_connections()
         await kafka.produce(source, numbered(10, partitions=1, start=10))
         await kafka.until(lambda: says(relay, f"refuses user {user}"))
-        (tmp_path / "password").write_text("second\n")
+        (tmp_path / "password").write_text("second-battery\n")
         await committed(kafka, relay, 20)
         assert await relay.stop() == 0
-        assert "second" not in str(relay.log.events)
+        assert "battery" not in str(relay.log.events)
 
 
 async def says(relay: Any, text: str) -> bool:
@@ -268,3 +267,31 @@ async def test_a_history_that_is_gone_is_asked_for_now_and_then(
     await asyncio.sleep(3)
     assert len(asked) < 25 * (time.monotonic() - began)
     assert await relay.stop() == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_outage_is_no_flood(
+    own_cluster: Cluster, kafka_at: Any, make_config: Any, run_relay: Any, attempts: list[float], mode: str
+) -> None:
+    """Neither of attempts to connect nor of log lines."""
+    async with kafka_at(own_cluster.bootstrap_servers) as kafka:
+        source, target = await kafka.topic(2), await kafka.topic(2)
+        servers = own_cluster.bootstrap_servers
+        config = make_config(source, target, source_bootstrap_servers=servers, **MODES[mode])
+        relay = run_relay(config, Echo(target))
+        await kafka.produce(source, numbered(100))
+        await committed(kafka, relay, 100)
+    await asyncio.to_thread(own_cluster.nodes[0].kill)
+    attempts.clear()
+    began, lines = time.monotonic(), len(relay.log.named("kafka.client"))
+    await asyncio.sleep(15)
+    seconds = time.monotonic() - began
+    # Of the clients of source, target and history, and of looks at the reasons.
+    assert len(attempts) < 10 * seconds
+    said = relay.log.named("kafka.client")[lines:]
+    assert len(said) <= 15, [each["message"] for each in said]
+    await asyncio.to_thread(own_cluster.nodes[0].restart)
+    async with kafka_at(own_cluster.bootstrap_servers) as kafka:
+        await kafka.produce(source, numbered(100, start=100))
+        await committed(kafka, relay, 200)
+        assert await relay.stop() == 0

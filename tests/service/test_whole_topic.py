@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaConnectionError
 
 from relay.config.kafka import target_cluster
@@ -51,19 +52,21 @@ async def test_a_reading_that_is_cut_off_goes_on_where_it_was(kafka: Any, make_c
     assert found == list(range(COUNT))
 
 
-async def test_records_that_were_lost_with_an_exception_are_read_again(kafka: Any, make_config: Any) -> None:
+async def test_records_that_were_lost_with_an_exception_are_read_again(
+    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, _ = await filled(kafka, make_config)
-    getmany, failures = whole._consumer.getmany, 3
+    getmany, failures = AIOKafkaConsumer.getmany, 3
 
-    async def losing(**settings: Any) -> Any:
+    async def losing(self: Any, **settings: Any) -> Any:
         nonlocal failures
-        polled = await getmany(**settings)
+        polled = await getmany(self, **settings)
         if failures and polled:
             failures -= 1
             raise KafkaConnectionError
         return polled
 
-    whole._consumer.getmany = losing
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", losing)
     found: list[ConsumerRecord] = []
     for _ in range(3):
         with pytest.raises(BrokerUnavailable):

@@ -1,10 +1,21 @@
-"""Why relay cannot start: to aiokafka a wrong password, untrusted certificate and closed port look alike."""
+"""Why brokers cannot be reached: to aiokafka a wrong password, untrusted certificate and closed port look
+alike.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final, Literal, TypeAlias
 
 from relay.errors import BrokerUnavailable
 from relay.kafka.clients import Clusters
 from relay.service.check.route import diagnosis
+
+Side: TypeAlias = Literal["source", "target"]
+#: How often brokers are tried, and how long that may take: relay waits for it.
+_PAUSE_SECONDS: Final = 10.0
+_SECONDS: Final = 5.0
 
 
 async def with_reasons(error: BrokerUnavailable, clusters: Clusters) -> BrokerUnavailable:
@@ -14,3 +25,24 @@ async def with_reasons(error: BrokerUnavailable, clusters: Clusters) -> BrokerUn
         wrong.append(await diagnosis(clusters.target))
     found = ". ".join(filter(None, dict.fromkeys(wrong)))
     return BrokerUnavailable(found) if found else error
+
+
+class Reasons:
+    """The reasons of an outage, for a relay at work."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
+        self._found: dict[Side, str] = {}
+        self._next_at: dict[Side, float] = {}
+
+    async def find(self, side: Side) -> str:
+        """Return what is wrong with the addresses of a cluster; "" if that is not known, or nothing is."""
+        if time.monotonic() >= self._next_at.get(side, 0.0):
+            self._found[side] = ""
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    self._found[side] = await diagnosis(getattr(self._clusters, side))
+            except TimeoutError:
+                pass
+            self._next_at[side] = time.monotonic() + _PAUSE_SECONDS
+        return self._found[side]

@@ -330,6 +330,7 @@ async def diagnosis(brokers: Brokers) -> str:
         finally:
             await cluster.close()
     wrong = [f"{address}: {problem}" for address, problem in cluster.bootstrap.items() if problem]
+    wrong += map(str, brokers.problems)
     return "" if cluster.is_reached else ". ".join(wrong)
 
 

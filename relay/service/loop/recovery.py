@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, ServiceError
 from relay.kafka.ports import Owner, PollFailed, Undelivered
 from relay.logs import Log
+from relay.service.check.reasons import Side
 from relay.service.loop.history import Schemas
 from relay.service.loop.ledger import Connections, Ledger
 from relay.service.loop.stopping import Stop
@@ -46,10 +47,12 @@ class Recovery:
         status: Status,
         *,
         check_topics: Callable[[], Awaitable[object]],
+        find_reason: Callable[[Side], Coroutine[object, object, str]],
         stall_check_seconds: float,
     ) -> None:
         self._connections, self._ledger, self._schemas = connections, ledger, schemas
         self._stop, self._log, self._status, self._check_topics = stop, log, status, check_topics
+        self._find_reason = find_reason
         self.stall_check_seconds = stall_check_seconds
         self.is_sink_abandoned = False
         self._failed_polls = 0
@@ -107,7 +110,7 @@ class Recovery:
         if self._stop.is_set():
             return False
         if records_wait is None:
-            self._report_unreachable("no broker answers")
+            await self._report_unreachable("no broker answers")
         else:
             self._status.set_check("source", ok=True)
         self._stalled_checks = self._stalled_checks + 1 if records_wait else 0
@@ -125,14 +128,15 @@ class Recovery:
             try:
                 await self._stop.unless_asked(source.start(owner))
             except BrokerUnavailable as error:
-                self._report_unreachable(str(error))
+                await self._report_unreachable(str(error))
             else:
                 return
             if self._stop.is_set():
                 return
             await self.back_off(attempts)
 
-    def _report_unreachable(self, why: str) -> None:
+    async def _report_unreachable(self, why: str) -> None:
+        why = await self._stop.unless_asked(self._find_reason("source")) or why
         self._log.warning("source.unreachable", message=f"{why}; relay waits")
         self._status.add_error("poll", BrokerUnavailable.code, "", why)
         self._status.set_check("source", ok=False, detail=why)
@@ -150,7 +154,7 @@ class Recovery:
         if not error.retriable:
             ledger.failed_deliveries += 1
         self._log.warning("delivery.failed", reason=str(error), retriable=error.retriable)
-        self._report_failed_delivery(DeliveryFailed.code, error)
+        self._report_failed_delivery(DeliveryFailed.code, str(error))
         if ledger.failed_deliveries >= GIVE_UP_DELIVERIES:
             ledger.rounds.clear()
             raise DeliveryFailed(
@@ -175,8 +179,9 @@ class Recovery:
         try:
             await sink.start()
         except Undelivered as error:
-            self._log.warning("sink.unavailable", reason=str(error))
-            self._report_failed_delivery(BrokerUnavailable.code, error)
+            reason = await self._stop.unless_asked(self._find_reason("target")) or str(error)
+            self._log.warning("sink.unavailable", reason=reason)
+            self._report_failed_delivery(BrokerUnavailable.code, reason)
             await sink.abandon()
             return False
         self._ledger.sink_replaced()
@@ -184,6 +189,6 @@ class Recovery:
         self._log.info("sink.replaced")
         return True
 
-    def _report_failed_delivery(self, code: str, error: Undelivered) -> None:
-        self._status.add_error("produce", code, "", str(error))
-        self._status.set_check("target", ok=False, detail=str(error))
+    def _report_failed_delivery(self, code: str, why: str) -> None:
+        self._status.add_error("produce", code, "", why)
+        self._status.set_check("target", ok=False, detail=why)

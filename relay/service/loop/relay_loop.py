@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +36,7 @@ from relay.kafka.ports import (
 )
 from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
+from relay.service.check.reasons import Side
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import YIELD_SECONDS, Intake
 from relay.service.loop.ledger import Connections, Ledger, Round
@@ -101,6 +102,7 @@ class Relay:
         schemas: Schemas,
         *,
         check_topics: Callable[[], Awaitable[object]],
+        find_reason: Callable[[Side], Coroutine[object, object, str]],
         timing: Timing | None = None,
         stall_check_seconds: float = STALL_CHECK_SECONDS,
     ) -> None:
@@ -117,6 +119,7 @@ class Relay:
             log,
             status,
             check_topics=check_topics,
+            find_reason=find_reason,
             stall_check_seconds=stall_check_seconds,
         )
         self.counts = self._ledger.counts
