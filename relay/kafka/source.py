@@ -153,12 +153,12 @@ class KafkaSource:
             found = {}
             for partition, pair in pairs.items():
                 if partition in committed:
-                    found[partition] = StartPosition(committed[partition], committed=True)
+                    found[partition] = StartPosition(committed[partition], True, first[pair], end[pair])
                     _check_kept(
                         partition, self._settings.group_id, committed[partition], first[pair], end[pair]
                     )
                 else:
-                    found[partition] = StartPosition(begin[pair], committed=False)
+                    found[partition] = StartPosition(begin[pair], False, first[pair], end[pair])
         except (KafkaError, TimeoutError) as error:
             raise self._poll_error(error) from error
         return found

@@ -158,7 +158,7 @@ class Ledger:
     def own(self, positions: Mapping[Partition, StartPosition]) -> None:
         """Take over partitions at these positions. Raises WatermarksUnknowable."""
         self.unopened = ()
-        for partition, (offset, is_committed) in positions.items():
+        for partition, (offset, is_committed, *_) in positions.items():
             # Without a committed offset the start itself is committed soon: "latest" must not move on after a
             # crash.
             self.owned[partition] = Owned(offset, offset, offset if is_committed else None)
@@ -175,6 +175,9 @@ class Ledger:
         self._log.info(
             "partitions.opened",
             offsets={str(partition): position.offset for partition, position in positions.items()},
+            committed=sum(position.committed for position in positions.values()),
+            left=sum(max(0, position.end - position.offset) for position in positions.values()),
+            records=sum(max(0, position.end - position.first) for position in positions.values()),
         )
         self._check_watermarks()
 
