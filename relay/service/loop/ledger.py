@@ -22,9 +22,9 @@ from relay.service.loop.database_times import DatabaseTimes
 from relay.service.observe.status import Status
 from relay.straight_line import State
 
-#: How often offsets of transactions are committed again, moved or not; `offsets.retention.minutes` is a week
-#: by default.
-REFRESH_SECONDS = 3600.0
+#: How often offsets of transactions are committed again, moved or not. The group has no members, so brokers
+#: forget its offsets after `offsets.retention.minutes`, and tools that tidy up may delete it at any time.
+REFRESH_SECONDS = 60.0
 
 
 class RecordRefused(Exception):
