@@ -52,18 +52,25 @@ ONE_SIDED = {
     OPEN: {},
     DEBEZIUM: {**KEYED, "cluster-id": ("prod", "target"), "replace.null.with.default": ("false", "target")},
     NATIVE: {
-        name: (value, "target") for name, value in {**CONNECTOR, "replace.null.with.default": "false"}.items()
+        "timezone": ("Asia/Shanghai", "source"),
+        **{
+            name: (value, "target")
+            for name, value in {**CONNECTOR, "replace.null.with.default": "false"}.items()
+        },
     },
     "debezium-avro": {
-        name: (value, "target")
-        for name, value in {
-            **CONNECTOR,
-            "schema.name.adjustment.mode": "none",
-            "ignore.default.for.nullables": "true",
-            "key.subject.name.strategy": "RecordNameStrategy",
-            "value.subject.name.strategy": "RecordNameStrategy",
-            "schema-id": "header",
-        }.items()
+        "timezone": ("Asia/Shanghai", "source"),
+        **{
+            name: (value, "target")
+            for name, value in {
+                **CONNECTOR,
+                "schema.name.adjustment.mode": "none",
+                "ignore.default.for.nullables": "true",
+                "key.subject.name.strategy": "RecordNameStrategy",
+                "value.subject.name.strategy": "RecordNameStrategy",
+                "schema-id": "header",
+            }.items()
+        },
     },
     "ticdc-simple-json": {},
     "ticdc-simple-avro": {},

@@ -75,7 +75,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
     Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
-    Lossy.ZONE_GUESSED: "times in a zone without a name (`Local`): that of the option `timezone` is taken",
+    Lossy.ZONE_GUESSED: "TIMESTAMP values without a zone: read in the zone of the source option `timezone`",
 }
 
 

@@ -97,15 +97,14 @@ def _relay_records(
     """Make relay's own records of a partition's, from an offset on."""
     made: list[ConsumerRecord] = []
     for record in records:
-        offset, headers, time_ms = record.offset, record.headers, record.timestamp
+        offset, headers = record.offset, record.headers
         if offset >= begin:
             made.append(
                 ConsumerRecord(
                     topic,
                     partition,
                     offset,
-                    # Records of message format 0 have none.
-                    -1 if time_ms is None else time_ms,
+                    record.timestamp,
                     record.key,
                     record.value,
                     tuple(headers) if headers else (),

@@ -27,14 +27,10 @@ class Partition(NamedTuple):
 
 
 class StartPosition(NamedTuple):
-    """Where reading of a partition begins, and whether that is a committed offset. `first`, `end`: the oldest
-    offset of the partition and the one behind its last, as far as they are known.
-    """
+    """Where reading of a partition begins, and whether that is a committed offset."""
 
     offset: int
     committed: bool
-    first: int = 0
-    end: int = 0
 
 
 class PollFailed(Exception):

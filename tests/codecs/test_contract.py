@@ -93,7 +93,8 @@ class Wire:
             field.encode_name: side_of(field.type) for field in msgspec.structs.fields(self.codec.options)
         }
         told = {name: value for name, value in given.items() if sides[name] != "target"}
-        written = parse_options(self.codec, given, "to", "target")
+        shaped = {name: value for name, value in given.items() if sides[name] != "source"}
+        written = parse_options(self.codec, shaped, "to", "target")
         read = parse_options(self.codec, told | (reading or {}), "from", "source")
         self.is_of_producer = told == given
         self.without_dates = {"date", "datetime"} | (

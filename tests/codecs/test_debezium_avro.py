@@ -106,6 +106,39 @@ def test_captured_messages_say_what_the_same_in_json_says(file: str) -> None:
     assert avro[: len(expected)] == expected != []
 
 
+class NamelessRegistry(MemoryRegistry):
+    """The captured schemas as the converter writes them with `connect.meta.data=false`."""
+
+    def schema(self, id: int | str) -> RegisteredSchema:
+        text = schema_by_id(SchemaById("source", int(id))).text
+        return RegisteredSchema(json.dumps(without_connect(json.loads(text))))
+
+
+def without_connect(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [without_connect(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: without_connect(value) for name, value in schema.items() if not name.startswith("connect.")}
+    return kept["type"] if kept.keys() == {"type"} else kept
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_schemas_without_connects_names_are_read_by_the_definition(file: str) -> None:
+    whole, nameless = (Translator(AVRO, "canal-json", READING) for _ in range(2))
+    resolver, other = Resolver(), Resolver(registries={"source": NamelessRegistry()})
+    rows = 0
+    for record in captured(file):
+        expected, found = resolver.inspect(whole, record), other.inspect(nameless, record)
+        for one, two in zip(expected, found, strict=True):
+            assert isinstance(one, RowChange) is isinstance(two, RowChange)
+            if isinstance(one, RowChange) and isinstance(two, RowChange):
+                assert (two, two.schema) == (one, one.schema)
+                rows += 1
+    assert rows
+    assert nameless.lossy[Lossy.SCHEMA_GUESSED] == 0
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_what_is_written_is_what_the_converter_wrote(file: str) -> None:
     """Except where relay writes right what the connector does not: see `EXCEPT`."""

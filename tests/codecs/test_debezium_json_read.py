@@ -533,7 +533,7 @@ def test_other_messages_are_refused_by_name(value: Any, words: str) -> None:
         (row(after="text"), "payload.after"),
         (row("t", source={"table": None}), "payload.source.table"),
         (ddl("x", [{"type": "ODD", "id": "x"}]), "payload.tableChanges[0].type"),
-        (ddl("x", [{"type": "ALTER", "id": "x", "table": {"columns": []}}]), "payload.tableChanges[0].id"),
+        (ddl("x", [{"type": "ALTER", "id": 5, "table": {"columns": []}}]), "payload.tableChanges[0].id"),
     ],
 )
 def test_malformed_messages_are_refused_with_the_place(value: Any, path: str) -> None:

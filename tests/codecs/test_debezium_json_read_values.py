@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from debezium_json_support import column, ddl, decoded, image, read, record, row, wrapped
+from debezium_json_support import DDL_TOPIC, column, ddl, decoded, image, read, record, row, wrapped
 
-from relay import ConsumerRecord, Malformed, NotRepresentable, Translator
+from relay import ConsumerRecord, Lossy, Malformed, NotRepresentable, Translator
 from relay.model import ABSENT, RowChange
 
 TIME = "io.debezium.time"
@@ -213,6 +213,147 @@ def test_without_a_schema_the_definition_and_the_options_tell_it(
     assert repr(found) == repr(expected)
     assert "schema-guessed" not in counted
     assert "value-guessed" not in counted
+
+
+#: Options of the source, definition, value, Connect type, what it is.
+NAMELESS = [
+    ({}, "DATE", 20468, "int32", "2026-01-15"),
+    ({"time.precision.mode": "connect"}, "DATE", -1, "int32", "1969-12-31"),
+    ({}, "TIME(3)", 1500000, "int64", "00:00:01.500"),
+    ({"time.precision.mode": "microseconds"}, "TIME", -3020399000000, "int64", "-838:59:59"),
+    ({"time.precision.mode": "nanoseconds"}, "TIME(6)", 1500000000, "int64", "00:00:01.500000"),
+    ({"time.precision.mode": "connect"}, "TIME(3)", 1500, "int32", "00:00:01.500"),
+    ({}, "DATETIME", 1768472430000, "int64", "2026-01-15 10:20:30"),
+    ({}, "DATETIME(6)", 1768472430000001, "int64", "2026-01-15 10:20:30.000001"),
+    ({"time.precision.mode": "microseconds"}, "DATETIME", 1768472430000000, "int64", "2026-01-15 10:20:30"),
+    ({"time.precision.mode": "nanoseconds"}, "DATETIME", 1768472430000000000, "int64", "2026-01-15 10:20:30"),
+    ({"time.precision.mode": "connect"}, "DATETIME(6)", 1768472430123, "int64", "2026-01-15 10:20:30.123000"),
+    # The schema contradicts the option: it has the last word.
+    ({"time.precision.mode": "connect"}, "TIME", 1500000, "int64", "00:00:01.500"),
+    ({}, "TIME(3)", 1500, "int32", "00:00:01.500"),
+    ({"time.precision.mode": "isostring"}, "DATETIME", 1768472430000, "int64", "2026-01-15 10:20:30"),
+    ({}, "YEAR", 1900, "int32", 0),
+    ({}, "DECIMAL(10,2)", "MDk=", "bytes", Decimal("123.45")),
+    ({"decimal.handling.mode": "string"}, "DECIMAL(10,2)", "MDk=", "bytes", Decimal("123.45")),
+    ({"decimal.format": "NUMERIC"}, "DECIMAL(10,2)", 123.4, "bytes", Decimal("123.40")),
+    ({}, "DECIMAL(10,2)", "123.45", "string", Decimal("123.45")),
+    ({}, "DECIMAL(10,2)", 123.4, "double", Decimal("123.40")),
+    ({}, "DECIMAL(10,3)", {"scale": 2, "value": "MDk="}, "struct", Decimal("123.450")),
+    ({}, "BIGINT UNSIGNED", "AP//////////", "bytes", 2**64 - 1),
+    ({}, "BIGINT UNSIGNED", -1, "int64", 2**64 - 1),
+    ({}, "BIT(1)", True, "boolean", 1),
+    ({}, "BIT(9)", "VQE=", "bytes", 341),
+    ({}, "ENUM('x','y')", "y", "string", 2),
+    ({}, "SET('x','y','z')", "x,z", "string", 5),
+    ({}, "JSON", '{"k":1}', "string", '{"k":1}'),
+    ({}, "BLOB", "AP8Q", "bytes", b"\0\xff\x10"),
+    ({"binary.handling.mode": "hex"}, "BINARY(3)", "00ff10", "string", b"\0\xff\x10"),
+    ({}, "VECTOR(2)", [1.0, 2.5], "array", "[1,2.5]"),
+    ({}, "FLOAT", 3.14, "float", 3.14),
+    (
+        {},
+        "POINT",
+        {"x": 1.0, "y": 2.0, "wkb": "AQEAAAAAAAAAAADwPwAAAAAAAABA", "srid": 4326},
+        "struct",
+        bytes.fromhex("E61000000101000000000000000000F03F0000000000000040"),
+    ),
+    ({}, "DATE", "2026-01-15", "string", "2026-01-15"),
+    ({}, "DATE", "2026-01-15Z", "string", "2026-01-15"),
+    ({}, "DATE", "0000-00-00", "string", "0000-00-00"),
+    ({}, "TIME", "10:20:30Z", "string", "10:20:30"),
+    ({}, "TIME(3)", "10:20:30.5+00:00", "string", "10:20:30.500"),
+    ({}, "TIME", "10:20:30.0", "string", "10:20:30"),
+    ({}, "TIME", "-838:59:59", "string", "-838:59:59"),
+    ({}, "DATETIME", "2026-01-15T10:20:30Z", "string", "2026-01-15 10:20:30"),
+    ({}, "DATETIME", "2026-01-15T10:20:30.000Z", "string", "2026-01-15 10:20:30"),
+    ({}, "DATETIME", "2026-01-15 10:20:30.0", "string", "2026-01-15 10:20:30"),
+    ({}, "DATETIME", "2026-01-15T10:20:30", "string", "2026-01-15 10:20:30"),
+    ({}, "DATETIME(6)", "2026-01-15T10:20:30.12", "string", "2026-01-15 10:20:30.120000"),
+    ({}, "DATETIME(3)", "0000-00-00 00:00:00.000", "string", "0000-00-00 00:00:00.000"),
+    ({}, "DATETIME", "2009-11-31 01:02:03", "string", "2009-11-31 01:02:03"),
+    ({}, "TIMESTAMP", "2026-01-15T02:20:30Z", "string", "2026-01-15 02:20:30"),
+    ({}, "TIMESTAMP(3)", "2026-01-15T02:20:30.000Z", "string", "2026-01-15 02:20:30.000"),
+    ({}, "TIMESTAMP", "2026-01-15T10:20:30+08:00", "string", "2026-01-15 02:20:30"),
+    ({}, "TIMESTAMP", "2026-01-15 10:20:30.0 +08:00", "string", "2026-01-15 02:20:30"),
+    ({}, "TIMESTAMP", "2026-01-14T21:20:30-0500", "string", "2026-01-15 02:20:30"),
+    ({}, "TIMESTAMP", "0000-00-00 00:00:00", "string", "0000-00-00 00:00:00"),
+]
+
+
+@pytest.mark.parametrize(("options", "definition", "value", "type_", "expected"), NAMELESS)
+def test_a_schema_without_names_leaves_the_definition_as_it_is(
+    options: dict[str, str], definition: str, value: Any, type_: str, expected: Any
+) -> None:
+    """As AvroConverter with `connect.meta.data=false` writes it, or an SMT that makes text of times."""
+    found, counted = read(definition, value, schema=column("c", type_), options=options)
+    assert repr(found) == repr(expected)
+    assert counted == {}
+
+
+@pytest.mark.parametrize(
+    ("definition", "value", "type_"),
+    [
+        ("DATE", 1768472430000, "int64"),
+        ("INT", "x", "string"),
+        ("BIGINT", "AQ==", "bytes"),
+        ("TIME", 1.5, "double"),
+    ],
+)
+def test_a_schema_that_no_connector_has_for_a_type_contradicts_the_definition(
+    definition: str, value: Any, type_: str
+) -> None:
+    found, counted = read(definition, value, schema=column("c", type_))
+    assert "schema-guessed" in counted
+    assert found in {value, b"\1"}
+
+
+LOCAL = [
+    ("2026-07-01 08:00:00", "2026-07-01 08:00:00", "2026-07-01 00:00:00"),
+    ("2026-07-01T08:00:00.5", "2026-07-01 08:00:00.5", "2026-07-01 00:00:00.5"),
+    ("2026-07-01 08:00:00.123456789", "2026-07-01 08:00:00.123456", "2026-07-01 00:00:00.123456"),
+]
+
+
+@pytest.mark.parametrize("schema", [None, column("c", "string")])
+@pytest.mark.parametrize(("value", "in_utc", "in_shanghai"), LOCAL)
+def test_a_timestamp_without_a_zone_is_of_the_zone_that_the_option_names(
+    schema: dict[str, Any] | None, value: str, in_utc: str, in_shanghai: str
+) -> None:
+    digits = len(in_utc) - 20 if "." in in_utc else 0
+    definition = f"TIMESTAMP({digits})"
+    assert read(definition, value, schema=schema) == (in_utc, {"zone-guessed": 1})
+    zone = {"timezone": "Asia/Shanghai"}
+    assert read(definition, value, schema=schema, options=zone) == (in_shanghai, {"zone-guessed": 1})
+    # One that names its zone is not moved.
+    assert read("TIMESTAMP", "2026-07-01T08:00:00Z", schema=schema, options=zone) == (
+        "2026-07-01 08:00:00",
+        {},
+    )
+    assert read("DATETIME", "2026-07-01 08:00:00", schema=schema, options=zone) == ("2026-07-01 08:00:00", {})
+
+
+def test_a_local_time_that_its_zone_has_twice_is_counted() -> None:
+    found, counted = read("TIMESTAMP", "2026-10-25 02:30:00", options={"timezone": "Europe/Berlin"})
+    assert (found, counted) == ("2026-10-25 00:30:00", {"zone-guessed": 1, "repeated-hour": 1})
+
+
+@pytest.mark.parametrize("text", ["2026-07-01 08:00:0{}", "2026-07-01T08:00:0{}Z"])
+def test_a_timestamp_without_a_zone_is_counted_in_every_row(text: str) -> None:
+    created = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c TIMESTAMP NULL)"), topic=DDL_TOPIC)
+    rows = [
+        record(
+            row("u", before={"id": 1, "c": text.format(0)}, after={"id": 1, "c": text.format(at % 10)}),
+            {"id": 1},
+            at,
+        )
+        for at in range(40)
+    ]
+    expected = 0 if text.endswith("Z") else 80
+    assert decoded(created, *rows)[1].get("zone-guessed", 0) == expected
+    translator = Translator("debezium-json", "canal-json")
+    for one in (created, *rows):
+        translator.translate(one)
+    assert translator.lossy[Lossy.ZONE_GUESSED] == expected
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         ([{"id": ID}], "[0]"),
         ([{"type": "MOVE", "id": ID}], "[0].type"),
         ([{"type": "ALTER", "id": 5}], "[0].id"),
-        ([{"type": "ALTER", "id": "t", "table": TABLE}], "[0].id"),
         ([{"type": "ALTER", "id": ID, "table": []}], "[0].table"),
         ([{"type": "ALTER", "id": ID, "table": {"columns": {}}}], "[0].table.columns"),
         ([{"type": "ALTER", "id": ID, "table": {"columns": [5]}}], "[0].table.columns[0]"),
@@ -283,6 +282,17 @@ def test_what_is_no_table_is_refused_with_its_path(changes: Any, path: str) -> N
         translator.translate(record(value))
     assert caught.value.path == "payload.tableChanges" + path
     assert translator.catalog.versions == 0
+
+
+@pytest.mark.parametrize("name", ["t", '"d".a"', ""])
+def test_an_id_that_is_not_understood_is_that_of_the_message(name: str) -> None:
+    value = ddl("ALTER TABLE `t` COMMENT 'x'")
+    value["payload"]["tableChanges"] = [{"type": "ALTER", "id": name, "table": TABLE}]
+    translator = learnt()
+    (event,) = translator.inspect(record(value))
+    assert isinstance(event, SchemaChange)
+    assert [change.table for change in event.table_changes] == [event.table]
+    assert translator.lossy[Lossy.DDL_NOT_UNDERSTOOD] == 1
 
 
 @pytest.mark.parametrize(

@@ -162,12 +162,16 @@ def test_a_commit_ts_orders_events_to_its_last_digit() -> None:
 
 
 @CASES.covers("112")
-def test_a_value_that_is_not_available_is_left_out() -> None:
+def test_a_value_that_is_not_available_stays_so() -> None:
     create = native_record(native_ddl("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"), topic=DDL_TOPIC)
     one = native_record(native_row(after={"id": 1, "v": "__debezium_unavailable_value"}), {"id": 1}, 1)
     found = made(NATIVE, create, one)
-    assert found.payload["after"] == {"id": 1}
-    assert [field["field"] for field in found.values[0]["schema"]["fields"][1]["fields"]] == ["id"]
+    assert found.payload["after"] == {"id": 1, "v": "__debezium_unavailable_value"}
+    assert [field["field"] for field in found.values[0]["schema"]["fields"][1]["fields"]] == ["id", "v"]
+
+    left_out = made(NATIVE, create, one, options={"unavailable.value.placeholder": ""})
+    assert left_out.payload["after"] == {"id": 1}
+    assert [field["field"] for field in left_out.values[0]["schema"]["fields"][1]["fields"]] == ["id"]
 
 
 @CASES.covers("114")

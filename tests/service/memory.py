@@ -172,10 +172,6 @@ class Target:
         if self.problem:
             raise self.problem
 
-    async def find_earlier_output(self) -> str:
-        """Find none."""
-        return ""
-
     async def find_reason(self, side: str) -> str:
         """Know no reason."""
         return ""
@@ -369,7 +365,6 @@ class Bench:
             schemas,
             check_topics=self.target.check,
             find_reason=self.target.find_reason,
-            find_earlier_output=self.target.find_earlier_output,
             timing=timing,
         )
 

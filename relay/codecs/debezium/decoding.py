@@ -65,6 +65,9 @@ class MessageDecoder(Generic[Message]):
         self, value: bytes, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """The event of a message that is no strict JSON of this dialect."""
+        if value.strip() == b"null":  # as Kafka Connect has it, `null` is no value
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
         message, is_invalid_text = parse_again(self._protocol, value, self._message, self._limits)
         if is_invalid_text:
             lossy.append(Lossy.INVALID_TEXT)

@@ -7,6 +7,7 @@ Contract: a `Dialect` knows nothing of one row. It is asked when a layout is mad
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import tzinfo
 from typing import Any, NamedTuple, Protocol
 
 from relay.codecs.debezium.envelope import Key
@@ -19,12 +20,14 @@ from relay.model import Column, ColumnType, TableSchema
 class Form(NamedTuple):
     """How a column's values look: the kind of its JSON values, and how one becomes canonical (None: it is).
 
-    `is_guess`: the value itself decides how it is read.
+    `is_guess`: the value itself decides how it is read. `zone`: the zone of text without one; None for a
+    column whose values have no zone, or always name it.
     """
 
     kind: Any
     read: Read | None = None
     is_guess: bool = False
+    zone: tzinfo | None = None
 
 
 #: A value in a message that means two things, and how that is counted.
@@ -42,6 +45,12 @@ class Dialect(Protocol):
 
     #: Texts that stand for a value which the message does not have.
     unavailable: frozenset[str]
+    #: Whether keys may have other columns than the table's key, and fields that are no columns.
+    reads_keys: bool
+    #: Whether rows have all columns of their schema block, unless the source lacks their values.
+    has_whole_rows: bool
+    #: Fields of keys that are never columns.
+    added_key_fields: frozenset[str]
 
     def key_of(self, key: bytes | None) -> Key:
         """Parse a row's Kafka key."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from datetime import UTC
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +29,9 @@ from relay.codecs.debezium.kinds import (
 )
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.compiled import AT_USE, is_due
+from relay.codecs.wire.debezium_temporal import is_local_time
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
+from relay.codecs.wire.local_times import LocalTimes
 from relay.codecs.wire.rows import TypedReader, TypedRows
 from relay.codecs.wire.tables import Table
 from relay.model import ABSENT, Op, Position, TableSchema
@@ -39,12 +42,13 @@ _UPDATE: Final = Op.UPDATE
 
 
 class KeyUse(msgspec.Struct, frozen=True):
-    """What a layout took from its message's key: the names of its columns (None: it had no usable key), and
-    its schema block, None where no column's type rests on that.
+    """What a layout took from its message's key: the names of its columns (None: it had no usable key), its
+    schema block, None where no column's type rests on that, and whether some fields are no columns.
     """
 
     names: tuple[str, ...] | None
     block: bytes | None
+    has_foreign_fields: bool = False
 
     def is_of(self, found: Key) -> bool:
         """Whether another message's key says the same."""
@@ -112,10 +116,15 @@ class Layout:
             Lossy.SCHEMA_GUESSED: reader.is_guessed,
             Lossy.VALUE_GUESSED: is_value_guessed or any(column.form.is_guess for column in columns),
             Lossy.COLUMNS_ABSENT: reader.is_partial,
+            Lossy.EXTRAS: key is not None and key.has_foreign_fields,
         }
         self._counts = [what for what, is_counted in counts.items() if is_counted]
+        #: Where text may have no zone.
+        self._times = [at for at, column in enumerate(columns) if column.form.zone is not None]
+        zones = {column.form.zone for column in columns if column.form.zone not in {None, UTC}}
+        self._local_times = LocalTimes(zones.pop()) if zones else None
         #: Whether rows may lose something, or have other cells than those that came.
-        self.is_plain = not (self._counts or self.doubts)
+        self.is_plain = not (self._counts or self.doubts or self._times)
         #: Where a value stands for NULL.
         self.null_values = {
             at: column.null_value for at, column in enumerate(columns) if column.null_value is not ABSENT
@@ -195,6 +204,12 @@ class Layout:
         for at, value, what in self.doubts:
             if (new is not None and new[at] == value) or (old is not None and old[at] == value):
                 lossy.append(what)
+        for at in self._times:
+            for cells in (old, new):
+                if cells is not None and type(cells[at]) is str and is_local_time(cells[at]):
+                    lossy.append(Lossy.ZONE_GUESSED)
+                    if self._local_times is not None:
+                        self._local_times.count((cells[at],), lossy)
 
     def with_nulls(self, cells: Sequence[Any] | None) -> Sequence[Any] | None:
         """Return the cells with NULL where a value stands for it."""

@@ -9,7 +9,7 @@ makes a layout for the next message. How a column's values look in a producer's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -51,7 +51,7 @@ _LIKE: Final[dict[type, ColumnType]] = {
 
 class RowParts(msgspec.Struct, gc=False):
     """The parts of a row's message, still as JSON: None for an image that it does not have; `value`: all of
-    it.
+    it. A row without images is that of its key.
     """
 
     table: tuple[str, str]
@@ -80,11 +80,13 @@ class _ParsedRow(NamedTuple):
 
 class _Evidence(NamedTuple):
     """What a message tells of its columns, by their names in it: values, of two images the more telling ones,
-    and what schema blocks declare. `key_block`: the key's, None where no column's type rests on it.
+    what schema blocks declare, and the columns of the value's own block, where rows have them. `key_block`:
+    the key's, None where no column's type rests on it.
     """
 
     values: Object
     declared: dict[str, DeclaredColumn]
+    block: dict[str, DeclaredColumn]
     key_block: bytes | None
 
 
@@ -120,7 +122,7 @@ class RowDecoder:
         table = self._tables[message.table]
         known = table.definition(catalog, at)
         before, after, block = message.before, message.after, message.schema
-        for layout in table.kept:
+        for layout in table.kept if before is not None or after is not None else ():
             if layout.reader.known is not known or layout.block != block:
                 continue
             if layout.key is not None and not layout.key.is_of(self._dialect.key_of(message.key)):
@@ -130,7 +132,7 @@ class RowDecoder:
                 continue  # its errors are reported before those of the other image
             new = None if after is None else layout.cells(after)
             if (new is None) is (after is None):
-                if layout.key is None and known is not None:
+                if known is not None:
                     self._topic_of(at.topic, layout).count(table, layout, self._payload, message.value)
                 layout.count(old, new, lossy)
                 if layout.null_values:
@@ -157,6 +159,8 @@ class RowDecoder:
         old = self._object(message.before, _PARTS.old)
         new = self._object(message.after, _PARTS.new)
         key, dialect = self._dialect.key_of(message.key), self._dialect
+        if old is None and new is None:
+            old = self._key_image(key, known, message.schema)
         wanted = None if known is None else table.key_names(known, dialect)
         dialect.complete((old, new), key, wanted)
         for part, image in ((_PARTS.old, old), (_PARTS.new, new)):
@@ -194,6 +198,19 @@ class RowDecoder:
             raise Malformed(self._protocol, part, _NO_COLUMNS)
         return row
 
+    def _key_image(self, key: Key, known: TableSchema | None, block: bytes) -> Object:
+        """The row that a key has: its fields that are columns. Raises Malformed if there are none."""
+        fields = {} if not key.payload else parsed_image(msgspec.json.encode(key.payload))
+        columns: Container[str] = fields.keys() - self._dialect.added_key_fields
+        if known is not None:
+            columns = self._dialect.known_columns(known, list(fields))
+        elif declared := self._declared(block):
+            columns = declared
+        row = {name: value for name, value in fields.items() if name in columns}
+        if not row:
+            raise Malformed(self._protocol, _PARTS.old, "a row message without a row")
+        return row
+
     def _fitted(self, layout: Layout, row: Object | None, part: str) -> list[Any] | None:
         if row is None:
             return None
@@ -206,11 +223,12 @@ class RowDecoder:
         """The layout for rows like this one."""
         told = self._evidence(row)
         usable = self._usable(known, told)
-        key_use: KeyUse | None = KeyUse(row.key_names, told.key_block)
+        key_use: KeyUse | None = self._key_use(row, told, known)
         if known is not None and len(usable) == len(told.values):
-            definition = _Definition(known, {column.name: name for name, column in usable.items()})
+            wire_names = {column.name: name for name, column in usable.items()}
+            definition = _Definition(_with_message_key(known, row.key_names, usable), wire_names)
             wanted = table.key_names(known, self._dialect)
-            if told.key_block is None and definition.wire_names.keys() >= wanted:
+            if told.key_block is None and wire_names.keys() >= wanted and not self._dialect.reads_keys:
                 key_use = None
         else:
             definition = self._told_definition(row, table.id, told, usable)
@@ -227,38 +245,50 @@ class RowDecoder:
             unavailable=self._dialect.unavailable,
         )
 
+    def _key_use(self, row: _ParsedRow, told: _Evidence, known: TableSchema | None) -> KeyUse:
+        """What the layout takes from the key, whose fields may be no columns of the table."""
+        foreign = set(row.key_names or ()) - told.values.keys() - told.block.keys()
+        if foreign and known is not None:
+            foreign -= self._dialect.known_columns(known, [*told.values]).keys()
+        return KeyUse(row.key_names, told.key_block, bool(foreign) and self._dialect.reads_keys)
+
     def _evidence(self, row: _ParsedRow) -> _Evidence:
         """What the message tells. The key's block is read where the other declares too little."""
         values = _merged(row.old or {}, row.new or {})
         declared = self._declared(row.block)
+        block = declared if self._dialect.has_whole_rows else {}
         if not declared or declared.keys() >= values.keys():
-            return _Evidence(values, declared, None)
+            return _Evidence(values, declared, block, None)
         key_block = bytes(row.key.schema)
         in_key = self._bounded(read_key_block(key_block))
-        return _Evidence(values, {**declared, **in_key, **declared}, key_block)
+        return _Evidence(values, {**declared, **in_key, **declared}, block, key_block)
 
     def _told_definition(
         self, row: _ParsedRow, table: TableId, told: _Evidence, usable: Mapping[str, Column]
     ) -> _Definition:
-        """The definition that a message tells, of the columns that it has."""
-        names = self._dialect.column_names(list(told.values))
-        columns, wire_names, is_value_guessed = [], {}, False
+        """The definition that a message tells: the columns that it has, and those that its block has."""
+        names = self._dialect.column_names([*told.values, *(told.block.keys() - told.values.keys())])
+        columns, wire_names, is_value_guessed = {}, {}, False
         for name, value in told.values.items():
             column = usable.get(name) or self._declared_column(names[name], told.declared.get(name), value)
             if column is None:
                 is_value_guessed = True
                 column = self._guessed_column(names[name], value)
             wire_names[column.name] = name
-            columns.append(column)
+            columns[name] = column
+        for name, declared in told.block.items():
+            if name not in columns and (column := self._declared_column(names[name], declared, None)):
+                columns[name] = column
         if not is_value_guessed:
             # Other messages for which this is kept may have their members in another order.
             place_of = {name: at for at, name in enumerate(told.declared)}
-            columns.sort(
-                key=lambda column: (place_of.get(wire_names[column.name], len(place_of)), column.name)
+            columns = dict(
+                sorted(columns.items(), key=lambda each: (place_of.get(each[0], len(place_of)), each[1].name))
             )
-        key = row.key_names
-        primary_key = None if key is None else tuple([names.get(name, name) for name in key])
-        schema = TableSchema(table, tuple(columns), primary_key=primary_key, complete=False)
+        primary_key = None
+        if row.key_names is not None:
+            primary_key = tuple([columns[name].name for name in row.key_names if name in columns]) or None
+        schema = TableSchema(table, tuple(columns.values()), primary_key=primary_key, complete=False)
         return _Definition(schema, wire_names, is_value_guessed)
 
     def _layout_columns(
@@ -367,6 +397,16 @@ class RowDecoder:
         if not all(map(has_scale, columns.values())):
             raise Malformed(self._protocol, "schema", "a Decimal whose scale is no number from 0 to 999")
         return columns
+
+
+def _with_message_key(
+    known: TableSchema, key: tuple[str, ...] | None, usable: Mapping[str, Column]
+) -> TableSchema:
+    """The definition; for a table without a key, with the one that messages have (`message.key.columns`)."""
+    columns = [usable[name].name for name in key or () if name in usable]
+    if not columns or known.handle_key():
+        return known
+    return msgspec.structs.replace(known, primary_key=tuple(columns))
 
 
 def _images(reader: TypedReader, before: Sequence[Any] | None, after: Sequence[Any] | None) -> Images:

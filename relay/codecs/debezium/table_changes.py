@@ -110,13 +110,14 @@ _PATH: Final = "payload.tableChanges"
 
 class TableDialect(NamedTuple):
     """What is a producer's own in the list: its name, how a column's type is read (raises ValueError), the
-    column that is told, with what only the known one has, and how comments are read.
+    column that is told, with what only the known one has, how comments are read, and a table's `id`.
     """
 
     name: str
     type_of: Callable[[ListedColumn], ColumnType]
     merged: Callable[[ListedColumn, Column | None, TableSchema, bool], Column]
     comment: Callable[[str], str]
+    id_of: Callable[[TableId], str]
 
 
 def parse(
@@ -393,22 +394,20 @@ def told_column(
     )
 
 
-TICDC: Final = TableDialect(DIALECT, _type, _merged, str)
+TICDC: Final = TableDialect(DIALECT, _type, _merged, str, quoted_id)
 
 # ---------------------------------------------------------------- events
 
 
 def told_events(
-    protocol: str,
     message: DdlMessage,
     told: Sequence[Told],
     catalog: Catalog,
     lossy: list[Lossy],
     dialect: TableDialect = TICDC,
 ) -> tuple[list[Event], Catalog]:
-    """Return the event of a DDL message and the catalogue after it; what is not understood is counted.
-
-    Raises Malformed for an `id` that names no table.
+    """Return the event of a DDL message and the catalogue after it; count text and `id`s that are not
+    understood.
     """
     learnt, change = learn(catalog, message)
     if told:
@@ -416,9 +415,12 @@ def told_events(
         defined = defined_in(message.ddl)
         drops = not {DdlKind.DROP_TABLE, DdlKind.DROP_VIEW}.isdisjoint(change.kinds)
         for at, each in enumerate(told):
-            table = _table_of(each.change.id, change, message.table, is_only=len(told) == 1)
+            table = _table_of(each.change.id, change, message.table, dialect, is_only=len(told) == 1)
             if table is None:
-                raise Malformed(protocol, f"{_PATH}[{at}].id", "not the name of a table")
+                lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+                table = _table_at(at, len(told), change, message.table)
+            if table is None:
+                continue
             known = left_by(learnt, message, table)
             found = None
             if each.change.table is not None and each.change.table.columns:
@@ -466,7 +468,9 @@ def _view_of(change: SchemaChange, table: TableId) -> TableSchema | None:
     return next((view for view in change.views if view.id == table), None)
 
 
-def _table_of(name: str, change: SchemaChange, envelope: TableId, *, is_only: bool) -> TableId | None:
+def _table_of(
+    name: str, change: SchemaChange, envelope: TableId, dialect: TableDialect, *, is_only: bool
+) -> TableId | None:
     """The table that an `id` means, by its name after the statement; None if it is no such name.
 
     The `id` of EXCHANGE PARTITION is the other table's.
@@ -477,11 +481,19 @@ def _table_of(name: str, change: SchemaChange, envelope: TableId, *, is_only: bo
         names = renamed_id(pair.old, pair.new), renamed_id(pair.new, pair.old), quoted_id(pair.new)
         if name in names or name.endswith(f",{quoted_id(pair.new)}"):
             return pair.new
+    parts, one = _PAIR(name), _ONE(name)
     for table in (envelope, *change.targets):
-        if name == quoted_id(table):
+        if name == quoted_id(table) or (one is not None and name == dialect.id_of(table)):
             return table
-    parts = _PAIR(name)
     if parts is not None:
         return TableId(parts[3], parts[4])
-    parts = _ONE(name)
-    return None if parts is None else TableId(*(part.replace('""', '"') for part in parts.groups()))
+    return None if one is None else TableId(*(part.replace('""', '"') for part in one.groups()))
+
+
+def _table_at(at: int, count: int, change: SchemaChange, envelope: TableId) -> TableId | None:
+    """The table of an entry whose `id` is not understood, one of `count`: the message's, or that at the same
+    place in the statement; None if neither has it.
+    """
+    if count == 1:
+        return next((table for table in (envelope, change.table) if table.table), None)
+    return change.targets[at] if len(change.targets) == count else None

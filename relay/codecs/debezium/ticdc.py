@@ -258,7 +258,7 @@ def _ddl(
         _wire.emitted_at_ns(body, record),
         is_restored(ddl),
     )
-    return told_events(NAME, message, told, catalog, lossy)
+    return told_events(message, told, catalog, lossy)
 
 
 def _own_statement(ddl: str, told: Sequence[Told]) -> str:

@@ -77,6 +77,10 @@ class TicdcColumns:
 
     key_of = staticmethod(key_of)
     unavailable: frozenset[str] = frozenset()
+    reads_keys = False
+    #: Blocks also have the virtual generated columns.
+    has_whole_rows = False
+    added_key_fields: frozenset[str] = frozenset()
 
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:
         """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.

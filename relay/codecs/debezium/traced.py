@@ -97,7 +97,7 @@ class RowMessage:
         if value[:1] != b"{" or type(images) is not TypedRows:
             raise Untraceable
         layout = rows.layout(change.table, images.reader)
-        if layout is None or layout.key is not None or layout.reader.known is None:
+        if layout is None or layout.reader.known is None:
             raise Untraceable
         #: The definition that the row was read with.
         self.known = layout.reader.known

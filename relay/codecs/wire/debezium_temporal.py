@@ -171,6 +171,19 @@ def timestamp_text(iso: str, digits: int | None) -> str:
 #: Digits behind the sixth of a fraction, which MySQL does not have.
 _NANOSECOND_DIGITS: Final = re.compile(r"(?<=\.\d{6})\d{1,3}")
 
+#: A date and time without a zone; MySQL has no digits behind the sixth of its fraction.
+LOCAL_TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d{0,3}", re.ASCII
+).fullmatch
+#: The zero TIMESTAMP as MySQL's own text; no other is off the calendar.
+ZERO_TEXT: Final = re.compile(r"0000-00-00 00:00:00(?:\.0{1,6})?").fullmatch
+
+
+def is_local_time(text: str) -> bool:
+    """Whether the text of a TIMESTAMP has neither `Z` nor an offset; the zero one is no local time."""
+    return text[-1:] != "Z" and LOCAL_TIME(text) is not None and ZERO_TEXT(text) is None
+
+
 # ---------------------------------------------------------------- TIME
 
 _TIME: Final = re.compile(r"(-?)(\d{2,3}):([0-5]\d):([0-5]\d)(\.\d{1,6})?", re.ASCII).fullmatch

@@ -66,11 +66,9 @@ class TypedReader:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
         self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
         self.is_guessed = not schema.complete
-        self.is_partial = False
-        if schema.complete:
-            hidden = schema.hidden_places if hidden is None else hidden
-            shown = sum([at not in hidden for at in self.places])
-            self.is_partial = shown < len(schema.columns) - len(hidden)
+        hidden = schema.hidden_places if hidden is None else hidden
+        shown = sum([at not in hidden for at in self.places])
+        self.is_partial = shown < len(schema.columns) - len(hidden)
         self.type_info = TypeInfo(tells_types, parameters=False)
         #: The key that messages name, as `Images.named_key`.
         self.named_key: tuple[str, ...] | None = None

@@ -25,17 +25,6 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
 from relay.model import ABSENT, Column, ColumnType, TableSchema
 
-#: What stands for a value that the log does not have (`unavailable.value.placeholder`): as text, as bytes in
-#: both forms of base64, and as hexadecimal digits.
-_PLACEHOLDER: Final = b"__debezium_unavailable_value"
-_UNAVAILABLE: Final = frozenset(
-    {
-        _PLACEHOLDER.decode(),
-        base64_text(_PLACEHOLDER),
-        base64_text(_PLACEHOLDER).replace("+", "-").replace("/", "_"),
-        _PLACEHOLDER.hex(),
-    }
-)
 #: The first of all times, as connectors write it for dates that are not in the calendar.
 _EPOCHS: Final = (0, "1970-01-01Z", "1970-01-01T00:00:00Z")
 
@@ -44,16 +33,23 @@ class DebeziumColumns:
     """Debezium's own dialect, of connectors that were set to these options."""
 
     key_of = staticmethod(key_of)
-    unavailable = _UNAVAILABLE
+    reads_keys = True
+    has_whole_rows = True
+    #: By default, ByLogicalTableRouter calls the field so that tells tables apart (`key.field.name`).
+    added_key_fields = frozenset({"__dbz__physicalTableIdentifier"})
 
     def __init__(self, options: DebeziumOptions) -> None:
         self._options = options
+        self.unavailable = _placeholders(options.placeholder())
 
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:  # noqa: ARG002 - rows have all columns
         """Leave out what the log did not have, in all images that lack it; it is absent then."""
         for image in images:
-            for name in [name for name, value in (image or {}).items() if _is_unavailable(value)]:
+            for name in [name for name, value in (image or {}).items() if self._is_unavailable(value)]:
                 del (image or {})[name]
+
+    def _is_unavailable(self, value: object) -> bool:
+        return type(value) is str and value in self.unavailable
 
     def has_values(self, column: Column) -> bool:  # noqa: ARG002 - also generated ones
         """Return that rows have every column."""
@@ -147,8 +143,15 @@ _GEOMETRY, _VECTOR = ColumnType("geometry"), ColumnType("vector")
 _LIKE: Final[dict[type, Any]] = {int: int, Decimal: float}
 
 
-def _is_unavailable(value: object) -> bool:
-    return type(value) is str and value in _UNAVAILABLE
+def _placeholders(placeholder: bytes) -> frozenset[str]:
+    """What stands for a value that the log does not have (`unavailable.value.placeholder`): as text, as bytes
+    in both forms of base64, and as hexadecimal digits.
+    """
+    if not placeholder:
+        return frozenset()
+    encoded = base64_text(placeholder)
+    text = placeholder.decode("utf-8", "replace")
+    return frozenset({text, encoded, encoded.replace("+", "-").replace("/", "_"), placeholder.hex()})
 
 
 def _default(column: Column, form: Form, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value

@@ -1,8 +1,9 @@
 """Types and the schemas that connectors have for them, where a message has only one of the two.
 
-Contract: `expected` is the schema that a connector with given options has for a type; `declared_type` the
-type that a schema tells, `declared_members` the labels of its ENUM or SET. Sources: Debezium 3.6 "MySQL
-connector", data types; io.debezium.data and io.debezium.time; records of 1.9.7 to 3.6.1.
+Contract: `expected` is the schema that a connector with given options has for a type, `named_again` a
+nameless one with its semantic name; `declared_type` the type that a schema tells, `declared_members` the
+labels of its ENUM or SET. Sources: Debezium 3.6 "MySQL connector", data types; io.debezium.data and
+io.debezium.time; records of 1.9.7 to 3.6.1.
 """
 
 from __future__ import annotations
@@ -42,6 +43,27 @@ _MODES: Final = {
         "microseconds": semantic_names.MICRO_TIMESTAMP,
     },
 }
+#: Connect types of these names; of the others it is `int64`.
+_TYPES_OF_TIMES: Final = {
+    semantic_names.DATE: "int32",
+    semantic_names.CONNECT_DATE: "int32",
+    semantic_names.ISO_DATE: "string",
+    semantic_names.CONNECT_TIME: "int32",
+    semantic_names.ISO_TIME: "string",
+    semantic_names.ISO_TIMESTAMP: "string",
+}
+#: Modes of which at least one has each Connect type that dates and times can have.
+_OTHER_MODES: Final = ("adaptive_time_microseconds", "connect", "isostring")
+#: Semantic names by Connect type and type, where the nameless type means something else.
+_NAMES_OF_TYPES: Final = {
+    ("bytes", "decimal"): semantic_names.DECIMAL,
+    ("bytes", "bigint"): semantic_names.DECIMAL,
+    ("bytes", "bit"): semantic_names.BITS,
+    ("string", "timestamp"): semantic_names.ZONED_TIMESTAMP,
+    ("struct", "decimal"): semantic_names.VARIABLE_SCALE_DECIMAL,
+    ("array", "vector"): semantic_names.FLOAT_VECTOR,
+    **dict.fromkeys([("struct", base) for base in GEOMETRIES], semantic_names.GEOMETRY),
+}
 _NAMED: Final = {
     "year": semantic_names.YEAR,
     "json": semantic_names.JSON,
@@ -56,11 +78,30 @@ def expected(field: str, column_type: ColumnType, options: DebeziumOptions, valu
     """Return the schema of a column, as connectors with these options have it, as far as `form_of` looks at
     it: a semantic name is enough. Text tells ISO text where numbers were expected.
     """
-    type_, name = _expected(column_type, options, is_text=type(value) is str)
+    mode = "isostring" if type(value) is str else options.time_precision_mode
+    type_, name = _expected(column_type, options, mode)
     return DeclaredColumn(field, type_, name=name)
 
 
-def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: bool) -> tuple[str, str | None]:  # noqa: PLR0911 - a dispatch
+def named_again(
+    nameless: DeclaredColumn, column_type: ColumnType, options: DebeziumOptions
+) -> DeclaredColumn:
+    """Return a column's schema with the semantic name that it lacks, as AvroConverter leaves it out with
+    `connect.meta.data=false`; the schema itself if the type needs no name. The options decide which of
+    several names a Connect type has.
+    """
+    base, type_ = column_type.base, nameless.type
+    if base in _MODES:
+        names = [_expected_time(column_type, mode) for mode in (options.time_precision_mode, *_OTHER_MODES)]
+        name = next((name for name in names if _TYPES_OF_TIMES.get(name, "int64") == type_), None)
+    elif base == "bigint" and not column_type.unsigned:
+        name = None
+    else:
+        name = _NAMES_OF_TYPES.get((type_, base))
+    return nameless if name is None else msgspec.structs.replace(nameless, name=name)
+
+
+def _expected(column_type: ColumnType, options: DebeziumOptions, mode: str) -> tuple[str, str | None]:  # noqa: PLR0911 - a dispatch
     base = column_type.base
     if base in INTEGERS:
         return _expected_integer(column_type, options)
@@ -73,10 +114,11 @@ def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: boo
         return options.decimal_handling_mode, None
     if base == "bit":
         return ("boolean", None) if column_type.length == 1 else ("bytes", semantic_names.BITS)
-    if base in {"date", "time", "datetime"}:
-        return "int64", _expected_time(column_type, "isostring" if is_text else options.time_precision_mode)
+    if base in _MODES:
+        name = _expected_time(column_type, mode)
+        return _TYPES_OF_TIMES.get(name, "int64"), name
     if base in GEOMETRIES:
-        return "string", semantic_names.GEOMETRY
+        return "struct", semantic_names.GEOMETRY
     if base in BINARIES:
         is_text = options.binary_handling_mode != "bytes" or column_type.charset == AS_TEXT
         return ("string" if is_text else "bytes"), None

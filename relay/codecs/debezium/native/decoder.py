@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
 from msgspec import UNSET
 
 from relay.catalog import Catalog, DdlMessage
@@ -99,6 +98,9 @@ class Decoder(MessageDecoder[Envelope]):
         time_ns = _wire.position_time_ns(source, origin)
         if not table.is_newest(catalog, None, time_ns, record):
             return None
+        layout = shape.layout
+        if layout.key is not None and not layout.key.is_of(_wire.key_of(record.key)):
+            return None
         images = shape.images(op, payload, table.newest, record.value or b"", lossy)
         if images is None:
             return None
@@ -136,21 +138,11 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: Consum
     """The parts of a row's message. Raises Malformed if it has no image of its operation, or no table."""
     before = image(body.before) if op is _DELETE or op is _UPDATE else None
     after = None if op is _DELETE else image(body.after)
-    if op is _DELETE and before is None:
-        before = _old_key(record.key)
     if op is not _DELETE and after is None:
         raise Malformed(NAME, "payload.after", "a row message without a row")
     if not origin.table:
         raise Malformed(NAME, "payload.source.table", NAMELESS)
     return RowParts((origin.db or "", origin.table), before, after, schema, record.key, record.value or b"")
-
-
-def _old_key(key: bytes | None) -> bytes:
-    """The columns of the key as the old row of a DELETE that has none. Raises Malformed without a key."""
-    columns = _wire.key_of(key).payload
-    if not columns:
-        raise Malformed(NAME, "payload.before", "a row message without a row")
-    return msgspec.json.encode(columns)
 
 
 # ---------------------------------------------------------------- DDL
@@ -171,12 +163,17 @@ def _ddl(
         _wire.emitted_at_ns(body, record),
     )
     if _wire.snapshot_of(origin) is None:
-        return told_events(NAME, message, told, catalog, lossy, NATIVE)
+        return told_events(message, told, catalog, lossy, NATIVE)
     if not any(each.change.table for each in told):
         # What a snapshot does first, DROP … IF EXISTS, is no statement of the source.
         lossy.append(Lossy.STATEMENT)
         return [], catalog
-    events, learnt = told_events(NAME, message, told, catalog, [], NATIVE)
+    counted: list[Lossy] = []
+    events, learnt = told_events(message, told, catalog, counted, NATIVE)
+    if any(
+        isinstance(event, SchemaChange) and event.kinds for event in events
+    ):  # of text that defines no table, nothing is missed
+        lossy += counted
     return [defined for event in events for defined in _definitions(event)], learnt
 
 
@@ -205,7 +202,7 @@ def _truncation(
         _wire.position_of(source, origin, record, is_read=False),
         _wire.emitted_at_ns(body, record),
     )
-    return told_events(NAME, message, (), catalog, lossy, NATIVE)
+    return told_events(message, (), catalog, lossy, NATIVE)
 
 
 # ---------------------------------------------------------------- messages without a table

@@ -208,7 +208,14 @@ def transaction_of(body: RowBody) -> Transaction | None:
 # ---------------------------------------------------------------- keys
 
 
+class _Wrapped(Key, forbid_unknown_fields=True, gc=False):
+    """A key with its wrapper and nothing beside it."""
+
+
 _parse_wrapped = msgspec.json.Decoder(Key).decode
+_parse_usual = msgspec.json.Decoder(_Wrapped).decode
+#: How a key with a wrapper begins as JsonConverter prints it: it is parsed in one step.
+_USUAL: Final = b'{"schema":'
 _parse_columns = msgspec.json.Decoder(dict[str, Any]).decode
 _NO_KEY: Final = Key(None)
 _WRAPPER: Final = frozenset({"schema", "payload"})
@@ -218,6 +225,11 @@ def key_of(key: bytes | None) -> Key:
     """Parse a row's Kafka key, with its wrapper or without. A table without a key has none."""
     if not key:
         return _NO_KEY
+    if key.startswith(_USUAL):
+        try:
+            return _parse_usual(key)
+        except REFUSED:
+            pass
     try:
         members = _parse_columns(key)
         if members.keys() <= _WRAPPER and isinstance(members.get("payload"), dict | None):

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.dialect import Form
 from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_number
-from relay.codecs.debezium.native.declared_types import AS_TEXT, declared_members
+from relay.codecs.debezium.native.declared_types import AS_TEXT, declared_members, named_again
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.native.temporal_reading import (
     clock_of_micros,
@@ -35,7 +35,6 @@ from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.conversions import Read
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text
 from relay.model import ABSENT, ColumnType
-from relay.mysql import temporal
 from relay.mysql.members import label_reader
 from relay.mysql.numbers import go_text, read_decimal, shortest_float32
 from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS
@@ -66,34 +65,22 @@ def form_of(
     is_known: bool,
 ) -> Form | None:
     """Return how the column's values look, None if schema or value contradict the type."""
+    if declared.name is None:
+        declared = named_again(declared, column_type, options)
     case = _Case(column_type, is_known, declared, value, options)
     make = _BY_NAME.get(declared.name or "") or _BY_TYPE.get(declared.type)
-    form = _shaped(case) or (None if make is None else make(case))
+    form = _bit_number(case) or (None if make is None else make(case))
     return None if form is None or fitting(form.kind, value) is ABSENT else form
 
 
-#: How MySQL's own text of dates and times is read.
-_TEXTS: Final[dict[str, Callable[[str], str]]] = {
-    "date": temporal.read_date,
-    "time": temporal.read_time,
-    "datetime": temporal.read_datetime,
-    "timestamp": temporal.read_datetime,
-}
-
-
-def _shaped(case: _Case) -> Form | None:
-    """What options of a target have made of a column for readers (`bit`, `temporal`, `time`, `zero-dates`):
-    a number, or MySQL's own text; None if it looks otherwise.
-    """
-    base, declared = case.type.base, case.declared
-    if base == "bit":
-        if declared.name == semantic_names.DECIMAL:
-            return Form(int) if type(case.value) is int else Form(str, read_unscaled)
-        return Form(int, unsigned64) if declared.type == "int64" else None
-    if declared.name is not None or declared.type != "string":
+def _bit_number(case: _Case) -> Form | None:
+    """The form of a BIT that is a number (target option `bit`); None if it is another column."""
+    declared = case.declared
+    if case.type.base != "bit":
         return None
-    read = _TEXTS.get(base)
-    return None if read is None else Form(str, read)
+    if declared.name == semantic_names.DECIMAL:
+        return Form(int) if type(case.value) is int else Form(str, read_unscaled)
+    return Form(int, unsigned64) if declared.type == "int64" else None
 
 
 # ---------------------------------------------------------------- numbers
@@ -271,9 +258,7 @@ def _string(case: _Case) -> Form | None:
         return _binary_text(case)
     if base in {"enum", "set"}:
         return _label(case)
-    is_other = (
-        base in INTEGERS or base in FLOATS or base in {"bit", "year", "date", "datetime", "time", "timestamp"}
-    )
+    is_other = base in INTEGERS or base in FLOATS or base in {"bit", "year"}
     return None if is_other else Form(str)
 
 
@@ -427,7 +412,10 @@ def _iso_datetime(case: _Case) -> Form | None:
 
 
 def _zoned(case: _Case) -> Form | None:
-    return Form(str, timestamp_reader(case.digits)) if case.type.base == "timestamp" else None
+    if case.type.base != "timestamp":
+        return None
+    zone = case.options.zone()
+    return Form(str, timestamp_reader(case.digits, zone), zone=zone)
 
 
 _Make = Callable[[_Case], Form | None]

@@ -44,9 +44,9 @@ from relay.codecs.wire.row_writing import RowTarget
 from relay.codecs.wire.rows import TypeInfo
 from relay.codecs.wire.traced import replacing
 from relay.errors import NotRepresentable
-from relay.model import ABSENT, Column, Op, Snapshot, Source, TableId, TableSchema, Transaction
+from relay.model import ABSENT, Column, ColumnType, Op, Snapshot, Source, TableId, TableSchema, Transaction
 from relay.mysql.numbers import decimal_text
-from relay.mysql.types import has_parameters
+from relay.mysql.types import BINARIES, CHARS, has_parameters
 from relay.templates.tracing import mark_of
 
 #: The release whose messages these are.
@@ -109,6 +109,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     `key_value`: a one-column key's value, of a row that is a struct.
     `streamed`: the members of `source` from `snapshot` to `sequence` of a row that is of no snapshot;
     `table`: its name. `head`: the text before the payload of a message, `key_head` before that of a key.
+    `placeholders`: what is written for columns that a row lacks, of those that can hold it.
     `loses_parameters`: types have parameters that messages do not tell. `loses_names`: columns have names
     from which their own do not follow.
     """
@@ -125,6 +126,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     head: bytes
     key_head: bytes
     key_start: bytes
+    placeholders: dict[str, str | bytes]
     loses_parameters: bool
     loses_names: bool
 
@@ -215,12 +217,41 @@ class Messages(RowTarget[RowPlan]):
             head=head,
             key_head=key_head,
             key_start=key_head + b"{%b:" % printed(key[0].name) if key else b"",
+            placeholders=self._placeholders([column for column in columns if column.name not in wanted]),
             loses_parameters=any(
                 has_parameters(column.type) and column.type.base not in carried for column in columns
             ),
             loses_names=options.field_name_adjustment_mode == "avro"
             and any(column.name != own.name for column, own in zip(columns, schema.columns, strict=True)),
         )
+
+    def _placeholders(self, columns: Sequence[Column]) -> dict[str, str | bytes]:
+        """What is written for columns that a row lacks, of those that can hold text or bytes of this length.
+        The connector writes it for columns that the binlog lacks (`binlog_row_image=NOBLOB`).
+        """
+        placeholder = self._options.placeholder()
+        if not placeholder:
+            return {}
+        write = self._values.of(Column("", ColumnType("longblob")))
+        as_bytes: str | bytes = placeholder if write is None else write(placeholder)
+        as_text = placeholder.decode("utf-8", "replace")
+        found: dict[str, str | bytes] = {}
+        for column in columns:
+            base, length = column.type.base, column.type.length
+            if (base in CHARS or base in BINARIES) and (length is None or length >= len(placeholder)):
+                found[column.name] = as_text if base in CHARS else as_bytes
+            elif base == "json":
+                found[column.name] = as_text
+        return found
+
+    def completed(self, plan: RowPlan, row: Row) -> Row:
+        """Return the row with placeholders for all columns that it lacks; the row itself if one of them has
+        none, since its schema is not that of the table then.
+        """
+        if type(row) is not dict or not plan.placeholders or len(row) == len(plan.shown):
+            return row
+        whole = plan.placeholders | row
+        return {name: whole[name] for name in plan.shown} if len(whole) == len(plan.shown) else row
 
     def plan_bytes(self, plan: RowPlan) -> int:
         """Return about how much memory a plan takes."""

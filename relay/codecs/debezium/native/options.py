@@ -12,17 +12,26 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from relay.codecs.codec import Options
+from relay.codecs.codec import ZonedOptions
 from relay.codecs.wire.avro import SubjectNames
 from relay.codecs.wire.id_headers import SchemaIdPlace
 from relay.codecs.wire.shaping import InsertUnknownBefore
+from relay.errors import Problem
 
 NAME: Final = "debezium-json"
 _TARGET: Final = {"side": "target"}
 
 
-class ConnectorOptions(Options, frozen=True):
+class ConnectorOptions(ZonedOptions, frozen=True):
     """What a connector was set to (source), or what the output is to be like (target)."""
+
+    timezone: Annotated[
+        str,
+        Meta(
+            description="zone of TIMESTAMP text without a zone: a name (Asia/Shanghai) or an offset (+08:00)",
+            extra={"side": "source"},
+        ),
+    ] = "UTC"
 
     topic_prefix: Annotated[
         str,
@@ -68,6 +77,13 @@ class ConnectorOptions(Options, frozen=True):
     field_name_adjustment_mode: Annotated[
         Literal["none", "avro", "avro_unicode"], Meta(description="characters of column names")
     ] = msgspec.field(name="field.name.adjustment.mode", default="none")
+    unavailable_value_placeholder: Annotated[
+        str,
+        Meta(
+            description="text of a column that the row lacks, or hex: and its bytes in hexadecimal; empty: a "
+            "target leaves the column out of row and schema"
+        ),
+    ] = msgspec.field(name="unavailable.value.placeholder", default="__debezium_unavailable_value")
     provide_transaction_metadata: Annotated[
         bool, Meta(description="write `transaction`, and BEGIN and END as messages", extra=_TARGET)
     ] = msgspec.field(name="provide.transaction.metadata", default=False)
@@ -133,6 +149,20 @@ class ConnectorOptions(Options, frozen=True):
             extra=_TARGET,
         ),
     ] = True
+
+    def problems(self) -> list[Problem]:
+        """Find a placeholder that is not hexadecimal, and what is wrong with the zone."""
+        try:
+            self.placeholder()
+        except ValueError:
+            name, hint = "unavailable.value.placeholder", "write pairs of hexadecimal digits behind hex:"
+            return [*super().problems(), Problem(name, "not hexadecimal digits", hint)]
+        return super().problems()
+
+    def placeholder(self) -> bytes:
+        """The bytes of the placeholder. Raises ValueError."""
+        text = self.unavailable_value_placeholder
+        return bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
 
     def without_effect(self) -> dict[str, str]:
         """Find what is said of forms and statements that are not written."""

@@ -10,6 +10,7 @@ from typing import Final
 
 #: What neither Flink nor a sink takes.
 _ROWS_ALONE: Final = {
+    "unavailable.value.placeholder": "",
     "key-change-headers": "false",
     "heartbeats": "drop",
     "ddl": "drop",
@@ -55,8 +56,10 @@ AVRO_PROFILES: Final = {
     "kafka-connect": {**_CONNECT, "ignore.default.for.nullables": "true", **_ROWS_ALONE},
 }
 
+_PLACEHOLDER: Final = "the placeholder would be stored as the column's value"
 _FLINK_REASONS: Final = {
     "tombstones.on.delete": "Flink skips records without value",
+    "unavailable.value.placeholder": _PLACEHOLDER,
     "key-change-headers": "Flink reads no headers",
     **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the job fails on what is no row"),
 }
@@ -69,6 +72,7 @@ _CONNECT_REASONS: Final = {
     "enum-schema": "text for every database; its own ENUM would have no empty label",
     "zero-dates": "no other database has such dates; zero-dates=text makes text of all dates",
     "schema-columns": "a default in the schema would replace NULL; a zero date may be NULL in any column",
+    "unavailable.value.placeholder": _PLACEHOLDER,
     "key-change-headers": "Connect's SimpleHeaderConverter fails on them",
     **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the JDBC sink fails on what is no row"),
 }

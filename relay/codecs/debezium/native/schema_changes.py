@@ -17,10 +17,11 @@ import msgspec
 from relay.codecs.debezium import ddl_events
 from relay.codecs.debezium.native.fields import SOURCE, Json, node
 from relay.codecs.debezium.native.message_writing import native_key
+from relay.codecs.debezium.native.table_changes import id_of
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.ticdc import per_table_statements
 from relay.codecs.wire.tidb_defaults import NOW
-from relay.model import Bootstrap, Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
+from relay.model import Bootstrap, Column, DdlKind, Default, SchemaChange, TableChange, TableSchema
 from relay.mysql.ddl.drops import drop_words
 from relay.mysql.ddl.parts import only_kind
 from relay.mysql.ddl.printed import create_statement
@@ -68,7 +69,7 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
         elif kind in _VIEWS:
             yield Message(table.database, table.table, ddl, [])
         else:
-            entry = {"type": _WORDS.get(kind, "ALTER"), "id": _id(table), "table": None}
+            entry = {"type": _WORDS.get(kind, "ALTER"), "id": id_of(table), "table": None}
             found = definitions.get(table)
             if kind is DdlKind.DROP_TABLE:
                 # Several statements, or a text that is another one than its message says, stay as they are.
@@ -93,7 +94,7 @@ def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
         change = _told(told, has_comments)
     else:
         shown = shown_table(schema, has_comments=has_comments)
-        change = {"type": "CREATE", "id": _id(schema.id), "table": shown}
+        change = {"type": "CREATE", "id": id_of(schema.id), "table": shown}
     return Message(schema.id.database, schema.id.table, ddl, [change])
 
 
@@ -130,11 +131,6 @@ def _completed(column: Json, shown: dict[str, Json]) -> Json:
     """A column with all members; those that it lacks are the definition's."""
     others = shown.get(column["name"], {})
     return {member: column.get(member, others.get(member)) for member in _MEMBERS}
-
-
-def _id(table: TableId) -> str:
-    database, name = (text.replace('"', '""') for text in (table.database, table.table))
-    return f'"{database}"."{name}"'
 
 
 # ---------------------------------------------------------------- tables and columns
@@ -175,7 +171,10 @@ def _own_members(column: Column) -> Json:
     name = base.upper()
     if base in INTEGERS or base in FLOATS or base == "decimal":
         name += suffix(column_type).upper()
+    is_auto = column.auto_increment or column.on_update is not None
     own: Json = {
+        "autoIncremented": is_auto,
+        "generated": is_auto,
         "typeName": name,
         "typeExpression": name,
         "comment": _escaped(column.comment) if column.comment else None,

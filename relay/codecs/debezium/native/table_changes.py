@@ -16,7 +16,7 @@ import msgspec
 from relay.codecs.debezium.defaults import read_default
 from relay.codecs.debezium.native.declared_types import AS_TEXT
 from relay.codecs.debezium.table_changes import ListedColumn, TableDialect, told_column
-from relay.model import ABSENT, Absent, Column, ColumnType, Default, TableSchema
+from relay.model import ABSENT, Absent, Column, ColumnType, Default, TableId, TableSchema
 from relay.mysql.ddl.tokens import unquoted
 from relay.mysql.types import (
     CHARS,
@@ -115,4 +115,17 @@ def _literal(text: str) -> str:
     return unquoted(f"'{text}'")
 
 
-NATIVE: Final = TableDialect("debezium", _type, _merged, _literal)
+def id_of(table: TableId) -> str:
+    """Return a table's `id` as the connector writes it: a name that begins or ends with a double quote stays
+    as it is (io.debezium.relational.TableId).
+    """
+    return ".".join(map(_quoted, (table.database, table.table)))
+
+
+def _quoted(name: str) -> str:
+    if name.startswith('"') or name.endswith('"'):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+NATIVE: Final = TableDialect("debezium", _type, _merged, _literal, id_of)

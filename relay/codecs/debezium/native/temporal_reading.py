@@ -9,10 +9,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from datetime import UTC, tzinfo
 from typing import Final
 
 from relay.codecs.wire.conversions import Read
 from relay.codecs.wire.debezium_temporal import (
+    FIRST_TIMESTAMP,
+    LOCAL_TIME,
+    ZERO_TEXT,
     ZERO_TIMESTAMP,
     datetime_micros,
     datetime_text,
@@ -20,7 +24,7 @@ from relay.codecs.wire.debezium_temporal import (
     time_text,
     timestamp_text,
 )
-from relay.mysql.temporal import read_date
+from relay.mysql.temporal import read_date, read_timestamp
 from relay.native import native
 
 #: The smallest TIME, and how far below it Debezium before 2.6 writes it in a column with digits of a second.
@@ -69,7 +73,9 @@ def read_iso_date(iso: str) -> str:
     return read_date(iso.removesuffix("Z"))
 
 
-_CLOCK: Final = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9}))?Z?", re.ASCII).fullmatch
+_CLOCK: Final = re.compile(
+    r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9}))?(?:Z|[+-]00:?00)?", re.ASCII
+).fullmatch
 
 
 def clock_text(iso: str, digits: int | None) -> str:
@@ -115,16 +121,19 @@ def _is_midnight_1970(iso: str) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def timestamp_reader(digits: int | None) -> Read:
-    """Return how a TIMESTAMP is read from ISO text."""
-    return native("zoned", digits)(lambda iso: _zoned_text(iso, digits))
+def timestamp_reader(digits: int | None, zone: tzinfo = UTC) -> Read:
+    """Return how a TIMESTAMP is read from ISO text; one without `Z` or an offset is local time of `zone`."""
+    return native("zoned", digits)(lambda iso: _zoned_text(iso, digits, zone))
 
 
-def _zoned_text(iso: str, digits: int | None) -> str:
-    if _ZERO(iso) is not None:
+def _zoned_text(iso: str, digits: int | None, zone: tzinfo) -> str:
+    if ZERO_TEXT(iso) is not None:
         return timestamp_text(ZERO_TIMESTAMP, digits)
-    return timestamp_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
-
-
-#: The zero TIMESTAMP as MySQL's own text (`temporal=text`); no other is off the calendar.
-_ZERO: Final = re.compile(r"0000-00-00 00:00:00(?:\.0{1,6})?").fullmatch
+    if iso[-1:] == "Z" and iso[10:11] == "T":
+        return timestamp_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
+    if zone is not UTC and (local := LOCAL_TIME(iso)) is not None:
+        iso = read_timestamp(zone, f"{local[1]} {local[2]}")
+    text = timestamp_text(iso, digits)
+    if text < FIRST_TIMESTAMP:
+        raise ValueError("not a time that a TIMESTAMP can have")
+    return text

@@ -220,7 +220,8 @@ class Encoder:
         block = messages.source(source, snapshot, plan.table, pos, row)
         transaction = change.transaction
         shown = transaction if self._has_transactions else None
-        payload = messages.row(op, plan, (before, after), block, change.emitted_at_ns, shown)
+        images = messages.completed(plan, before), messages.completed(plan, after)
+        payload = messages.row(op, plan, images, block, change.emitted_at_ns, shown)
         self._count_lost(source, lossy, transaction)
         if isinstance(change, KeyChange) and self._options.key_change_headers:
             return msgspec.structs.replace(payload, headers=self._headers(change))
