@@ -163,6 +163,10 @@ class Answers:
         answer = self._answers[need] = self._answers.pop(need)
         return cast("Answer", answer)
 
+    def known(self, need: Need[Answer]) -> Answer | None:
+        """Return the answer, None if there is none."""
+        return cast("Answer | None", self._answers.get(need))
+
     def want(self, need: Need[Any], record: object) -> None:
         """Note which record needs this: what another one needed may go from now on."""
         if record != self._record:

@@ -16,11 +16,10 @@ from relay.catalog import Catalog
 from relay.codecs.codec import Decoder, Encode, Encoder, Payload, TopicEncoder
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, strict_without
 from relay.counts import EventCounts
-from relay.detection import named_error
-from relay.errors import DecodeError, Malformed, NotRepresentable, OutOfMemory, UnsupportedMessage
+from relay.errors import DecodeError, NotRepresentable, OutOfMemory
 from relay.limits import check_rows, exceeded
 from relay.model import Event, Heartbeat, TransactionMark, Watermark
-from relay.needs import Answers, Need, RegisteredSchema, SchemaById
+from relay.needs import Answers, Need
 from relay.partitioning import ByKey
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord, check_types
 from relay.route import Route
@@ -302,7 +301,7 @@ class StraightLine:
 
     def _note(self, error: Exception, record: ConsumerRecord) -> None:
         """Note what a failed record needed. Raises what says more than the error: OutOfMemory, which has a
-        policy, for MemoryError, the name of the format that the record has, and TypeError for its members.
+        policy, for MemoryError, and TypeError for the record's members.
         """
         if isinstance(error, Need):
             self._answers.want(error, record.place)
@@ -310,21 +309,9 @@ class StraightLine:
         if isinstance(error, DecodeError | MemoryError):
             self._answers.distrust(record.place)
         check_types(record)
-        if isinstance(error, Malformed | UnsupportedMessage):
-            named = named_error(error, record, self._schema_of(record))
-            if named is not None:
-                raise named from error
         if isinstance(error, MemoryError):
             reason = "no memory is left to translate it; lower limits would refuse such a record before"
             raise OutOfMemory(self.route.source.name, "", reason) from None
-
-    def _schema_of(self, record: ConsumerRecord) -> RegisteredSchema | None:
-        """The schema that a record's value names; None if there is none, or it is not known."""
-        ids = self.route.source.named_schemas(msgspec.structs.replace(record, key=None))
-        try:
-            return self._answers.find(SchemaById("source", ids[0])) if ids else None
-        except Need:
-            return None
 
 
 #: How many source partitions are remembered; those that are in use are soon there again.

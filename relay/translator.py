@@ -20,7 +20,7 @@ from relay.definitions import definition_in, is_definition, teach_definition
 from relay.errors import ConfigError, DecodeError
 from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import Bootstrap, Event, RowChange, SchemaChange, TableId
-from relay.needs import Answers, Need
+from relay.needs import Answers, Need, RegisteredSchema, SchemaById
 from relay.partitioning import Partitioning
 from relay.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.route import Route
@@ -184,6 +184,10 @@ class Translator:
         Raises TypeError for an answer of another type.
         """
         self._answers.provide(need, answer)
+
+    def known_schema(self, id: int | str) -> RegisteredSchema | None:
+        """Return a schema of the source's registry that was provided, None if it was not, or is forgotten."""
+        return self._answers.known(SchemaById("source", id))
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Name all source partitions (topic, number): where rows are repartitioned, so that no watermark

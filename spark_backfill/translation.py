@@ -17,6 +17,7 @@ from pyspark import TaskContext
 
 from relay.config import Config
 from relay.config.choices import FileFormat, OutputLayout
+from relay.detection import FormatHints
 from relay.errors import Malformed, RelayError
 from relay.kafka.sizes import Misfit, TopicLimits, misfit_error
 from relay.model import TableId
@@ -169,7 +170,8 @@ class _Task:
         """
         refused = self._errors.apply(error, record, self._translator)
         if refused.policy is Policy.STOP:
-            raise Stopped(error, _place(record)) from error
+            hints = FormatHints(self._translator.known_schema)
+            raise Stopped(hints.named(error, record), _place(record)) from error
         if self._limits is not None and (misfit := self._limits.misfit(refused.dead_letters)):
             raise Stopped(self._misfit_error(record, misfit), _place(record)) from error
         self._refused = refused

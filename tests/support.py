@@ -10,7 +10,8 @@ from typing import Any
 
 from toy_protocol.registry import remember
 
-from relay import ConsumerRecord, ProducerRecord, Translator
+from relay import ConsumerRecord, DecodeError, ProducerRecord, Translator
+from relay.detection import FormatHints
 from relay.model import Event
 from relay.needs import RegisteredSchema
 
@@ -135,6 +136,15 @@ def events(
     """The canonical events."""
     translator = Translator(protocol, protocol, options)
     return [event for message in messages for event in translator.inspect(message)]
+
+
+def named_refusal(protocol: str, each: ConsumerRecord, options: dict[str, str] | None = None) -> str:
+    """What a command says of a record that the protocol's codec must refuse."""
+    try:
+        Translator.reader(protocol, options).inspect(each)
+    except DecodeError as error:
+        return str(FormatHints().named(error, each))
+    raise AssertionError(f"{protocol} reads it")
 
 
 def row_message(

@@ -9,14 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 from avro_support import avro_bytes
+from foreign_messages import DEBEZIUM, FOREIGN, Foreign
 from support import CAPTURED, captured, protocol_of, reading_options, record
+from toy_protocol import facts
 from toy_protocol.registry import FETCHES, remember, schema_by_id
 
-from relay import ConsumerRecord, DecodeError, Translator
-from relay.codecs import BUILT_IN, message_of, sightings
+from relay import ConsumerRecord, DecodeError, Malformed, RowChange, Translator, UnsupportedMessage, codecs
+from relay.codecs import BUILT_IN, PROTOCOLS
+from relay.codecs.foreign_formats import UNREADABLE, message_of
 from relay.codecs.signs import Strength
-from relay.codecs.wire.avro import framed, named_schemas
-from relay.detection import Detection, detect
+from relay.codecs.wire.avro import framed
+from relay.detection import Detection, Detector, FormatHints, detect
 from relay.errors import NeedUnanswered
 from relay.needs import Need, RegisteredSchema, SchemaById
 
@@ -30,6 +33,7 @@ CANAL_FAMILY = {"canal-json", "ticdc-canal-json", "ckafka-json"}
 
 
 def error_of(translator: Translator, each: ConsumerRecord) -> Exception | None:
+    """What stops a command at this record, as it names it."""
     for _ in range(4):
         try:
             translator.inspect(each)
@@ -39,10 +43,25 @@ def error_of(translator: Translator, each: ConsumerRecord) -> Exception | None:
             except NeedUnanswered as error:
                 return error
         except DecodeError as error:
-            return error
+            return FormatHints(translator.known_schema).named(error, each)
         else:
             return None
     return None
+
+
+def reads(protocol: str, each: ConsumerRecord, options: dict[str, str] | None = None) -> bool | None:
+    """Whether a codec finds events in a record; None if that needs something from outside or from before."""
+    translator = Translator.reader(protocol, options)
+    try:
+        events = translator.inspect(each)
+        for event in events:
+            if isinstance(event, RowChange):
+                _ = event.before, event.after
+    except (Malformed, UnsupportedMessage):
+        return False
+    except (Need, DecodeError):
+        return None
+    return True if events else None
 
 
 @pytest.mark.parametrize("path", FOLDERS)
@@ -115,37 +134,127 @@ def test_a_version_is_named() -> None:
 def test_a_schema_tells_what_bytes_do_not() -> None:
     row = record(b"\0\0\0\0\x07\x02\x06abc")
     assert detect([row]).dialects[0].strength is Strength.POSSIBLE
-    schema = json.dumps({"fields": [{"type": {"connect.parameters": {"tidb_type": "INT"}}}]})
-    certain = detect([row], lambda _: schema).dialects[0]
+    column = {"name": "a", "type": {"type": "int", "connect.parameters": {"tidb_type": "INT"}}}
+    schema = {"type": "record", "name": "t", "fields": [column, {"name": "b", "type": "string"}]}
+    certain = detect([row], lambda _: RegisteredSchema(json.dumps(schema))).dialects[0]
     assert (certain.protocol, certain.strength) == ("ticdc-avro", Strength.CERTAIN)
     assert certain.options == {"enable-tidb-extension": "false"}
-    assert detect([row], lambda _: '{"fields": []}').dialects == ()
+    bare = RegisteredSchema('{"type": "record", "name": "t", "fields": []}')
+    assert detect([row], lambda _: bare).dialects == ()
+
+
+# ---------------------------------------------------------------- a name is a promise
+
+
+def check_promise(each: ConsumerRecord, readable: dict[str, bool | None]) -> Detection:
+    """Detection names no protocol whose codec refuses the record, and denies none whose codec reads it."""
+    found = detect([each])
+    named = [name for dialect in found.dialects for name in dialect.protocols]
+    assert [name for name in named if readable[name] is False] == []
+    if not named:
+        assert [name for name, is_read in readable.items() if is_read] == []
+    return found
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=lambda each: each.name)
+def test_foreign_formats_are_named_as_what_they_are(foreign: Foreign) -> None:
+    readable = {name: reads(name, foreign.record) for name in READABLE}
+    found = check_promise(foreign.record, readable)
+    assert foreign.title in (found.dialects[0].titles[0] if found.dialects else "")
+    assert (found.dialects != ()) is bool(foreign.title)
+    if foreign.protocol:
+        assert found.protocol == foreign.protocol
+        assert readable[foreign.protocol] is not False
+    else:
+        assert [name for dialect in found.dialects for name in dialect.protocols] == []
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=lambda each: each.name)
+def test_errors_of_foreign_formats_name_no_protocol_that_refuses_them(foreign: Foreign) -> None:
+    for name in READABLE:
+        error = error_of(Translator.reader(name), foreign.record)
+        for advised in re.findall(r"is the source protocol (.*)\?$", str(error)):
+            assert all(reads(each, foreign.record) is not False for each in advised.split(" or "))
+
+
+@pytest.mark.parametrize("path", CAPTURED)
+def test_captures_are_named_as_what_they_are(path: str) -> None:
+    records = [each for each in captured(path) if each.value][:40:7]
+    right, options = protocol_of(path), reading_options(path)
+    others = [name for name in READABLE if name != right]
+    for each in records:
+        readable = {name: reads(name, each) for name in others} | {right: reads(right, each, options)}
+        assert right in check_promise(each, readable).dialects[0].protocols
 
 
 @pytest.mark.parametrize(
-    ("message", "title"),
-    [
-        ({"before": None, "after": {}, "op": "c", "source": {"connector": "postgresql", "version": "3.0"}},
-         "Debezium 3.0 of another database (postgresql)"),
-        ({"table": "A.B", "op_type": "I", "op_ts": "x", "current_ts": "y", "pos": "1", "after": {}}, "Oracle GoldenGate"),
-        ({"data": {}, "metadata": {"operation": "insert"}}, "AWS DMS"),
-        ({"action": "I", "schema": "public", "table": "t", "columns": []}, "PostgreSQL's wal2json"),
-        ({"id": 1, "__op": "c"}, "rows that Debezium's ExtractNewRecordState has flattened"),
-        (b'\0\0\0\0\x01{"id":1}', "JSON Schema with the number of a schema registry"),
-        (b"Obj\x01\x04", "an Avro file"),
-        (b'"I","t","db",1,1', "TiCDC's CSV"),
-    ],
-)  # fmt: skip
-def test_formats_that_relay_does_not_read_are_named(message: Any, title: str) -> None:
-    (dialect,) = seen(message).dialects
-    assert (dialect.titles, dialect.protocols) == ((title,), ())
+    "at", range(len(UNREADABLE)), ids=lambda at: UNREADABLE[at].__qualname__.split(".")[0]
+)
+def test_no_codec_reads_what_a_rule_calls_unreadable(at: int) -> None:
+    """Every rule is for some message, which no codec reads, those of other packages included."""
+    rule = UNREADABLE[at]
+    matching = [each for each in FOREIGN if rule(message_of(each.key, each.value, each.headers)) is not None]
+    assert matching, "a message in tests/foreign_messages.py for this rule"
+    for each in matching:
+        readers = [
+            name for name, codec in PROTOCOLS.items() if codec.is_readable and reads(name, each.record)
+        ]
+        assert readers == [] or each.protocol in readers, each.name
+
+
+def test_a_codec_that_reads_a_format_wins_over_the_rule_that_calls_it_unreadable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wal2json = next(each for each in FOREIGN if each.name == "wal2json v2")
+
+    class Reader(facts.Decoder):
+        def decode(self, record: ConsumerRecord, catalog: Any, lossy: Any) -> Any:
+            value = b'{"toy_facts": "public.t", "row": {"id": 1}}'
+            return super().decode(msgspec.structs.replace(record, value=value), catalog, lossy)
+
+    codec = msgspec.structs.replace(facts.CODEC, name="wal2json", decoder=Reader)
+    monkeypatch.setattr(codecs, "_installed", lambda: {"wal2json": codec})
+    assert detect([wal2json.record]).protocol == "wal2json"
+
+
+def test_a_message_that_its_codec_refuses_is_named_with_the_reason() -> None:
+    broken = captured("ticdc/canal-json.tidb-extension/09_dml")[5]
+    value = (broken.value or b"").replace(b'"isDdl":false', b'"isDdl":5')
+    (dialect,) = detect([msgspec.structs.replace(broken, value=value)]).dialects
+    assert (dialect.titles, dialect.protocols) == (("TiCDC Canal-JSON",), ())
+    assert dialect.refusal.startswith("ticdc-canal-json: isDdl: ")
+
+
+# ---------------------------------------------------------------- many errors
+
+
+def test_of_many_errors_few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[ConsumerRecord] = []
+    sightings = Detector.sightings
+
+    def counted(detector: Detector, each: ConsumerRecord) -> Any:
+        looked.append(each)
+        return sightings(detector, each)
+
+    monkeypatch.setattr(Detector, "sightings", counted)
+    translator, hints = Translator.reader("canal-json"), FormatHints()
+    foreign = [record(DEBEZIUM, offset) for offset in range(100)]
+    said = []
+    for each in foreign:
+        with pytest.raises(DecodeError) as raised:
+            translator.inspect(each)
+        assert looked == [], "decoding looks for no other format"
+        said.append(str(hints.sampled(raised.value, each)))
+        named, looked[:] = list(looked), []
+        assert len(named) <= 1
+    assert [at for at, text in enumerate(said) if "debezium-json?" in text] == [0, 1, 3, 7, 15, 31, 63]
 
 
 def test_what_nobody_knows_is_counted() -> None:
     found = detect(
         [record({"id": 1}), record(b"\xff\xfe"), record(b""), ConsumerRecord("t", 0, 3, 0, b"k", None)]
     )
-    assert (found.dialects, found.records, found.unknown, found.empty) == ((), 4, 3, 1)
+    assert (found.dialects, found.records, found.unknown, found.empty) == ((), 4, 2, 2)
     assert found.protocol == ""
 
 
@@ -176,7 +285,7 @@ def test_a_topic_that_changes_has_two_dialects() -> None:
      b'{"_tidb":5,"isDdl":false,"type":"x","data":null}', b"\x18\x07*\x80"],
 )  # fmt: skip
 def test_any_bytes_are_looked_at(key: bytes | None, value: bytes) -> None:
-    for each in sightings(message_of(key, value)):
+    for each in Detector().sightings(ConsumerRecord("t", 0, 0, 0, key, value)):
         assert each.sign.title
         assert each.sign.evidence
 
@@ -242,13 +351,12 @@ def test_flat_rows_in_avro_are_named(protocol: str, id: int, added: dict[str, st
 
 
 def test_the_schema_of_ticdcs_debezium_is_not_that_of_its_avro() -> None:
-    (dialect,) = detect(captured("ticdc/debezium-avro.tidb-extension/09_dml"), schema_of_value).dialects
+    (dialect,) = detect(captured("ticdc/debezium-avro.tidb-extension/09_dml"), find_schema).dialects
     assert (dialect.protocol, dialect.titles) == ("ticdc-debezium-avro", ("TiCDC's Debezium in Avro",))
 
 
-def schema_of_value(each: ConsumerRecord) -> str:
-    ids = named_schemas(ConsumerRecord("t", 0, 0, 0, None, each.value))
-    return schema_by_id(SchemaById("source", ids[0])).text if ids else ""
+def find_schema(id: int | str) -> RegisteredSchema:
+    return schema_by_id(SchemaById("source", id))
 
 
 def test_an_avro_schema_without_a_sign_leaves_what_was_wrong() -> None:
@@ -274,7 +382,7 @@ def test_debezium_is_known_in_avro_by_any_version(path: str, right: str, version
     assert seen(value).protocol == right
     # Whatever is wrong with it.
     assert "looks like" not in said_of(right, value[:-1])
-    assert f"is the source protocol {right}?" in said_of("ticdc-avro", value[:-1])
+    assert f"{right} cannot read it either" in said_of("ticdc-avro", value[:-1])
 
 
 def test_a_version_in_a_text_is_not_that_of_a_source() -> None:
@@ -320,5 +428,7 @@ def test_a_schema_that_is_nested_too_deep_has_no_signs(protocol: str) -> None:
 def test_a_value_of_open_protocol_is_known_without_its_key() -> None:
     value = next(each.value for each in captured("ticdc/open-protocol.lz4/09_dml") if each.value is not None)
     text = b'{"u":{"a":{"t":3,"v":1}}}'
-    for each in (value, len(text).to_bytes(8) + text, bytes(8)):
-        assert seen(each).protocol == "ticdc-open-protocol"
+    for each in (value, len(text).to_bytes(8) + text):
+        (dialect,) = seen(each).dialects
+        assert (dialect.titles, dialect.protocols) == (("TiCDC Open Protocol",), ())
+        assert dialect.refusal.startswith("ticdc-open-protocol: key: ")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import BinaryIO, Final, NamedTuple, cast
 
-import msgspec
 import orjson
 import typer
 
@@ -19,11 +19,10 @@ from relay.cli.record_files import RecordReader
 from relay.cli.requests.files import DetectRequest
 from relay.cli.spelling import USUAL, Spelling
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import Codec, side_of, types_of_options
-from relay.detection import Detection, Dialect, detect
+from relay.detection import Detection, Dialect, FindSchema, detect, reading_settings
 from relay.errors import ConfigError, Malformed, Problem, RelayError
+from relay.needs import RegisteredSchema
 from relay.records import ConsumerRecord, Place
-from relay.resolver import Registry
 from relay.shown import printable, shown_uri
 
 AUTO: Final = "auto"
@@ -78,32 +77,23 @@ def _show(source: Input, again: Again, *, as_json: bool) -> int:
     return 0 if any(dialect.protocols for dialect in found.dialects) else _NOTHING_FOUND
 
 
-def _schemas(place: str | None) -> Callable[[ConsumerRecord], str] | None:
-    """Return what finds the text of the schema that a record's value names, None without a registry."""
+def _schemas(place: str | None) -> FindSchema | None:
+    """Return what finds a schema in a registry, None without one."""
     if place is None:
         return None
     from relay.cli.registries import registry_of
 
     registry = registry_of(place, "source", USUAL.registry)
-    known: dict[int | str, str] = {}
 
-    def schema_of(record: ConsumerRecord) -> str:
-        ids = PROTOCOLS["debezium-avro"].named_schemas(msgspec.structs.replace(record, key=None))
-        if not ids:
-            return ""
-        if ids[0] not in known:
-            known[ids[0]] = _schema_text(registry, ids[0])
-        return known[ids[0]]
+    @functools.cache
+    def find_schema(id: int | str) -> RegisteredSchema | None:
+        try:
+            return registry.schema(id)
+        except RelayError as error:
+            say_warning(describe(error))
+            return None
 
-    return schema_of
-
-
-def _schema_text(registry: Registry, id: int | str) -> str:
-    try:
-        return registry.schema(id).text
-    except RelayError as error:
-        say_warning(describe(error))
-        return ""
+    return find_schema
 
 
 def _lines(found: Detection, name: str, read_at: Mapping[Place, str], again: Again) -> Iterator[str]:
@@ -120,7 +110,9 @@ def _lines(found: Detection, name: str, read_at: Mapping[Place, str], again: Aga
 
 def _dialect_lines(dialect: Dialect, first: str, again: Again) -> Iterator[str]:
     yield f"{' or '.join(dialect.titles)}"
-    protocols = " or ".join(dialect.protocols) or "none: relay does not read this format"
+    protocols = (
+        " or ".join(dialect.protocols) or f"none: {dialect.refusal or 'relay does not read this format'}"
+    )
     yield f"  protocol  {protocols}"
     yield f"  sure      {dialect.strength.name.lower()}"
     yield f"  records   {dialect.records}, the first at {first}"
@@ -135,7 +127,7 @@ def _dialect_lines(dialect: Dialect, first: str, again: Again) -> Iterator[str]:
 def _next_command(dialect: Dialect, again: Again) -> str:
     """Return the command that reads the same input."""
     words = ["relay", "inspect", USUAL.protocol, dialect.protocol]
-    for name, value in reading_settings(PROTOCOLS[dialect.protocol], dialect):
+    for name, value in reading_settings(PROTOCOLS[dialect.protocol], dialect.options).items():
         words += [USUAL.option, f"{name}={value}"]
     if PROTOCOLS[dialect.protocol].uses_registry:
         words += [USUAL.registry, "URL" if again.registry is None else shown_uri(again.registry)]
@@ -151,6 +143,7 @@ def _object(found: Detection) -> dict[str, object]:
                 "protocols": dialect.protocols,
                 "strength": dialect.strength.name.lower(),
                 "evidence": dialect.evidence,
+                "refusal": dialect.refusal or None,
                 "settings": {name: list(values) for name, values in dialect.settings.items()},
                 "records": dialect.records,
                 "first": str(dialect.first),
@@ -230,27 +223,15 @@ def _choose(found: Detection, options: tuple[str, ...], option: str) -> Chosen:
         hint = "name the protocol; `relay formats` lists them"
         raise ConfigError([Problem(f"{option} auto", "the records are of no format that relay knows", hint)])
     if not readable or readable[0] is not found.dialects[0]:
-        said = f"this looks like {found.dialects[0].said}, which relay does not read"
-        raise ConfigError([Problem(f"{option} auto", said)])
+        first = found.dialects[0]
+        why = f": {first.refusal}" if first.refusal else ", which relay does not read"
+        raise ConfigError([Problem(f"{option} auto", f"this looks like {first.said}{why}")])
     dialect = readable[0]
     if not dialect.protocol:
         names = " or ".join(dialect.protocols)
         raise ConfigError([Problem(f"{option} auto", f"the records can be {names}", f"{option} {names}")])
     codec = PROTOCOLS[dialect.protocol]
     given = {text.partition("=")[0] for text in options}
-    told = [f"{name}={value}" for name, value in reading_settings(codec, dialect) if name not in given]
+    needed = reading_settings(codec, dialect.options)
+    told = [f"{name}={value}" for name, value in needed.items() if name not in given]
     return Chosen(dialect.protocol, (*options, *told))
-
-
-def reading_settings(codec: Codec, dialect: Dialect) -> list[tuple[str, str]]:
-    """Return what a reader has to be told of a dialect. Most of it the messages tell again."""
-    types = types_of_options(codec.options)
-    return [
-        (name, value)
-        for name, value in dialect.options.items()
-        if name in types and side_of(types[name]) != "target" and name in _NEEDED
-    ]
-
-
-#: Settings that a decoder does not find out by itself, or sooner with them.
-_NEEDED: Final = frozenset({"large-message-handle-compression"})

@@ -26,6 +26,7 @@ from relay.cli.spelling import SIDES, USUAL, Spelling
 from relay.codecs.losses import Lossy
 from relay.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
 from relay.definitions import is_definition
+from relay.detection import FormatHints
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.limits import Limits
 from relay.model import ABSENT, Event, RowChange, SchemaChange, TableId
@@ -202,6 +203,7 @@ class _Side:
         self.name, self.opened, self.reader = name, opened, reader
         self.protocol = translator.route.source.name
         self._translator, self._resolver, self._chosen = translator, resolver, chosen
+        self._hints = FormatHints(translator.known_schema)
         self._records: Iterator[ConsumerRecord] = iter(reader)
         self._statements: dict[tuple[int, TableId, str], int] = {}
         self.records = self.rows = self.statements = self.others = self.copies = self.unreadable = 0
@@ -240,7 +242,7 @@ class _Side:
         self.unreadable += 1
         error.add_note(f"{self.name}: {self.reader.where(record)}")
         if self.unreadable <= _REPORTED:
-            say_error(describe(error))
+            say_error(describe(self._hints.sampled(error, record)))
         elif self.unreadable == _REPORTED + 1:
             say(f"Further errors of {self.name} are only counted.")
 

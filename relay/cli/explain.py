@@ -19,6 +19,7 @@ from relay.codecs.losses import ASSUMED, INFORMATIONAL, Lossy
 from relay.config import Config
 from relay.config.kafka import source_cluster
 from relay.config.registries import resolver_of
+from relay.detection import FormatHints
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.kafka.clients import Brokers
 from relay.kafka.reading import Lookup, look_up, quiet_client
@@ -128,7 +129,7 @@ async def _explain(config: Config, place: Place) -> Explanation:
     try:
         produced = resolver.translate(translator, record)
     except RelayError as raised:
-        error = raised
+        error = FormatHints(translator.known_schema).named(raised, record)
     losses = [Loss(kind, count, KIND_WORDS[kind]) for kind, count in translator.lossy.most_common()]
     translator.restore(before)
     try:

@@ -23,6 +23,7 @@ from relay.cli.registries import resolver_with
 from relay.cli.requests.files import InspectRequest
 from relay.cli.spelling import USUAL
 from relay.definitions import is_definition
+from relay.detection import FormatHints
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
 from relay.model import (
     Absent,
@@ -66,7 +67,7 @@ def inspect(request: InspectRequest) -> int:
 def _show(
     reader: RecordReader, translator: Translator, resolver: Resolver, progress: Silent, *, as_json: bool
 ) -> int:
-    print_lines = line_printer()
+    print_lines, hints = line_printer(), FormatHints(translator.known_schema)
     status = read = failed = 0
     for record in reader:
         read += 1
@@ -86,7 +87,7 @@ def _show(
             if failed <= REPORTED:
                 error.add_note(reader.where(record))
                 sys.stdout.flush()
-                say_error(describe(error))
+                say_error(describe(hints.sampled(error, record)))
             elif failed == REPORTED + 1:
                 say("Further errors are only counted.")
     if failed > REPORTED:

@@ -30,6 +30,7 @@ from relay.cli.registries import resolver_with
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.spelling import USUAL
 from relay.definitions import is_definition
+from relay.detection import FormatHints
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
 from relay.kernel import translator_class
@@ -209,7 +210,7 @@ class _Run:
         self._writer = writer
         self._dead_letters = dead_letters
         self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error))
-        self._resolver = resolver
+        self._resolver, self._hints = resolver, FormatHints(translator.known_schema)
         joining = translator.route.joining
         self._joiner: Joiner[None] | None = None if joining is None else Joiner(joining)
         self._read = 0
@@ -246,7 +247,8 @@ class _Run:
             refused = self._errors.apply(error, record, self._translator)
             if refused.policy is Policy.STOP:
                 self._end = "stopped: ", "; --on-error skip or dead-letter goes on behind such a record"
-                raise
+                named = self._hints.named(error, record)
+                raise named from named.__cause__
             self._go_on(record, error, refused)
             return
         if self._joiner is None:
@@ -268,7 +270,7 @@ class _Run:
             for letter in refused.dead_letters:
                 self._dead_letters.write_original(record, letter.headers[len(record.headers) :])
         if self._failed <= REPORTED:
-            say_error(describe(error))
+            say_error(describe(self._hints.sampled(error, record)))
         elif self._failed == REPORTED + 1:
             say("Further errors are only counted.")
 

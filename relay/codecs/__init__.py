@@ -13,10 +13,7 @@ from itertools import chain
 from typing import Final
 
 from relay.codecs.codec import SIDES, Codec
-from relay.codecs.signs import Message, Sighting, Signs
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
-from relay.codecs.wire.lookalikes import message_of
 from relay.codecs.wire.shaped import encoder_of
 from relay.errors import ConfigError, Problem
 from relay.plugins import Plugin, installed, unusable
@@ -102,24 +99,6 @@ def plugin_problems() -> list[Problem]:
     return [each.problem for each in _plugins() if each.problem is not None]
 
 
-@functools.cache
-def _unreadable() -> tuple[Signs, ...]:
-    """Return the signs of formats that relay does not read, and can name."""
-    debezium = import_module(f"{__name__}.debezium.signs").UNREADABLE
-    return (*debezium, *lookalikes.UNREADABLE)
-
-
-def sightings(message: Message) -> list[Sighting]:
-    """Return what each room sees in a message."""
-    rooms = [(codec.name if codec.is_readable else "", codec.signs) for codec in PROTOCOLS.values()]
-    rooms += [("", signs) for signs in _unreadable()]
-    found = [(name, signs(message)) for name, signs in rooms]
-    return [Sighting(name, sign) for name, sign in found if sign is not None]
-
-
-lookalikes.watch(sightings)
-
-
 def codec_named(name: str, key_path: str) -> Codec:
     """Return the codec of this name. `key_path`: where the name stands; `from` is a source, which must be
     readable, `to` a target, which must be writable.
@@ -152,8 +131,6 @@ __all__ = [
     "LargeMessageOptions",
     "codec_named",
     "encoder_of",
-    "message_of",
     "object_location",
     "plugin_problems",
-    "sightings",
 ]

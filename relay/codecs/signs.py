@@ -7,7 +7,7 @@ by what, and which options its producer was set to. `relay.detection` weighs the
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,10 +18,6 @@ REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _NUMBER, _GUID = 0, 1
 _NUMBER_BYTES, _GUID_BYTES = 5, 17
-
-
-#: How the name of a format is introduced in an error.
-LOOKS_LIKE: Final = "this looks like"
 
 
 class Strength(enum.IntEnum):
@@ -117,32 +113,6 @@ def behind_schema_id(value: bytes) -> bytes | None:
 
 #: Looks at a message; None if it has nothing of this protocol.
 Signs = Callable[[Message], Sign | None]
-
-
-class Sighting(NamedTuple):
-    """What one room sees. `protocol`: "" of a format that relay does not read."""
-
-    protocol: str
-    sign: Sign
-
-
-def best_of(sightings: Sequence[Sighting]) -> list[Sighting]:
-    """Return those that are as sure as the surest."""
-    most = max((each.sign.strength for each in sightings), default=0)
-    return [each for each in sightings if each.sign.strength == most]
-
-
-def other_format(protocol: str, sightings: Sequence[Sighting]) -> str:
-    """Name the format that a message is more likely to have than this protocol's; "" if there is none."""
-    best = best_of(sightings)
-    if not best or any(each.protocol == protocol for each in best):
-        return ""
-    titles = " or ".join(dict.fromkeys(each.sign.title for each in best))
-    said = f"{LOOKS_LIKE} {titles} ({best[0].sign.evidence})"
-    names = list(dict.fromkeys(each.protocol for each in best if each.protocol))
-    if not names:
-        return f"{said}, which relay does not read"
-    return f"{said}: is the source protocol {' or '.join(names)}?"
 
 
 def sees_nothing(_: Message) -> Sign | None:

@@ -16,6 +16,7 @@ import msgspec
 from relay.config import Config, Mode, kafka
 from relay.config.bootstrap import bootstrapped
 from relay.config.registries import resolver_of
+from relay.detection import FormatHints
 from relay.errors import BrokerUnavailable, RelayError
 from relay.kafka.clients import Clusters
 from relay.kafka.fencing import ProducerIdentity
@@ -239,6 +240,7 @@ async def _assembled(
         joins=None if route.joining is None else Joins(route.joining, written.limits),
         targets=targets,
         budget=ErrorBudget(config.errors, config.route.from_, translator, status),
+        hints=FormatHints(translator.known_schema if isinstance(translator, Translator) else None),
     )
     source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
     sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
@@ -293,6 +295,7 @@ async def _assembled_dry(
         ahead=schemas.ahead,
         joins=None if joining is None else Joins(joining, topics.limits),
         budget=ErrorBudget(config.errors, config.route.from_, translator, status),
+        hints=FormatHints(translator.known_schema if isinstance(translator, Translator) else None),
     )
     progress, reached = None, dict[Partition, int]()
     if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:

@@ -6,13 +6,14 @@ They follow the producers' documents and the encoders of the open ones; none was
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from support import CANAL, TICDC, events, record, row_message, translate
+from support import CANAL, TICDC, events, named_refusal, record, row_message, translate
 
-from relay import ConsumerRecord, Lossy, Malformed, Op, RowChange, TableId, Translator, UnsupportedMessage
+from relay import ConsumerRecord, Lossy, Malformed, Op, RowChange, TableId, Translator
 from relay.model import Snapshot
 
 ARRIVED = 1700000001000
@@ -311,10 +312,7 @@ OTHERS = [
         "Maxwell",
     ),
     ({"type": "table-create", "database": "d", "table": "t", "def": {}, "ts": 1, "sql": "CREATE"}, "Maxwell"),
-    (
-        {"payload": {"op": "c", "after": {}}, "schema": {}},
-        "Debezium .*: is the source protocol ticdc-debezium",
-    ),
+    ({"payload": {"op": "c", "after": {}}, "schema": {}}, "Debezium's envelope without a connector"),
     ({"before": None, "after": {"id": 1}, "source": {}, "op": "c", "ts_ms": 1}, "Debezium"),
     ({"schema": {"dataColumn": []}, "payload": {"op": "INSERT"}, "version": "0.0.1"}, "DataWorks"),
     ({"action": "INSERT", "bid": 0, "dbValType": {}, "data": [], "before": []}, "CloudCanal"),
@@ -328,31 +326,27 @@ OTHERS = [
 def test_messages_of_another_format_are_refused_by_its_name(
     protocol: str, message: dict[str, Any], title: str
 ) -> None:
-    if title.startswith("Debezium") and protocol == "ticdc-debezium":
-        pytest.skip("its own")
-    with pytest.raises(UnsupportedMessage, match=f"this looks like .*{title}"):
-        Translator(protocol, CANAL).translate(record(message))
+    assert re.search(f"this looks like .*{title}", named_refusal(protocol, record(message)))
 
 
 @pytest.mark.parametrize("protocol", ["ticdc-debezium", "ticdc-open-protocol"])
 def test_canal_is_named_where_another_protocol_is_read(protocol: str) -> None:
     message = row_message({"a": "int"}, {"a": "1"})
-    with pytest.raises(UnsupportedMessage, match=r"Canal-JSON .*: is the source protocol .*canal-json"):
-        Translator(protocol, CANAL).translate(record(message))
+    refusal = named_refusal(protocol, record(message))
+    assert re.search(r"Canal-JSON .*: is the source protocol .*canal-json", refusal)
 
 
 @pytest.mark.parametrize("protocol", [CANAL, TICDC, "ckafka-json", "ticdc-debezium", "ticdc-open-protocol"])
 def test_avro_is_named(protocol: str) -> None:
     avro = ConsumerRecord("t", 0, 0, ARRIVED, b"\0\0\0\0\x01\x02a", b"\0\0\0\0\x07\x02\x06abc")
-    with pytest.raises(UnsupportedMessage, match="Avro"):
-        Translator(protocol, CANAL).translate(avro)
+    assert "looks like Avro" in named_refusal(protocol, avro)
 
 
 @pytest.mark.parametrize("protocol", [CANAL, TICDC, "ckafka-json", "ticdc-debezium"])
 def test_open_protocol_is_named(protocol: str) -> None:
     value = (15).to_bytes(8) + b'{"u":{"a":null}'
-    with pytest.raises(UnsupportedMessage, match="Open Protocol"):
-        Translator(protocol, CANAL).translate(ConsumerRecord("t", 0, 0, ARRIVED, (1).to_bytes(8), value))
+    refusal = named_refusal(protocol, ConsumerRecord("t", 0, 0, ARRIVED, (1).to_bytes(8), value))
+    assert "Open Protocol" in refusal
 
 
 # ---------------------------------------------------------------- unknown members

@@ -104,7 +104,7 @@ def events(record: ConsumerRecord) -> list[Event]:
             None,
             b'{"id":0,"database":"d"}',
             Malformed,
-            "key: .* is the source protocol ticdc-canal-json",
+            "key: .* the value is JSON, not the frames of this protocol",
         ),
         CASES.param(
             "F28",

@@ -12,7 +12,7 @@ from edge_cases.ticdc_debezium import CASES, EXTENSION, change, sent
 from open_support import cell, framed
 from open_support import ddl as open_ddl
 from open_support import row as open_row
-from support import CANAL, OPEN, TICDC, row_message
+from support import CANAL, OPEN, TICDC, named_refusal, row_message
 
 from relay import (
     ABSENT,
@@ -476,8 +476,8 @@ def test_the_tables_name_is_not_taken_from_the_topic() -> None:
 
 @CASES.covers("118")
 def test_a_row_without_its_envelope_is_refused() -> None:
-    with pytest.raises(UnsupportedMessage, match="ExtractNewRecordState has flattened"):
-        sent(DEBEZIUM, TICDC, record({"id": 1, "v": 2, "__deleted": "true", "__op": "d"}, KEY))
+    flat = record({"id": 1, "v": 2, "__deleted": "true", "__op": "d"}, KEY)
+    assert "ExtractNewRecordState has flattened" in named_refusal(DEBEZIUM, flat)
 
 
 @CASES.covers("120")

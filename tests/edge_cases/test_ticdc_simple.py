@@ -27,7 +27,7 @@ from simple_support import (
     value_of,
     written,
 )
-from support import CANAL, TICDC, row_message
+from support import CANAL, TICDC, named_refusal, row_message
 from support import record as canal_record
 
 from relay import (
@@ -296,8 +296,8 @@ def test_a_compressed_message_where_none_is_expected() -> None:
 @CASES.covers("25")
 def test_avro_of_a_registry_is_named() -> None:
     for protocol in (SIMPLE, AVRO):
-        with pytest.raises(UnsupportedMessage, match="this looks like Avro with the id of a schema registry"):
-            read(b"\x00\x00\x00\x00\x07" + b"\x02\x02", protocol=protocol)
+        refusal = named_refusal(protocol, canal_record(b"\x00\x00\x00\x00\x07" + b"\x02\x02"))
+        assert "this looks like Avro with the id of a schema registry" in refusal
 
 
 def avro_row(*entries: bytes, count: int, size: bytes = b"") -> bytes:

@@ -19,7 +19,6 @@ from relay.cli.event_text import Line, event_lines
 from relay.cli.inspect import event_object, exact
 from relay.cli.loss_words import KIND_WORDS, large_row_losses, route_losses
 from relay.cli.playground.pasted import Pasted, Statement, is_sql, records_in, statements_in
-from relay.codecs import PROTOCOLS
 from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.codecs.signs import Strength
 from relay.detection import detect
@@ -36,7 +35,7 @@ from relay.errors import (
 from relay.limits import Limits
 from relay.model import Event, Position, Source, TableId
 from relay.mysql.ddl import read_ddl
-from relay.needs import Need, SchemaById, SchemaId
+from relay.needs import Need, RegisteredSchema, SchemaById, SchemaId
 from relay.record_lines import DECODE_ERRORS, format_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
 from relay.registry import SchemaLine, SchemaList
@@ -393,13 +392,13 @@ def _looks_like(source: str, pasted: Sequence[Pasted], schemas: SchemaList) -> d
     settings of their producer; None if they may be of the source's, or of no other that is known.
     """
 
-    def schema_of(record: ConsumerRecord) -> str:
+    def find_schema(id: int | str) -> RegisteredSchema | None:
         try:
-            return next((schemas.schema(id).text for id in _schema_ids(record)), "")
+            return schemas.schema(id)
         except SchemaMissing:
-            return ""
+            return None
 
-    found = detect([each.record for each in pasted[:MOST_RECORDS]], schema_of)
+    found = detect([each.record for each in pasted[:MOST_RECORDS]], find_schema)
     if not found.dialects:
         return None
     dialect = found.dialects[0]
@@ -410,11 +409,6 @@ def _looks_like(source: str, pasted: Sequence[Pasted], schemas: SchemaList) -> d
         "options": dialect.options,
         "evidence": [printable(each) for each in dialect.evidence],
     }
-
-
-def _schema_ids(record: ConsumerRecord) -> Sequence[int | str]:
-    """Return the ids of a registry that the value names, as all protocols with a registry have them."""
-    return PROTOCOLS["debezium-avro"].named_schemas(msgspec.structs.replace(record, key=None))
 
 
 def _joining_advice(translator: Translator) -> list[dict[str, str]]:

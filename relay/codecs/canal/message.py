@@ -16,7 +16,6 @@ import msgspec
 from relay.catalog import DdlMessage
 from relay.codecs.canal import signs
 from relay.codecs.wire import lenient_json as _json
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.codecs.wire.traced import choosing
@@ -143,7 +142,7 @@ def check_size(protocol: str, message: CanalMessage, limits: Limits) -> None:
 
 
 def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
-    found = None if signs.is_of_family(value) else lookalikes.refusal(protocol, value)
+    found = signs.refusal(protocol, value)
     if found is not None:
         raise found
     try:
@@ -171,9 +170,9 @@ def _as_in_canal(message: _ForeignMessage) -> _ForeignMessage:
 def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
     """Undo what look-alikes do differently: one row as an object; numbers, booleans or JSON as cells.
 
-    Raises UnsupportedMessage for a message of another format.
+    Raises Malformed for a message of another format.
     """
-    found = lookalikes.refusal(protocol, _json.json_text(document).encode())
+    found = signs.refusal(protocol, _json.json_text(document).encode())
     if found is not None:
         raise found
     tidied = {name: value for name, value in document.items() if name in _MEMBERS}

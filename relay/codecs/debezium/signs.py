@@ -14,13 +14,17 @@ from relay.codecs.signs import Message, Sign, Strength, word_in
 
 _FAMILY: Final = "Debezium"
 _OWN: Final = frozenset({"mysql", "mariadb"})
-#: How `source` begins in Avro: a version, which vendors end in their own way, and the connector, each behind
-#: its length.
-_CONNECTORS_IN_AVRO: Final = re.compile(rb"\x0a(mysql|TiCDC)|\x0e(mariadb)").finditer
+#: A text in Avro, behind its length, that may be the connector which `source` names behind a version.
+_TEXTS_IN_AVRO: Final = re.compile(
+    rb"(?<=[\w.+-])[\6\x08\n\f\x0e\x10\x12\x14\x16\x18\x1a\x1c][A-Za-z]"
+).finditer
 _VERSION: Final = re.compile(rb"\d+\.\d+[\w.+-]*", re.ASCII).fullmatch
 _SHORTEST_VERSION, _LONGEST_VERSION = 3, 63
-_MOST_CONNECTORS: Final = 1_000
+_MOST_TEXTS: Final = 10_000
+#: The connector for TiDB of Debezium 3.7.
+_TIDB: Final = "tidb"
 _ROW: Final = frozenset({"op", "after"})
+_OPS: Final = frozenset({"c", "u", "d", "r"})
 _TRANSACTION: Final = frozenset({"status", "id", "event_count"})
 _HISTORY: Final = frozenset({"position", "ddl"})
 _OF_HISTORY: Final = frozenset({"tableChanges", "databaseName"})
@@ -36,14 +40,6 @@ def _path(message: Message) -> tuple[str, ...]:
 def _body(message: Message) -> Mapping[str, msgspec.Raw]:
     """Return the envelope's members."""
     return message.inside(*_path(message))
-
-
-def _may_be(message: Message) -> Sign | None:
-    """What is an envelope by its form alone."""
-    body = _body(message)
-    if _OTHERS.isdisjoint(message.members) and _OTHERS.isdisjoint(body) and body.keys() >= _ROW:
-        return Sign(Strength.POSSIBLE, _FAMILY, "members op and after")
-    return None
 
 
 def _connector(message: Message) -> tuple[str, str]:
@@ -63,7 +59,7 @@ def ticdc(message: Message) -> Sign | None:
     body = _body(message)
     connector, _ = _connector(message)
     if connector != CONNECTOR:
-        return None if connector else _may_be(message)
+        return None
     has_schema = "schema" in message.members
     settings = {"debezium-disable-schema": "false" if has_schema else "true"}
     if word_in(body, "op") == "m":
@@ -75,6 +71,8 @@ def ticdc(message: Message) -> Sign | None:
 
 def native(message: Message) -> Sign | None:
     """Debezium's own connectors for MySQL and MariaDB."""
+    if "schemaId" in message.members:
+        return None  # its schema is elsewhere
     body = _body(message)
     connector, version = _connector(message)
     settings = {"schemas.enable": "true" if "schema" in message.members else "false"}
@@ -87,7 +85,7 @@ def native(message: Message) -> Sign | None:
         return Sign(Strength.LIKELY, "Debezium (JSON)", "members status, id and event_count", settings)
     if body.keys() == {"ts_ms"} and b'"serverName"' in (message.key or b""):
         return Sign(Strength.LIKELY, "Debezium (JSON)", "a heartbeat: serverName in the key", settings)
-    return _may_be(message)
+    return None
 
 
 def others(message: Message) -> Sign | None:
@@ -95,8 +93,33 @@ def others(message: Message) -> Sign | None:
     connector, version = _connector(message)
     if not connector or connector in _OWN or connector == CONNECTOR or not connector.isalnum():
         return None
-    title = f"{_with_version('Debezium', version)} of another database ({connector[:40]})"
-    return Sign(Strength.CERTAIN, title, f"source.connector is {connector[:40]}")
+    return _of_other_database(connector[:40], version, f"source.connector is {connector[:40]}")
+
+
+def others_in_avro(message: Message) -> Sign | None:
+    """The same, in Avro."""
+    connector = _avro_connector(message)
+    if not connector or connector in _OWN or connector == CONNECTOR:
+        return None
+    return _of_other_database(connector, "", f"Avro whose source.connector is {connector}")
+
+
+def _of_other_database(connector: str, version: str, evidence: str) -> Sign:
+    title = f"{_with_version('Debezium', version)} of another database ({connector})"
+    if connector == _TIDB:
+        title = f"{_with_version('Debezium', version)} with its connector for TiDB"
+    return Sign(Strength.CERTAIN, title, evidence)
+
+
+def without_connector(message: Message) -> Sign | None:
+    """Debezium's envelope as other programs write it: Flink CDC, SeaTunnel, RisingWave, Flink SQL."""
+    body, (connector, _) = _body(message), _connector(message)
+    if connector or not body.keys() >= _ROW or not _OTHERS.isdisjoint({*message.members, *body}):
+        return None
+    if word_in(body, "op") not in _OPS:
+        return None
+    title = f"{_FAMILY}'s envelope without a connector, as Flink CDC, SeaTunnel and RisingWave write it"
+    return Sign(Strength.LIKELY, title, "members op and after, no source.connector")
 
 
 def history(message: Message) -> Sign | None:
@@ -107,17 +130,15 @@ def history(message: Message) -> Sign | None:
     return None
 
 
-#: What comes from Debezium, and is no protocol of relay's.
-UNREADABLE: Final = (others, history)
-
-
 def _avro_connector(message: Message) -> str:
-    """Return the connector that `source` names, "" if it names none that relay reads."""
+    """Return the connector that `source` names behind a version, "" if there is none."""
     data = message.avro or b""
-    for found in islice(_CONNECTORS_IN_AVRO(data), _MOST_CONNECTORS):
+    for found in islice(_TEXTS_IN_AVRO(data), _MOST_TEXTS):
         at = found.start()
-        if _ends_with_version(data[max(0, at - _LONGEST_VERSION - 1) : at]):
-            return found[found.lastindex or 0].decode()
+        text = data[at + 1 : at + 1 + data[at] // 2]
+        is_word = len(text) == data[at] // 2 and text.isalnum() and text.isascii()
+        if is_word and _ends_with_version(data[max(0, at - _LONGEST_VERSION - 1) : at]):
+            return text.decode()
     return ""
 
 
@@ -142,3 +163,7 @@ def native_avro(message: Message) -> Sign | None:
     if message.avro is not None and b"event_count" in message.schema.encode():
         return Sign(Strength.LIKELY, "Debezium in Avro", "a schema with event_count")
     return None
+
+
+#: What comes from Debezium, and is no protocol of relay's.
+UNREADABLE: Final = (others, others_in_avro, without_connector, history)

@@ -6,12 +6,14 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.signs import REFUSED, Message, Sign, Strength
+from relay.codecs.signs import REFUSED, Message, Sign, Strength, word_in
 
 _TITLE: Final = "rows that Debezium's ExtractNewRecordState has flattened"
 _NAMES: Final = ("__op", "__deleted")
 #: What Debezium calls a row; around it there should be an envelope.
 _ROW: Final = ".Value"
+#: How the names of the same columns end with another prefix, and what these say.
+_ENDS: Final = {"op": frozenset({"c", "u", "d", "r"}), "deleted": frozenset({"true", "false"})}
 
 
 class _Field(msgspec.Struct):
@@ -29,14 +31,26 @@ _decode_record: Final = msgspec.json.Decoder(_Record).decode
 
 
 def signs(message: Message) -> Sign | None:
-    """Columns that say what happened to a row, as Debezium's ExtractNewRecordState adds them; in Avro also
-    the name of the row.
+    """Columns that say what happened to a row, as Debezium's ExtractNewRecordState adds them; with a schema
+    also the name of the row.
     """
     if message.schema:
         return _in_avro(message.schema)
-    row = message.inside("payload") if "schema" in message.members else message.members
+    has_schema = "schema" in message.members and "payload" in message.members
+    row = message.inside("payload") if has_schema else message.members
     name = next((name for name in _NAMES if name in row), "")
-    return Sign(Strength.CERTAIN, _TITLE, f"member {name}") if name else None
+    if name:
+        return Sign(Strength.CERTAIN, _TITLE, f"member {name}")
+    if has_schema and word_in(message.inside("schema"), "name").endswith(_ROW):
+        return Sign(Strength.CERTAIN, _TITLE, f"a schema whose name ends with {_ROW}")
+    if "source" in row or "payload" in row or len(row) < 2:
+        return None
+    for name in row:
+        for end, words in _ENDS.items():
+            if name.endswith(end) and word_in(row, name) in words:
+                # With a prefix of one's own (add.fields.prefix).
+                return Sign(Strength.LIKELY, _TITLE, f"member {name[:40]}, an operation in a word")
+    return None
 
 
 def _in_avro(schema: str) -> Sign | None:

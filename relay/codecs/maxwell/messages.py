@@ -17,8 +17,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relay.codecs.losses import Lossy
+from relay.codecs.maxwell import signs
 from relay.codecs.maxwell.options import NAME
-from relay.codecs.wire import lookalikes
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import Limits, check_values, exceeded
@@ -128,9 +128,10 @@ def _parsed(value: bytes) -> Message:
         raise UnsupportedMessage(NAME, _ENCRYPTED, "an encrypted payload; relay has no key for it")
     names = {_underscored(name): name for name in members}
     known = {name: members[names[name]] for name in names.keys() & FIELDS.keys()}
-    foreign = lookalikes.refusal(NAME, value)
-    if "type" not in known or foreign is not None:
-        raise foreign or _malformed(found) from found
+    if "type" not in known:
+        raise _malformed(found) from found
+    if not signs.is_type(bytes(known["type"])):
+        raise UnsupportedMessage(NAME, "type", "not a type of Maxwell's")
     fields = {FIELDS[name].name: _decoded(name, raw, FIELDS[name].type) for name, raw in known.items()}
     others = {name: members[name] for under, name in names.items() if under not in known}
     unknown = {name: _decoded(name, raw, Any) for name, raw in others.items()}

@@ -12,6 +12,11 @@ _TYPES: Final = frozenset({
 })  # fmt: skip
 
 
+def is_type(text: bytes) -> bool:
+    """Whether a member's JSON is one of these words."""
+    return text[1:-1].decode(errors="replace") in _TYPES
+
+
 def signs(message: Message) -> Sign | None:
     """A database, and one of Maxwell's words for what happened in it."""
     word = message.word("type")

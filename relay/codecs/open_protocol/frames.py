@@ -68,7 +68,7 @@ def _no_key(value: bytes) -> Malformed:
     if value.startswith(VERSION):
         reason = "empty, and the value begins with the version: a file of TiCDC's storage sink, not a record"
     elif value.lstrip()[:1] == b"{":
-        reason = "shorter than 8 bytes, and the value is JSON: is the source protocol ticdc-canal-json?"
+        reason = "shorter than 8 bytes, and the value is JSON, not the frames of this protocol"
     return Malformed(NAME, "key", reason)
 
 

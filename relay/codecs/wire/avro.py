@@ -33,6 +33,11 @@ Part = Literal["key", "value"]
 SOURCE_REGISTRY, TARGET_REGISTRY = "source", "target"
 #: Headers that hold the id of a schema, which are part of a message.
 ID_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
+#: Headers in which Apicurio's serializers put ids that relay does not look up.
+APICURIO_HEADERS: Final = {
+    part: frozenset({f"apicurio.{part}.{name}" for name in ("globalId", "contentId", "contentHash")})
+    for part in ID_HEADERS
+}
 _PARTS: Final[tuple[Part, ...]] = ("key", "value")
 #: The first byte of a part in which a schema's number, or its GUID, comes next.
 NUMBER, GUID = 0, 1
@@ -61,6 +66,8 @@ def frame_of(protocol: str, record: ConsumerRecord, part: Part) -> Frame | None:
     data = record.key if part == "key" else record.value
     if data is None:
         return None
+    if record.headers and _is_of_apicurio(record.headers, part):
+        raise UnsupportedMessage(protocol, f"headers apicurio.{part}.…", _APICURIO)
     header = _header(record.headers, ID_HEADERS[part]) if record.headers else None
     if header:
         place = f"header {ID_HEADERS[part]}"
@@ -71,9 +78,20 @@ def frame_of(protocol: str, record: ConsumerRecord, part: Part) -> Frame | None:
     return Frame(*_id(protocol, part, data))
 
 
+_APICURIO: Final = (
+    "the schema's id is in a header of Apicurio's; serializers with apicurio.registry.headers.enabled=false "
+    "and apicurio.registry.as-confluent=true put it in front of the Avro, where relay reads it"
+)
+
+
 def has_id_header(headers: Iterable[Header], part: Part) -> bool:
-    """Whether headers hold the id of a part's schema."""
-    return bool(_header(headers, ID_HEADERS[part]))
+    """Whether headers hold the id of a part's schema, Confluent's or Apicurio's."""
+    return bool(_header(headers, ID_HEADERS[part])) or _is_of_apicurio(headers, part)
+
+
+def _is_of_apicurio(headers: Iterable[Header], part: Part) -> bool:
+    names = APICURIO_HEADERS[part]
+    return any(name in names for name, _ in headers)
 
 
 def _header(headers: Iterable[Header], name: str) -> bytes | None:
@@ -112,7 +130,7 @@ def named_schemas(record: ConsumerRecord) -> list[int | str]:
     for part in _PARTS:
         try:
             frame = frame_of("", record, part)
-        except Malformed:
+        except (Malformed, UnsupportedMessage):
             continue
         if frame is not None:
             found.append(frame.id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from relay.codecs.wire.avro import GUID, ID_HEADERS, NUMBER, PREFIX_BYTES, Part
+from relay.codecs.wire.avro import APICURIO_HEADERS, GUID, ID_HEADERS, NUMBER, PREFIX_BYTES, Part
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.records import ConsumerRecord, Header
 from relay.templates.avro_ops import AvroOp
@@ -21,7 +21,7 @@ _Text = Callable[[bytes, int], bytes | None]
 
 #: First bytes of parts that may name a schema.
 _FRAMES: Final = (bytes([NUMBER]), bytes([GUID]))
-_ID_HEADERS: Final = frozenset(ID_HEADERS.values())
+_ID_HEADERS: Final = frozenset(ID_HEADERS.values()).union(*APICURIO_HEADERS.values())
 #: What an engine takes for each value of a schema.
 OP_BYTES: Final = 100
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from relay.config import Config
-from relay.detection import detect
+from relay.detection import FormatHints, detect
 from relay.errors import Malformed, RelayError, ServiceError, UnsupportedMessage
 from relay.kafka.clients import Brokers
 from relay.kafka.parts import Part, read_part
@@ -49,7 +49,9 @@ def _findings(config: Config, subject: str, records: Sequence[ConsumerRecord]) -
     refused = list(_refused(config, messages))
     if refused:
         state = State.FAILED if len(refused) == len(messages) else State.NOTE
-        said = f"{len(refused)} of {newest} cannot be read as {name}: {refused[0]}"
+        error, message = refused[0]
+        named = FormatHints().named(error, message)
+        said = f"{len(refused)} of {newest} cannot be read as {name}: {named}"
         yield Finding(state, subject, said)
     elif dialects and all(name not in each.protocols for each in dialects):
         yield Finding(State.NOTE, subject, f"{newest} can be read as {name}, and look like {looks}")
@@ -57,15 +59,17 @@ def _findings(config: Config, subject: str, records: Sequence[ConsumerRecord]) -
         yield Finding(State.OK, subject, f"{newest} look like {looks}")
 
 
-def _refused(config: Config, messages: Sequence[ConsumerRecord]) -> Iterator[RelayError]:
-    """Give the errors of messages that are none of the route's protocol. What needs a registry, a storage or
-    a definition that came before is not known here, and no error.
+def _refused(
+    config: Config, messages: Sequence[ConsumerRecord]
+) -> Iterator[tuple[RelayError, ConsumerRecord]]:
+    """Give the messages that are none of the route's protocol, with their errors. What needs a registry, a
+    storage or a definition that came before is not known here, and no error.
     """
     translator = config.translator()
     for message in messages:
         try:
             translator.inspect(message)
         except (Malformed, UnsupportedMessage) as error:
-            yield error
+            yield error, message
         except (Need, RelayError):
             continue

@@ -57,16 +57,22 @@ class ErrorBudget:
         self._is_share_exceeded = False
         self._newest = ""
 
-    def spend(self, error: RelayError, place: Place) -> TooManyFailures | None:
-        """Take note of a record that its policy gives up; return why relay must end before it, if it must."""
+    def spend(
+        self, error: RelayError, place: Place, named: Callable[[], Exception] | None = None
+    ) -> TooManyFailures | None:
+        """Take note of a record that its policy gives up; return why relay must end before it, if it must.
+
+        `named`: gives the error with the name of the record's format.
+        """
         self._failed += 1
         self._newest = error.code
         if self._first is not None and not self._translated:
-            return self._spend_first(self._first, error, place)
+            return self._spend_first(self._first, error, place, named)
         self._first = None
         if self._is_share_exceeded and self._wanted.on_failure_share is OverBudget.STOP:
+            newest = named() if named else error
             return TooManyFailures(
-                f"{self._share_text()}; the newest is {error}. `failure_share` and `on_failure_share` in "
+                f"{self._share_text()}; the newest is {newest}. `failure_share` and `on_failure_share` in "
                 "[errors] say what happens"
             )
         return None
@@ -90,14 +96,16 @@ class ErrorBudget:
         """Rows and statements that were translated since the start."""
         return sum(count for kind, count in self._translator.events.items() if kind not in _IDLE_EVENTS)
 
-    def _spend_first(self, first: set[Place], error: RelayError, place: Place) -> TooManyFailures | None:
+    def _spend_first(
+        self, first: set[Place], error: RelayError, place: Place, named: Callable[[], Exception] | None
+    ) -> TooManyFailures | None:
         most = self._wanted.first_failures
         if len(first) <= most or not first:
             first.add(place)
         self._tell_first(first)
         if not most or len(first) <= most or self._wanted.on_first_failures is not OverBudget.STOP:
             return None
-        said = str(error)
+        said = str(named() if named else error)
         end = "" if said.endswith((".", "?", "!")) else "."
         return TooManyFailures(
             f"none of the first {len(first)} records could be relayed: {said}{end} Is `from`, "

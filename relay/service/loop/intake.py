@@ -11,9 +11,11 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import NamedTuple
 
 from relay.catalog import Catalog
+from relay.detection import FormatHints
 from relay.errors import RelayError, TopicUnusable
 from relay.joining import Joiner
 from relay.kafka.ports import Partition, Sink
@@ -46,7 +48,7 @@ class Intake:
     `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
     `joins`: how rows of neighbouring records become one message; None if they do not. `targets`: the target
     topics of tables; None if all topics are known at the start. `budget`: how many records may fail; None for
-    any number.
+    any number. `hints`: names the formats of records that are refused.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
@@ -62,12 +64,13 @@ class Intake:
         joins: Joins | None = None,
         targets: TableTopics | None = None,
         budget: ErrorBudget | None = None,
+        hints: FormatHints | None = None,
     ) -> None:
         self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
         self.errors = errors or ErrorPolicies({})
         self.history_topic, self.ahead, self.joins, self.targets = history_topic, ahead, joins, targets
         self.budget = budget
-        self.dialects = DialectWatch(log)
+        self.dialects, self.hints = DialectWatch(log), hints or FormatHints()
 
     def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:
         """Build a round. `is_over`: a stop or a rebalance came."""
@@ -358,36 +361,37 @@ class RoundBuilder:
         """Do with a record what its error's policy says: a dead letter, nothing, or (None) end the round
         before it.
         """
-        refused = self._intake.errors.apply(error, record, self._translator)
+        refused, hints = self._intake.errors.apply(error, record, self._translator), self._intake.hints
         if refused.policy is Policy.STOP or not isinstance(error, RelayError):
-            self._refuse(record, error)
+            self._refuse(record, hints.named(error, record))
             return None
         if misfit := self._sink.misfit(refused.dead_letters):
             error.add_note(str(self._misfit_error(record, misfit)))
             self._refuse(record, error)
             return None
         budget = self._intake.budget
-        too_many = None if budget is None else budget.spend(error, record.place)
+        named = partial(hints.named, error, record)
+        too_many = None if budget is None else budget.spend(error, record.place, named)
         if too_many is not None:
             self._refuse(record, too_many)
             return None
-        self._note(refused.policy, error, record)
+        self._note(refused.policy, error.code, hints.sampled(error, record), record)
         return refused.dead_letters
 
     def _refuse(self, record: ConsumerRecord, error: Exception) -> None:
         """End the round, and relay with it, before this record."""
         self._round.refused = RecordRefused(record, error)
 
-    def _note(self, policy: Policy, error: RelayError, record: ConsumerRecord) -> None:
-        place = f"{record.topic}/{record.partition}/{record.offset}"
+    def _note(self, policy: Policy, code: str, error: Exception, record: ConsumerRecord) -> None:
+        place, message = f"{record.topic}/{record.partition}/{record.offset}", str(error)
         log = self._intake.log
-        self._status.add_error("translate", error.code, place, str(error))
+        self._status.add_error("translate", code, place, message)
         if policy is Policy.SKIP:
-            self._status.skipped(error.code)
-            log.seldom("record.skipped", error.code, place=place, code=error.code, message=str(error))
+            self._status.skipped(code)
+            log.seldom("record.skipped", code, place=place, code=code, message=message)
         else:
-            self._status.dead_letter(error.code)
-            log.seldom("record.dead-lettered", error.code, place=place, code=error.code, message=str(error))
+            self._status.dead_letter(code)
+            log.seldom("record.dead-lettered", code, place=place, code=code, message=message)
 
     async def _overtaken(self) -> bool:
         """Let others have their turn; True if a rebalance or a stop came, or the time of the round is up."""

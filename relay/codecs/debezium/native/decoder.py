@@ -54,6 +54,10 @@ _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
 _TRUNCATE: Final = "t"
 _LOGICAL: Final = "m"
 _MARKS: Final = {"BEGIN": True, "END": False}
+_EXT_JSON: Final = (
+    "the schema is in Apicurio's registry (ExtJsonConverter), and without it values cannot be read; use "
+    "Kafka's JsonConverter, or Avro"
+)
 
 # Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
 # for every row.
@@ -110,6 +114,8 @@ class Decoder(MessageDecoder[Envelope]):
     def _event(
         self, message: Envelope, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
+        if message.schemaId is not UNSET:
+            raise UnsupportedMessage(NAME, "schemaId", _EXT_JSON)
         body = message.body()
         if body is None:
             lossy.append(Lossy.TOMBSTONE)

@@ -91,6 +91,7 @@ class Envelope(Body, gc=False):
 
     payload: Body | UnsetType | None = UNSET
     schema: msgspec.Raw = _NULL
+    schemaId: msgspec.Raw | UnsetType = UNSET
 
     def body(self) -> Body | None:
         """Return the payload; None if it is null, as in a tombstone."""

@@ -1,0 +1,365 @@
+"""Messages as detection rules look at them, and the rules of formats that no codec of relay's reads.
+
+Each rule is tested with a message of its format (`tests/foreign_messages.py`). `relay.detection` drops what a
+rule says where the codec of a protocol reads the message after all. Sources of the formats: their documents,
+and the test data of CloudCanal, OMS, MaxScale, DataWorks, Flink CDC, Debezium, TiDB Binlog (November 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from relay.codecs.canal.protobuf import fields
+from relay.codecs.debezium import signs as _debezium
+from relay.codecs.signs import (
+    REFUSED,
+    Message,
+    Sign,
+    Signs,
+    Strength,
+    behind_schema_id,
+    word_in,
+)
+from relay.codecs.wire.avro import frame_of, has_id_header
+from relay.codecs.wire.large_messages import Compression, Decompression, decompressed
+from relay.errors import DecodeError, Malformed, UnsupportedMessage
+from relay.limits import DEFAULT_LIMITS
+from relay.records import ConsumerRecord, Header
+
+#: Longer messages are not looked into, compressed or not: naming a format is not worth their memory.
+MOST_BYTES: Final = 1 << 20
+_LIMITS: Final = msgspec.structs.replace(DEFAULT_LIMITS, decompressed_bytes=MOST_BYTES)
+_LZ4: Final = b"\x04\x22\x4d\x18"
+#: A zero byte, and an id of 8 bytes.
+_LONG_PREFIX_BYTES: Final = 9
+
+
+def message_of(
+    key: bytes | None, value: bytes, headers: tuple[Header, ...] = (), schema: str = ""
+) -> Message:
+    """Return a message as rooms look at it. `schema`: the text of the schema that it names, if known."""
+    avro = _avro_in(value, headers)
+    if len(value) > MOST_BYTES:
+        return Message(key, value[:MOST_BYTES], headers, schema=schema, avro=avro)
+    try:
+        text = decompressed("", "", value, Compression.AUTO, Decompression(_LIMITS))
+    except DecodeError:
+        text = value
+    compression = ""
+    if text is not value:
+        compression = "lz4" if value.startswith(_LZ4) else "snappy"
+        if not text.lstrip().startswith((b"{", b"\x16")):
+            # Many short texts can be read as a block of snappy.
+            text, compression = value, ""
+    return Message(key, value, headers, text=text, compression=compression, schema=schema, avro=avro)
+
+
+def _avro_in(value: bytes, headers: tuple[Header, ...]) -> bytes | None:
+    """The Avro in a value whose schema it names itself, or a header; None if neither does."""
+    if not has_id_header(headers, "value"):
+        return behind_schema_id(value)
+    try:
+        frame = frame_of("", ConsumerRecord("", 0, 0, 0, None, value, headers), "value")
+    except (Malformed, UnsupportedMessage):
+        return None
+    return None if frame is None else frame.body
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _by_members(title: str, *names: str) -> Signs:
+    """Recognize a format by a combination of members that only it has."""
+    wanted, evidence = frozenset(names), f"members {', '.join(names)}"
+
+    def rule(message: Message) -> Sign | None:
+        return Sign(Strength.CERTAIN, title, evidence) if message.members.keys() >= wanted else None
+
+    return rule
+
+
+def _by_words(title: str, name: str, words: frozenset[str], *others: str) -> Signs:
+    """Recognize a format by the words that a member has in it, and by members beside it; a schema may stand
+    around them.
+    """
+
+    def rule(message: Message) -> Sign | None:
+        found = message.inside("payload") if "schema" in message.members else message.members
+        word = word_in(found, name)
+        if word not in words or not found.keys() >= set(others):
+            return None
+        return Sign(Strength.CERTAIN, title, f"{name} {word}")
+
+    return rule
+
+
+def _by_prefix(title: str, prefix: str) -> Signs:
+    """Recognize a format by how the names of its own members begin."""
+
+    def rule(message: Message) -> Sign | None:
+        name = next((name for name in message.members if name.startswith(prefix)), "")
+        return Sign(Strength.LIKELY, title, f"member {prefix}…") if name else None
+
+    return rule
+
+
+def _of_dms(message: Message) -> Sign | None:
+    """AWS DMS says in `metadata` what a message is: of a row, or a control record, which has no `data`."""
+    metadata = message.inside("metadata")
+    if metadata.keys() >= {"operation", "record-type"}:
+        kind = "a control record" if word_in(metadata, "record-type") == "control" else "a data record"
+        return Sign(Strength.CERTAIN, "AWS DMS", f"{kind}: metadata.record-type")
+    if "data" in message.members and "operation" in metadata:
+        return Sign(Strength.CERTAIN, "AWS DMS", "members data and metadata.operation")
+    return None
+
+
+def _of_striim(message: Message) -> Sign | None:
+    metadata = message.inside("metadata")
+    if not {"OperationName", "OPERATION_NAME", "TableName", "TABLE_NAME"}.isdisjoint(metadata):
+        return Sign(Strength.CERTAIN, "Striim", "an operation's or a table's name in metadata")
+    return None
+
+
+def _of_wal2json(message: Message) -> Sign | None:
+    """Version 2 has an object for each row, and for BEGIN and COMMIT; version 1 one for a transaction."""
+    members, title = message.members, "PostgreSQL's wal2json"
+    action = word_in(members, "action")
+    if action in _WAL2JSON_ROWS and members.keys() >= {"schema", "table"}:
+        return Sign(Strength.CERTAIN, title, f"action {action} with schema and table")
+    if action in _WAL2JSON_ROWS | {"B", "C", "M"} and members.keys() <= _WAL2JSON:
+        return Sign(Strength.LIKELY, title, f"action {action}")
+    if bytes(members.get("change", b"")).startswith(b"[") and members.keys() <= _WAL2JSON_1:
+        return Sign(Strength.LIKELY, title, "member change, a list")
+    return None
+
+
+_WAL2JSON_ROWS: Final = frozenset({"I", "U", "D", "T"})
+_WAL2JSON: Final = frozenset(
+    {"action", "xid", "timestamp", "lsn", "nextlsn", "origin", "transactional", "prefix", "content"}
+)
+_WAL2JSON_1: Final = frozenset({"change", "xid", "nextlsn", "timestamp", "origin"})
+#: Types of messages in the topic, or the rows of the table, by which a Debezium connector is told what to do.
+_SIGNALS: Final = frozenset({
+    "log", "execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "schema-changes",
+    "set-binlog-position",
+})  # fmt: skip
+
+
+def _notification(message: Message) -> Sign | None:
+    """What a Debezium connector says of itself, in a topic of its own."""
+    found = message.inside("payload") if "schema" in message.members else message.members
+    if not found.keys() >= {"id", "aggregate_type", "type"}:
+        return None
+    return Sign(Strength.CERTAIN, "a notification of a Debezium connector", "members aggregate_type and type")
+
+
+def _cloud_event(message: Message) -> Sign | None:
+    """All in one object, or the attributes in headers."""
+    if message.members.keys() >= {"specversion", "type", "source"}:
+        return Sign(Strength.CERTAIN, "CloudEvents", "member specversion")
+    if any(name.lower() in {"ce_specversion", "ce-specversion"} for name, _ in message.headers):
+        return Sign(Strength.CERTAIN, "CloudEvents", "header ce_specversion")
+    return None
+
+
+def _ext_json(message: Message) -> Sign | None:
+    """Apicurio's ExtJsonConverter puts the schema of a message into the registry."""
+    if message.members.keys() == {"schemaId", "payload"}:
+        title = "JSON of Apicurio's ExtJsonConverter, whose schema only the registry has"
+        return Sign(Strength.CERTAIN, title, "members schemaId and payload")
+    return None
+
+
+def _connect_row(message: Message) -> Sign | None:
+    """A row of Kafka Connect's JsonConverter, as the JDBC source writes it, with its schema beside it."""
+    is_row = message.members.keys() == {"schema", "payload"} and "source" not in message.inside("payload")
+    if not is_row or word_in(message.inside("schema"), "type") != "struct":
+        return None
+    return Sign(Strength.POSSIBLE, "JSON of Kafka Connect with a schema", "members schema and payload")
+
+
+def _text_in_json(message: Message) -> Sign | None:
+    """JSON that is a text, in which there is JSON again: a converter has been used twice."""
+    if not message.text.lstrip().startswith(b'"'):
+        return None
+    try:
+        inner = msgspec.json.decode(message.text, type=str)
+    except REFUSED:
+        return None
+    if not inner.lstrip().startswith(("{", "[")):
+        return None
+    title = "JSON in a JSON string, as a JsonConverter makes it of text that is JSON already"
+    return Sign(Strength.CERTAIN, title, "a string that begins with a brace")
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def _by_beginning(
+    title: str, evidence: str, *beginnings: bytes, strength: Strength = Strength.LIKELY
+) -> Signs:
+    """Recognize a format by its first bytes."""
+
+    def rule(message: Message) -> Sign | None:
+        return Sign(strength, title, evidence) if message.value.startswith(beginnings) else None
+
+    return rule
+
+
+def _json_schema(message: Message) -> Sign | None:
+    if message.avro is None or message.avro[:1] != b"{":
+        return None
+    evidence = "JSON behind the id of a registry's schema"
+    return Sign(Strength.LIKELY, "JSON Schema with the number of a schema registry", evidence)
+
+
+def _protobuf_of_registry(message: Message) -> Sign | None:
+    """Behind the schema's id come indexes of the message in it (a zero byte for the first), and fields."""
+    body = message.avro
+    if body is None or message.schema or body[:1] != b"\0" or not _is_protobuf(body[1:]):
+        return None
+    evidence = "indexes and fields behind the id of a registry's schema"
+    return Sign(Strength.LIKELY, "Protobuf with the id of a schema registry", evidence)
+
+
+def _is_protobuf(data: bytes) -> bool:
+    """Whether all of some bytes are fields, as a small message has them."""
+    try:
+        numbers = [number for number, _ in fields(data)]
+    except ValueError:
+        return False
+    return bool(numbers) and min(numbers) > 0 and max(numbers) <= _MOST_FIELDS
+
+
+#: A higher number of a field is chance.
+_MOST_FIELDS: Final = 100
+#: Binlog of TiDB Binlog's drainer (pingcap/tidb-tools binlog.proto): type, commit ts, rows or a statement.
+_DRAINER_TYPE, _DRAINER_COMMIT_TS, _DRAINER_BODIES = 1, 2, {3, 4}
+_SMALLEST_TSO: Final = 1 << 50
+
+
+def _drainer(message: Message) -> Sign | None:
+    found = dict[int, int | bytes]()
+    try:
+        found.update(fields(message.value))
+    except ValueError:
+        return None
+    commit_ts = found.get(_DRAINER_COMMIT_TS)
+    if found.get(_DRAINER_TYPE, 0) not in {0, 1} or not isinstance(commit_ts, int):
+        return None
+    if commit_ts < _SMALLEST_TSO or found.keys().isdisjoint(_DRAINER_BODIES) or max(found) > 4:
+        return None
+    return Sign(
+        Strength.CERTAIN, "TiDB Binlog's drainer (Protobuf)", "a commit ts beside rows or a statement"
+    )
+
+
+def _avro_of_apicurio(message: Message) -> Sign | None:
+    """Apicurio's own frame: a zero byte, the id of a schema in 8 bytes, Avro."""
+    value = message.value
+    if len(value) <= _LONG_PREFIX_BYTES or has_id_header(message.headers, "value"):
+        return None
+    if not 0 < int.from_bytes(value[:_LONG_PREFIX_BYTES], "big") < 1 << 32:
+        return None
+    title = "Avro with a schema id of 8 bytes, as Apicurio's serializers write it by themselves"
+    return Sign(Strength.LIKELY, title, "with apicurio.registry.as-confluent=true they write 4")
+
+
+def _id_in_apicurios_header(message: Message) -> Sign | None:
+    name = next((name for name, _ in message.headers if name.startswith("apicurio.value.")), "")
+    if not name:
+        return None
+    title = "a message whose schema id is in a header of Apicurio's"
+    return Sign(Strength.CERTAIN, title, f"header {name[:40]}")
+
+
+def _of_glue(message: Message) -> Sign | None:
+    """AWS Glue: a version, whether it is compressed, the id of a schema version in 16 bytes."""
+    value = message.value
+    if len(value) <= _GLUE_PREFIX_BYTES or value[0] != 3 or value[1] not in {0, 5}:
+        return None
+    return Sign(Strength.LIKELY, "a message with a schema id of AWS Glue", "the version byte 3 before a UUID")
+
+
+_GLUE_PREFIX_BYTES: Final = 18
+
+
+def _message_pack(message: Message) -> Sign | None:
+    if message.value[:1] < b"\x80":
+        return None
+    try:
+        found = msgspec.msgpack.decode(message.value, type=dict[str, msgspec.Raw])
+    except REFUSED:
+        return None
+    return Sign(Strength.LIKELY, "MessagePack", "a map with names") if found else None
+
+
+def _cbor(message: Message) -> Sign | None:
+    """A map (major type 5) whose first name is a short text (major type 3); a tag may say that it is CBOR."""
+    value = message.value.removeprefix(b"\xd9\xd9\xf7")
+    if len(value) < 3 or not (0xA1 <= value[0] <= 0xB7 or value[0] == 0xBF) or not 0x61 <= value[1] <= 0x77:
+        return None
+    name = value[2 : 2 + value[1] - 0x60]
+    if len(name) < value[1] - 0x60 or not name.isascii() or not name.decode().isprintable():
+        return None
+    return Sign(Strength.LIKELY, "CBOR", "a map with names")
+
+
+def _csv(message: Message) -> Sign | None:
+    """A line of several fields, of text alone."""
+    line = message.value[:_CSV_BYTES].splitlines()[0] if message.value[:1].strip() else b""
+    if line.count(b",") < 2 or line[:1] in b"{[" or not line.isascii() or not line.decode().isprintable():
+        return None
+    return Sign(Strength.POSSIBLE, "CSV", "a line of text with commas")
+
+
+_CSV_BYTES: Final = 10_000
+
+#: Formats that relay does not read, and users have.
+UNREADABLE: Final[Sequence[Signs]] = (
+    *_debezium.UNREADABLE,
+    _by_members("DataWorks", "payload", "version", "schema"),
+    _by_members("CloudCanal's own JSON", "action", "dbValType"),
+    _by_members("CloudCanal's own JSON", "action", "bid"),
+    _by_members("the default format of OceanBase's OMS", "prevStruct", "postStruct"),
+    _by_members("MaxScale", "event_type", "domain", "sequence"),
+    _by_members("Oracle GoldenGate", "op_type", "op_ts", "current_ts"),
+    _of_wal2json,
+    _by_members("TiCDC Open Protocol as TiCDC's storage sink writes it", "scm", "tbl", "ts"),
+    _of_dms,
+    _of_striim,
+    _by_members("Qlik Replicate", "magic", "type", "message"),
+    _by_prefix("HVR (Fivetran LDP)", "hvr_"),
+    _by_prefix("Fivetran", "_fivetran_"),
+    _by_members("a change stream of MongoDB", "operationType", "ns"),
+    _by_members("Airbyte", "type", "record"),
+    _by_words("a signal to a Debezium connector", "type", _SIGNALS, "data"),
+    _notification,
+    _cloud_event,
+    _ext_json,
+    _connect_row,
+    _text_in_json,
+    _json_schema,
+    _protobuf_of_registry,
+    _drainer,
+    _avro_of_apicurio,
+    _id_in_apicurios_header,
+    _of_glue,
+    _message_pack,
+    _cbor,
+    _csv,
+    _by_beginning("an Avro file", "the first bytes Obj", b"Obj\x01", strength=Strength.CERTAIN),
+    _by_beginning("a Parquet file", "the first bytes PAR1", b"PAR1", strength=Strength.CERTAIN),
+    _by_beginning("an ORC file", "the first bytes ORC", b"ORC"),
+    _by_beginning("gzip", "the first bytes 1f 8b", b"\x1f\x8b"),
+    _by_beginning("Zstandard", "the first bytes 28 b5 2f fd", b"\x28\xb5\x2f\xfd"),
+    _by_beginning("serialized Java objects", "the first bytes ac ed 00 05", b"\xac\xed\0\5"),
+    _by_beginning(
+        "TiCDC's CSV", "a line that begins with the letter of an operation", b'"I",', b'"U",', b'"D",'
+    ),
+    _by_beginning("XML", "the first byte <", b"<"),
+)
