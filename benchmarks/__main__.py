@@ -19,7 +19,7 @@ from benchmarks.routes import DATA
 from relay.kernel import VARIABLE, Mode, engine_name
 
 #: What can be measured alone.
-PARTS = ("codecs", "adversarial", "memory", "kafka", "processes", "tables")
+PARTS = ("codecs", "adversarial", "memory", "start", "kafka", "processes", "tables")
 
 _ROUNDS, _QUICK_ROUNDS = 15, 3
 _MESSAGES, _QUICK_MESSAGES = 200_000, 20_000
@@ -47,7 +47,7 @@ def main() -> int:
     _without_kafka(arguments, console, progress, found)
     if arguments.only not in {"codecs", "adversarial", "memory"}:
         # The Kafka client and the broker's launcher are needed here alone.
-        from benchmarks import kafka, table_topics
+        from benchmarks import kafka, start, table_topics
 
         rounds, messages = (
             (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
@@ -64,6 +64,12 @@ def main() -> int:
             for result in results:
                 console.print(report.kafka_table(result))
         few = min(rounds, _FEW_ROUNDS)
+        if arguments.only in {None, "start"}:
+            short = start.commands(arguments.data, rounds)
+            first = start.measure(arguments.data, few, progress)
+            found["start"] = {"commands": msgspec.to_builtins(short), "run": msgspec.to_builtins(first)}
+            for line in (*report.command_lines(short), report.start_line(first)):
+                console.print(line, highlight=False)
         if arguments.only in {None, "processes"}:
             many = arguments.messages or messages * _TIMES_FOR_PROCESSES
             results = kafka.measure(arguments.data, many, few, progress, (kafka.RELAY, kafka.TWO))

@@ -140,7 +140,7 @@ def measure(
             results = []
             for load in loads:
                 progress(f"kafka: writing {load.messages} messages of {load.name}")
-                asyncio.run(_fill(cluster.bootstrap_servers, load))
+                asyncio.run(fill(cluster.bootstrap_servers, load))
                 compressed = _compressed(Path(folder, "kafka"), load)
                 progress(f"kafka: zstd makes {compressed:.1%} of {load.name}")
                 bench = _Bench(cluster.bootstrap_servers, Path(folder), route, load)
@@ -161,7 +161,7 @@ def with_and_without_kernel() -> tuple[str, ...]:
 
 
 def _loads(route: Route, data: Path, messages: int) -> list[_Load]:
-    return [_captured_load(route, data, messages), *[_made_load(name, route, messages) for name in _MADE]]
+    return [captured_load(route, data, messages), *[_made_load(name, route, messages) for name in _MADE]]
 
 
 def _made_load(name: str, route: Route, messages: int) -> _Load:
@@ -171,7 +171,8 @@ def _made_load(name: str, route: Route, messages: int) -> _Load:
     return _load(name, route, wide.messages(name, different), count)
 
 
-def _captured_load(route: Route, data: Path, messages: int) -> _Load:
+def captured_load(route: Route, data: Path, messages: int) -> _Load:
+    """Return the load of captured messages."""
     found = workloads(route, data)
     records = itertools.chain.from_iterable(found[name] for name in _WORKLOADS)
     return _load("captured", route, records, messages)
@@ -187,8 +188,9 @@ def _load(name: str, route: Route, records: Iterable[ConsumerRecord], messages: 
     return _Load(name, control, rows, messages)
 
 
-async def _fill(servers: str, load: _Load) -> None:
-    await _create(servers, load.topic)
+async def fill(servers: str, load: _Load) -> None:
+    """Create the source topic of a load, and write it."""
+    await create(servers, load.topic)
     async with AIOKafkaProducer(
         bootstrap_servers=servers, compression_type="zstd", max_batch_size=900_000
     ) as producer:
@@ -214,7 +216,8 @@ def _compressed(kafka: Path, load: _Load) -> float:
     return stored / written
 
 
-async def _create(servers: str, topic: str) -> None:
+async def create(servers: str, topic: str) -> None:
+    """Create a topic, and wait until it can be used."""
     admin = AIOKafkaAdminClient(bootstrap_servers=servers)
     await admin.start()
     try:
@@ -242,7 +245,7 @@ class _Bench:
         """Run one program until it has written everything, then stop it."""
         name = f"{_SHORT[program]}-{self._load.name}-{number}"
         target = _TargetTopic(name, self._expected[program])
-        asyncio.run(_create(self._servers, target.topic))
+        asyncio.run(create(self._servers, target.topic))
         command = self._floor(target.topic) if program == FLOOR else self._relay(target.topic)
         command += ["--processes", "2"] if program == TWO else []
         log = self._folder / f"{target.topic}.log"

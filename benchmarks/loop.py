@@ -215,6 +215,10 @@ def _translator() -> Translator:
     return Translator(_ROUTE.source, _ROUTE.target, _ROUTE.source_options, _ROUTE.target_options)
 
 
+async def _no_earlier_output() -> str:
+    return ""
+
+
 async def _no_reason(_: str) -> str:
     return ""
 
@@ -233,6 +237,7 @@ async def _relay(load: _Load, fetches: int, translator: Translator) -> float:
         Schemas(config, translator, log, status),
         check_topics=_nothing,
         find_reason=_no_reason,
+        find_earlier_output=_no_earlier_output,
     )
     client.ended = relay.request_stop
     await relay.run()

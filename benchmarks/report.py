@@ -10,6 +10,7 @@ from rich.table import Table
 from benchmarks import wide
 from benchmarks.codecs import TOTAL, Timing
 from benchmarks.machine import Machine
+from benchmarks.start import Command, Start
 
 if TYPE_CHECKING:
     from benchmarks.adversarial import Worst
@@ -118,6 +119,19 @@ def memory_lines(found: Sequence[TableMemory], most_mb: int) -> list[str]:
         f"{each.templates} rows by template"
         for each in found
     ]
+
+
+def command_lines(found: Sequence[Command]) -> list[str]:
+    """Return what short commands cost."""
+    return [f"{each.name}: {each.cpu_seconds:.3f} s of CPU, {each.ratio:.2f}" for each in found]
+
+
+def start_line(found: Start) -> str:
+    """Return how soon `relay run` writes its first record."""
+    return (
+        f"first output after {found.relay:.2f} s, of the loop after {found.floor:.2f} s: "
+        f"{found.later:.2f} s later"
+    )
 
 
 def kafka_table(result: Result) -> Table:

@@ -43,6 +43,7 @@ COMMANDS: Final[Mapping[str, str | tuple[str, Mapping[str, str]]]] = {
             "show": "schema_history:ShowRequest",
             "export": "schema_history:ExportRequest",
             "import": "schema_history:ImportRequest",
+            "repair": "schema_history:RepairRequest",
             "reset": "schema_history:ResetRequest",
         },
     ),

@@ -20,7 +20,13 @@ from relay.cli.inspect import definition_object, line_printer
 from relay.cli.progress import Silent, progress_of
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.requests.options import ConfigSource
-from relay.cli.requests.schema_history import ExportRequest, ImportRequest, ResetRequest, ShowRequest
+from relay.cli.requests.schema_history import (
+    ExportRequest,
+    ImportRequest,
+    RepairRequest,
+    ResetRequest,
+    ShowRequest,
+)
 from relay.config import Config, Mode
 from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
@@ -31,7 +37,7 @@ from relay.model import Position, TableId, TableSchema
 from relay.needs import Need
 from relay.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.commands.history_admin import ensure_topic, members, read_kept, write
-from relay.service.loop.history import history_record, source_records, teach
+from relay.service.loop.history import Unreadable, entries_of, history_record, source_records, teach
 from relay.shown import printable, to_json
 
 FAILED = 2
@@ -87,7 +93,8 @@ def read_history_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
 def show(request: ShowRequest) -> None:
     """Print the tables that the history knows, or one. Raises ConfigError, ServiceError."""
     config, table, as_json = load_history_config(request.config), request.table, request.as_json
-    records = source_records(read_history_kept(config, quiet=request.quiet))
+    records, unreadable = entries_of(read_history_kept(config, quiet=request.quiet))
+    _name_unreadable(unreadable)
     translator = bootstrapped_translator(config)
     failed = teach(translator, records, resolver_of(config))
     known = _known_tables(translator.catalog)
@@ -183,10 +190,14 @@ def _place(at: Position) -> str:
     return str(Place(at.topic, at.partition, at.offset))
 
 
-def export(request: ExportRequest) -> None:
-    """Write the source records that the history keeps. Raises ConfigError, ServiceError."""
+def export(request: ExportRequest) -> int:
+    """Write the source records that the history keeps; return 2 if an entry of relay's is damaged.
+
+    Raises ConfigError, ServiceError.
+    """
     config, output_name = load_history_config(request.config), request.output
-    records = source_records(read_history_kept(config, quiet=request.quiet))
+    records, unreadable = entries_of(read_history_kept(config, quiet=request.quiet))
+    _name_unreadable(unreadable)
     with open_output(output_name, "--output") as output:
         writer = RecordWriter(output, "stdout" if output_name == STANDARD else output_name)
         for record in records:
@@ -194,6 +205,13 @@ def export(request: ExportRequest) -> None:
         writer.flush()
     if not request.quiet:
         say(f"records of {config.history_topic} written: {len(records)}")
+    return 0 if all(each.is_foreign for each in unreadable) else FAILED
+
+
+def _name_unreadable(unreadable: Iterable[Unreadable]) -> None:
+    for each in unreadable:
+        what = "something else than relay has written it" if each.is_foreign else "it is damaged"
+        say_error(f"{each}; {what}, and it is passed over; `relay schema-history repair` takes it out")
 
 
 @dataclass
@@ -281,6 +299,44 @@ def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
     problem = f"{reader.name} line {reader.line}: the history has another record of {place}"
     hint = "its records are of another topic of that name: --topic gives them a name of their own"
     return ConfigError([Problem("INPUT", problem, hint)])
+
+
+def repair(request: RepairRequest) -> int:
+    """Take out of the history what is no record of it; without `--yes` only name that, and return 2.
+
+    Raises ConfigError, ServiceError.
+    """
+    config, quiet = load_history_config(request.config), request.quiet
+    _, unreadable = entries_of(read_history_kept(config, quiet=quiet))
+    topic = config.history_topic
+    if not unreadable:
+        say(f"schema history {topic}: there is nothing to repair")
+        return 0
+    for each in unreadable:
+        say(f"{each}; {_LOST_WITH[each.is_foreign]}")
+    if not request.yes:
+        say_error("nothing was changed; --yes does it")
+        return FAILED
+    now_ms = int(time.time() * 1000)
+    nothing = [
+        ProducerRecord(topic, 0, now_ms, each.kept.key, None)
+        for each in unreadable
+        if each.kept.key is not None
+    ]
+    with quiet_client():
+        asyncio.run(write(config, nothing, ProgressReport(f"repairing {topic}", quiet=quiet)))
+    if not quiet:
+        say(f"records taken out of {topic}: {len(nothing)}")
+    if left := len(unreadable) - len(nothing):
+        say_error(f"records without a key, which only retention can take out: {left}")
+        return FAILED
+    return 0
+
+
+_LOST_WITH = {
+    True: "something else than relay has written it, and nothing is lost with it",
+    False: "it was relay's: import the definition of its table again",
+}
 
 
 def reset(request: ResetRequest) -> int:

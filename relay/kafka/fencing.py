@@ -11,7 +11,11 @@ import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from aiokafka.errors import IncompatibleBrokerVersion, TransactionalIdAuthorizationFailed
+from aiokafka.errors import (
+    IncompatibleBrokerVersion,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedVersionError,
+)
 
 from relay.kafka.aiokafka_compat import check
 from relay.kafka.requests import TransactionsRequest
@@ -95,6 +99,11 @@ async def is_fenced(client: Any, coordinator: int, transactional_id: str, identi
             if code != _NOT_FOUND:
                 check(code, transactional_id)
                 return identity.is_fenced_by(ProducerIdAndEpoch(producer_id, epoch), state)
-    except (IncompatibleBrokerVersion, NotImplementedError, TransactionalIdAuthorizationFailed):
+    except (
+        IncompatibleBrokerVersion,
+        NotImplementedError,
+        TransactionalIdAuthorizationFailed,
+        UnsupportedVersionError,
+    ):
         pass
     return False

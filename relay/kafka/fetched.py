@@ -97,14 +97,15 @@ def _relay_records(
     """Make relay's own records of a partition's, from an offset on."""
     made: list[ConsumerRecord] = []
     for record in records:
-        offset, headers = record.offset, record.headers
+        offset, headers, time_ms = record.offset, record.headers, record.timestamp
         if offset >= begin:
             made.append(
                 ConsumerRecord(
                     topic,
                     partition,
                     offset,
-                    record.timestamp,
+                    # Records of message format 0 have none.
+                    -1 if time_ms is None else time_ms,
                     record.key,
                     record.value,
                     tuple(headers) if headers else (),

@@ -16,10 +16,12 @@ from typing import Any, TypeVar
 from aiokafka import TopicPartition
 from aiokafka.client import CoordinationType
 from aiokafka.errors import (
+    GroupIdNotFound,
     IncompatibleBrokerVersion,
     KafkaError,
     LeaderNotAvailableError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
     for_code,
 )
 from aiokafka.protocol.offset import OffsetRequest
@@ -83,7 +85,7 @@ async def _lasting(ask: Callable[[], Awaitable[Answer]], nothing: Answer) -> Ans
     while True:
         try:
             found = await _patiently(ask)
-        except (IncompatibleBrokerVersion, NotImplementedError):
+        except (IncompatibleBrokerVersion, UnsupportedVersionError, NotImplementedError):
             return nothing
         if not found or asyncio.get_running_loop().time() >= deadline:
             return found
@@ -106,7 +108,8 @@ async def _pending_now(
     ours = [pair for pair in await _leaders(client, topics) if shard.contains(pair.partition)]
     coordinator = await client.coordinator_lookup(CoordinationType.GROUP, group)
     answer = await client.send(coordinator, StableOffsetsRequest(group, _by_topic(ours)))
-    check(answer.error_code, group)
+    if answer.error_code != GroupIdNotFound.errno:
+        check(answer.error_code, group)
     return [
         TopicPartition(topic, number)
         for topic, partitions, _ in answer.topics

@@ -27,10 +27,14 @@ class Partition(NamedTuple):
 
 
 class StartPosition(NamedTuple):
-    """Where reading of a partition begins, and whether that is a committed offset."""
+    """Where reading of a partition begins, and whether that is a committed offset. `first`, `end`: the oldest
+    offset of the partition and the one behind its last, as far as they are known.
+    """
 
     offset: int
     committed: bool
+    first: int = 0
+    end: int = 0
 
 
 class PollFailed(Exception):

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError, NotCoordinatorForGroupError
+from aiokafka.errors import GroupIdNotFound, KafkaError, NoError, NotCoordinatorForGroupError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndTimestamp
 
@@ -70,10 +70,14 @@ async def committed_offsets(
 
 def _offsets_in(answer: Any) -> dict[Partition, int]:
     found: dict[Partition, int] = {}
-    check(getattr(answer, "error_code", 0))
+    # Kafka answers with -1 for a group that has never committed, other brokers with an error.
+    codes_without_offsets = {NoError.errno, GroupIdNotFound.errno}
+    if (code := getattr(answer, "error_code", 0)) not in codes_without_offsets:
+        check(code)
     for topic, partitions in answer.topics:
         for number, offset, _, code in partitions:
-            check(code)
+            if code not in codes_without_offsets:
+                check(code)
             if offset >= 0:
                 found[Partition(topic, number)] = offset
     return found

@@ -21,18 +21,20 @@ from aiokafka.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
     IllegalStateError,
+    InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
     KafkaError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
 
-from relay.errors import ConfigError, DeliveryFailed, Problem, RecordsGone, TopicUnusable
+from relay.errors import ConfigError, DeliveryFailed, InstanceFenced, Problem, RecordsGone, TopicUnusable
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
 from relay.kafka.header_names import take_any_name
+from relay.kafka.membership import StaticMember
 from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition
 from relay.kafka.positions import committed_offsets, start_offsets
 from relay.kafka.settings import ConsumerSettings, Start
@@ -94,9 +96,12 @@ class KafkaSource:
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),
             **brokers.arguments,
         )
+        self._static: StaticMember | None = None
 
     async def start(self, owner: Owner) -> None:
-        """Connect and join the group. Raises BrokerUnavailable, ConfigError."""
+        """Connect and join the group. Raises BrokerUnavailable, ConfigError, InstanceFenced."""
+        if instance := self._settings.group_instance_id:
+            self._static = StaticMember(self._consumer._client, instance)
         try:
             # The topics are given here and not to the constructor, which takes no listener.
             self._consumer.subscribe(list(self._settings.topics), listener=_Listener(self._consumer, owner))
@@ -110,7 +115,11 @@ class KafkaSource:
                 "source.session_timeout_ms", f"the brokers refuse {self._settings.session_timeout_ms}", hint
             )
             raise ConfigError([problem]) from error
+        except InconsistentGroupProtocolError as error:
+            raise self._foreign_group() from error
         except (KafkaError, TimeoutError) as error:
+            if self._static is not None and self._static.is_fenced:
+                raise self._fenced() from error
             raise unreachable(self._servers, error) from error
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
 
@@ -144,12 +153,12 @@ class KafkaSource:
             found = {}
             for partition, pair in pairs.items():
                 if partition in committed:
-                    found[partition] = StartPosition(committed[partition], committed=True)
+                    found[partition] = StartPosition(committed[partition], True, first[pair], end[pair])
                     _check_kept(
                         partition, self._settings.group_id, committed[partition], first[pair], end[pair]
                     )
                 else:
-                    found[partition] = StartPosition(begin[pair], committed=False)
+                    found[partition] = StartPosition(begin[pair], False, first[pair], end[pair])
         except (KafkaError, TimeoutError) as error:
             raise self._poll_error(error) from error
         return found
@@ -333,8 +342,25 @@ class KafkaSource:
         """Leave the group."""
         await stopped(self._consumer)
 
+    def _fenced(self) -> InstanceFenced:
+        group, instance = self._settings.group_id, self._settings.group_instance_id
+        return InstanceFenced(
+            f"another instance has joined group {group!r} with the same group_instance_id, {instance!r}; "
+            "this one ends: give each instance a group_instance_id of its own in [source]"
+        )
+
+    def _foreign_group(self) -> ConfigError:
+        group = self._settings.group_id
+        hint = "name a group that only this route uses"
+        problem = f"group {group!r} has members of another application, with another partition assignor"
+        return ConfigError([Problem("source.group_id", problem, hint)])
+
     def _poll_error(self, error: Exception) -> Exception:
         """Translate what a poll raised into an error that stops the relay, or one after which it rewinds."""
+        if self._static is not None and self._static.is_fenced:
+            return self._fenced()
+        if isinstance(error, InconsistentGroupProtocolError):
+            return self._foreign_group()
         if isinstance(error, OffsetOutOfRangeError):
             where = ", ".join(
                 f"{pair.topic}/{pair.partition} at {offset}" for pair, offset in error.args[0].items()

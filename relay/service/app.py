@@ -27,6 +27,7 @@ from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.kafka.source import KafkaSource, ShardSource
 from relay.logs import Log, client_logs, frames_of
 from relay.service.announcement import announce
+from relay.service.check.earlier_output import earlier_output
 from relay.service.check.reasons import Reasons, with_reasons
 from relay.service.dry_run import TOLD, DrySink, DrySource, dry_config, without_missing_history
 from relay.service.loop.async_resolver import AsyncResolver, Translates
@@ -262,6 +263,7 @@ async def _assembled(
             schemas,
             check_topics=partial(_check_again, config, clusters, written, targets),
             find_reason=Reasons(clusters).find,
+            find_earlier_output=partial(earlier_output, config, clusters),
             timing=_timing(config),
         )
     finally:
@@ -312,6 +314,7 @@ async def _assembled_dry(
             schemas,
             check_topics=partial(check_topics, config, clusters, creates=Creates.NONE),
             find_reason=Reasons(clusters).find,
+            find_earlier_output=partial(earlier_output, config, clusters),
             timing=_timing(config),
         )
     finally:

@@ -24,7 +24,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from rich.console import Console
 
-from benchmarks.kafka import FLOOR, RELAY, _Bench, _captured_load, _create, _fill
+from benchmarks.kafka import FLOOR, RELAY, _Bench, captured_load, create, fill
 from benchmarks.routes import DATA, ROUTES, relay_config
 from chaos.messages import PARTITIONS, partition_values, timestamp_of
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
@@ -50,13 +50,13 @@ class _ExactlyOnce(_Bench):
 def throughput(messages: int, rounds: int) -> tuple[Mapping[str, Any], bool]:
     """Measure; gives the figures, and whether every target is met."""
     notes = Console(stderr=True, highlight=False)
-    load = _captured_load(ROUTES[0], DATA, messages)
+    load = captured_load(ROUTES[0], DATA, messages)
     with tempfile.TemporaryDirectory(prefix="relay-throughput-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with Cluster(folder / "kafka", options=NodeOptions(java=BENCHMARK_JAVA_OPTIONS)) as cluster:
             servers = cluster.bootstrap_servers
             notes.print(f"writing {messages} messages")
-            asyncio.run(_fill(servers, load))
+            asyncio.run(fill(servers, load))
             plain, exact = (
                 _Bench(servers, folder, ROUTES[0], load),
                 _ExactlyOnce(servers, folder, ROUTES[0], load),
@@ -129,8 +129,8 @@ def _latencies(
 async def _latency(servers: str, folder: Path, program: str, name: str) -> float:
     """Run one program on topics of its own; gives the 99th percentile in milliseconds."""
     source, target = f"{name}-source", f"{name}-target"
-    await _create(servers, source)
-    await _create(servers, target)
+    await create(servers, source)
+    await create(servers, target)
     process = await asyncio.create_subprocess_exec(
         *_command(servers, folder, program, source, target), stdout=DEVNULL
     )

@@ -231,6 +231,56 @@ async def test_export_is_exact_and_can_be_read(
     assert len(translated.stdout.splitlines()) == 3
 
 
+# ---------------------------------------------------------------- repair
+
+
+async def spoil(route: Route) -> None:
+    """Write what is no entry: something of another program, and an entry of relay's that is damaged."""
+    await route.kafka.produce(
+        route.history,
+        [
+            ConsumerRecord("", 0, 0, 0, b"user-7", b"not an entry"),
+            ConsumerRecord("", 0, 0, 0, f"{route.source}/0/99".encode(), b"damaged"),
+        ],
+    )
+
+
+async def test_what_is_no_entry_is_named_and_taken_out(route: Route) -> None:
+    records = changing(route.records())
+    await route.remember(records)
+    await spoil(route)
+    shown = await history(route, "show")
+    assert shown.exit_code == 0
+    assert "dml_db.accounts" in shown.stdout
+    assert f"{route.history}/0 at 3 is no record of a schema history" in shown.stderr
+    assert "something else than relay has written it" in shown.stderr
+    assert f"{route.history}/0 at 4 is no record of a schema history" in shown.stderr
+    exported = await history(route, "export")
+    assert exported.exit_code == 2
+    assert len(exported.stdout.splitlines()) == len(records)
+
+    asked = await history(route, "repair")
+    assert asked.exit_code == 2
+    assert "nothing was changed; --yes does it" in asked.stderr
+    assert "import the definition of its table again" in asked.stderr
+    repaired = await history(route, "repair", "--yes")
+    assert repaired.exit_code == 0
+    assert f"records taken out of {route.history}: 2" in repaired.stderr
+    assert (await history(route, "export")).exit_code == 0
+    assert await held(route) == records
+    again = await history(route, "repair")
+    assert again.exit_code == 0
+    assert "there is nothing to repair" in again.stderr
+
+
+async def test_what_others_have_written_stops_no_relay(route: Route) -> None:
+    await route.remember(changing(route.records()))
+    await route.kafka.produce(route.history, [ConsumerRecord("", 0, 0, 0, b"user-7", b"not an entry")])
+    async with running(route) as logged:
+        pass
+    assert "schemas.foreign-record" in logged.getvalue()
+
+
 # ---------------------------------------------------------------- reset
 
 
@@ -305,9 +355,9 @@ async def test_instances_of_exactly_once_cannot_be_seen(route: Route) -> None:
 async def test_a_damaged_history_is_told_and_can_be_reset(route: Route) -> None:
     await route.remember(changing(route.records()))
     await route.kafka.produce(route.history, [ConsumerRecord("", 0, 0, 5, b"orders/0/9", b"something else")])
-    for command in ("show", "export"):
+    for command, status in (("show", 0), ("export", 2)):
         result = await history(route, command)
-        assert result.exit_code == 3
+        assert result.exit_code == status
         assert f"{route.history}/0 at 3 is no record of a schema history: not valid JSON" in result.stderr
         assert "something else" not in result.stderr
     assert (await history(route, "reset", "--yes")).exit_code == 0

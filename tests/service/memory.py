@@ -172,6 +172,10 @@ class Target:
         if self.problem:
             raise self.problem
 
+    async def find_earlier_output(self) -> str:
+        """Find none."""
+        return ""
+
     async def find_reason(self, side: str) -> str:
         """Know no reason."""
         return ""
@@ -365,6 +369,7 @@ class Bench:
             schemas,
             check_topics=self.target.check,
             find_reason=self.target.find_reason,
+            find_earlier_output=self.target.find_earlier_output,
             timing=timing,
         )
 

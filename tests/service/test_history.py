@@ -377,10 +377,29 @@ async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
     topic = Topic()
     schemas = Schemas(PLAIN, Pupil(), list_log, plain_status())
     put(topic, schemas)
-    topic.coming = [ConsumerRecord("history", 0, 3, 0, b"k", b"something else")]
+    topic.coming = [ConsumerRecord("history", 0, 3, 0, b"orders/0/7", b"something else")]
     async with asyncio.timeout(5):
         with pytest.raises(TopicUnusable, match="history/0 at 3 is no record"):
             await schemas.ready({})
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k", b"a/b/c", b"7/0", b"orders/0/x"])
+async def test_what_others_have_written_is_passed_over(list_log: Any, key: bytes | None) -> None:
+    pupil, topic = Pupil(), Topic()
+    schemas = Schemas(PLAIN, pupil, list_log, plain_status())
+    put(topic, schemas)
+    topic.coming = [ConsumerRecord("history", 0, 3, 0, key, b"something else"), told_by_another()]
+    await schemas.ready({})
+    assert list(pupil.known) == [b"CREATE TABLE"]
+    (said,) = list_log.named("schemas.foreign-record")
+    assert said["message"].startswith("history/0 at 3 is no record of a schema history: ")
+    assert "relay schema-history repair" in said["message"]
+
+
+def test_entries_name_their_route() -> None:
+    written = history_record(original(CASES[0]), "history", "g canal-json to debezium-json out")
+    assert written.headers == (("relay.route", b"g canal-json to debezium-json out"),)
+    assert history_record(original(CASES[0]), "history").headers == ()
 
 
 # ---------------------------------------------------------------- records of other topics

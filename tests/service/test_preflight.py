@@ -71,6 +71,7 @@ async def test_a_route_that_can_run(secured: Secured) -> None:
         f"source and target {secured.address('SASL_SSL')}: answers with SASL_SSL, logged in with SCRAM-SHA-512 as {USER}",
         f"source topic {source}: 3 partitions, READ allowed",
         f"source group g-{source}: READ allowed",
+        f"source group g-{source}: it has committed no offset yet: reading begins at start = earliest",
         f"target topic {target}: 3 partitions, WRITE allowed",
         "target producer: idempotent writing allowed",
     ]

@@ -102,6 +102,22 @@ class ImportRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
+class RepairRequest(Request, frozen=True, kw_only=True):
+    """Take out of the history what is no record of it, such as records of another program.
+
+    Instances may run meanwhile.
+    """
+
+    WORK: ClassVar = "relay.cli.schema_history:repair"
+    EXAMPLE: ClassVar = "relay schema-history repair --config relay.toml --yes"
+
+    config: ConfigSource
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without this the command only names the records.")
+    ] = False
+    quiet: Quiet = False
+
+
 class ResetRequest(Request, frozen=True, kw_only=True):
     """Empty the history. All instances must be stopped: one that runs keeps what it knows, and adds to the
     history.

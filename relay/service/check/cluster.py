@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.admin.config_resource import ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.admin import DescribeConfigsRequest
+from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import EndTxnRequest, InitProducerIdRequest
 
@@ -27,6 +28,9 @@ _PAUSE_SECONDS = 0.2
 _GROUP, _TRANSACTION = 0, 1
 _LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _CONCURRENT = 14, 15, 16, 51
 _BUSY = {_LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _CONCURRENT}
+_GROUP_UNKNOWN = 69
+#: A bit field without any operation.
+_NOTHING = 0
 _GROUP_NOT_ALLOWED, _CLUSTER_NOT_ALLOWED, _TRANSACTION_NOT_ALLOWED = 30, 31, 53
 # No such producer: the answer for an unknown producer id, if the client may use the transactional id.
 _UNKNOWN_PRODUCER = 49
@@ -47,8 +51,8 @@ class Topic(NamedTuple):
 
     @property
     def error(self) -> str:
-        """The error's name."""
-        return str(for_code(self.code).__name__)
+        """The error in words."""
+        return text_of(for_code(self.code)())
 
     @property
     def found(self) -> TopicInfo | None:
@@ -59,6 +63,17 @@ class Topic(NamedTuple):
     def leaderless(self) -> list[int]:
         """Partitions that can be neither read nor written."""
         return sorted(number for number, leader in self.partitions.items() if leader < 0)
+
+
+class Group(NamedTuple):
+    """A consumer group: its type and assignor, "" while it has no members; the client id and host of each
+    member; what may be done with it.
+    """
+
+    kind: str = ""
+    assignor: str = ""
+    members: tuple[tuple[str, str], ...] = ()
+    operations: int = UNTOLD
 
 
 class ClusterInspection:
@@ -149,31 +164,62 @@ class ClusterInspection:
             if code == 0
         }
 
-    async def group_operations(self, group: str) -> int | str:
-        """Return what may be done with a group, 0 for nothing; or, as text, why that is not known."""
-        answer = await self._ask_coordinator(_GROUP, group, GroupsRequest([group]))
+    async def group(self, name: str) -> Group | str:
+        """Describe a consumer group; or, as text, say why it is not known."""
+        answer = await self._ask_coordinator(_GROUP, name, GroupsRequest([name]))
         if isinstance(answer, str):
             return answer
         if isinstance(answer, int):
-            return 0 if answer == _GROUP_NOT_ALLOWED else _unexpected(answer)
-        ((code, *_, operations),) = answer.groups
-        if code:
-            return 0 if code == _GROUP_NOT_ALLOWED else _unexpected(code)
-        return operations if isinstance(operations, int) else UNTOLD
-
-    async def group_members(self, group: str) -> int | str:
-        """Return the number of members of a consumer group; or, as text, why that is not known."""
-        answer = await self._ask_coordinator(_GROUP, group, GroupsRequest([group]))
-        if isinstance(answer, str):
-            return answer
-        if isinstance(answer, int):
-            code, members = answer, ()
+            code, found = answer, Group()
         else:
-            ((code, _, _, _, _, members, *_),) = answer.groups
+            ((code, _, _, kind, assignor, members, *operations),) = answer.groups
+            clients = tuple((client, host.lstrip("/")) for _, client, host, *_ in members)
+            found = Group(kind, assignor, clients, operations[0] if operations else UNTOLD)
+        if code == _GROUP_UNKNOWN:
+            # The answer of some brokers for a group that nobody has used yet.
+            return Group()
+        if code == _GROUP_NOT_ALLOWED:
+            return Group(operations=_NOTHING)
+        return _unexpected(code) if code else found
+
+    async def committed(
+        self, group: str, partitions: Mapping[str, Sequence[int]]
+    ) -> dict[tuple[str, int], int] | str:
+        """Return the offsets that a group has committed; or, as text, why they are not known."""
+        request = OffsetFetchRequest(group, [(topic, [*each]) for topic, each in partitions.items()])
+        answer = await self._ask_coordinator(_GROUP, group, request)
+        if isinstance(answer, str):
+            return answer
+        code = answer if isinstance(answer, int) else getattr(answer, "error_code", 0)
+        if code == _GROUP_UNKNOWN:
+            return {}
         if code:
-            not_allowed = f"DESCRIBE on group {group} is not allowed"
-            return not_allowed if code == _GROUP_NOT_ALLOWED else _unexpected(code)
-        return len(members)
+            return _unexpected(code)
+        return {
+            (topic, number): offset
+            for topic, each in answer.topics
+            for number, offset, _, error in each
+            if not error and offset >= 0
+        }
+
+    async def longest_transaction_ms(self, name: str) -> int | None:
+        """Return for how long the brokers allow a transaction to last; None if they do not say."""
+        key = "transaction.max.timeout.ms"
+
+        async def ask() -> Any:
+            place = await self._ask(FindCoordinatorRequest(name, _TRANSACTION))
+            if place.error_code:
+                return place.error_code
+            wanted = [(ConfigResourceType.BROKER, str(place.coordinator_id), [key])]
+            return await self._ask(DescribeConfigsRequest(wanted), Address(place.host, place.port))
+
+        answer = await self._patiently(ask)
+        if isinstance(answer, int | str):
+            return None
+        values = [
+            entry[1] for code, _, _, _, entries, *_ in answer.resources if not code for entry in entries
+        ]
+        return int(values[0]) if values and values[0] else None
 
     async def may_use_transactional_id(self, name: str) -> bool | str:
         """Whether a transactional id may be used; or, as text, why that is not known.
@@ -237,8 +283,8 @@ def _code_of(answer: Any) -> int:
     if isinstance(answer, int):
         return answer
     groups = getattr(answer, "groups", None)
-    return int(groups[0][0] if groups else answer.error_code)
+    return int(groups[0][0] if groups else getattr(answer, "error_code", 0))
 
 
 def _unexpected(code: int) -> str:
-    return f"the broker answers {for_code(code).__name__}"
+    return f"the broker answers: {text_of(for_code(code)())}"

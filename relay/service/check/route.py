@@ -16,11 +16,13 @@ from collections.abc import Iterator, Mapping
 from relay.codecs import codec_named
 from relay.config import Config, Mode
 from relay.config.choices import Wait
+from relay.config.kafka import transactional_settings
 from relay.kafka.admin import TopicInfo
 from relay.kafka.clients import Brokers, Clusters
 from relay.kafka.permissions import UNTOLD, Operation, allows
 from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
 from relay.service.check.findings import Finding, State
+from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
 from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
 
@@ -58,7 +60,6 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
             found += [_source_topic(topics[name]) for name in dict.fromkeys(config.source.topics)]
             found += _rows_that_overtake(config, source_topics)
             found += _idle_processes(config, source_topics)
-            found.append(await _group(source, config.source.group_id))
             # Of brokers or partitions that cannot be used, the findings above tell more.
             if not any(problem for _, _, problem in source.advertised):
                 readable = [
@@ -66,7 +67,11 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
                     for name, topic in source_topics.items()
                     if topic.is_led and allows(topics[name].operations, Operation.READ) is not False
                 ]
+                readable_topics = {name: source_topics[name] for name in readable}
+                found += await group_findings(config, source, target, readable_topics)
                 found += await message_findings(config, source.brokers, readable)
+            else:
+                found += await group_findings(config, source, target, {})
         except NoAnswer as reason:
             found.append(Finding(State.FAILED, "source topics", f"{reason}; look into the broker's log"))
     if target is not source:
@@ -287,21 +292,6 @@ def _oddities(
         yield Finding(state, f"{wanted.role} {wanted.name}", text)
 
 
-async def _group(cluster: ClusterInspection, group: str) -> Finding:
-    subject = f"source group {group}"
-    answer = await cluster.group_operations(group)
-    if isinstance(answer, str):
-        return Finding(State.UNTESTED, subject, answer)
-    may_read = allows(answer, Operation.READ) if answer else False
-    if may_read is None:
-        return Finding(
-            State.UNTESTED, subject, "the broker, older than Kafka 2.3, does not tell whether READ is allowed"
-        )
-    if not may_read:
-        return Finding(State.FAILED, subject, "READ is not allowed; grant it on the group")
-    return Finding(State.OK, subject, "READ allowed")
-
-
 async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
     """Find out whether a producer of the kind that the route needs is allowed."""
     if config.delivery.mode is Mode.EXACTLY_ONCE:
@@ -316,9 +306,25 @@ async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
         allowed, refused = "idempotent writing allowed", "idempotent writing is not allowed"
     if isinstance(answer, str):
         return Finding(State.UNTESTED, subject, answer)
-    if answer:
-        return Finding(State.OK, subject, allowed)
-    return Finding(State.FAILED, subject, f"{refused}; {grant}")
+    if not answer:
+        return Finding(State.FAILED, subject, f"{refused}; {grant}")
+    if config.delivery.mode is Mode.EXACTLY_ONCE and (problem := await _too_long(cluster, config)):
+        return Finding(State.FAILED, subject, problem)
+    return Finding(State.OK, subject, allowed)
+
+
+async def _too_long(cluster: ClusterInspection, config: Config) -> str:
+    """Say if the brokers do not allow transactions as long as relay's may be; "" if they do, or if their
+    limit is not known.
+    """
+    longest_ms = await cluster.longest_transaction_ms(config.transactional_id)
+    wanted_ms = int(1000 * transactional_settings(config).transaction_timeout_seconds)
+    if longest_ms is None or wanted_ms <= longest_ms:
+        return ""
+    return (
+        f"transactions may last {wanted_ms} ms, and transaction.max.timeout.ms of the brokers is "
+        f"{longest_ms}: raise it, or lower delivery_timeout_seconds in [delivery]"
+    )
 
 
 async def diagnosis(brokers: Brokers) -> str:

@@ -100,6 +100,11 @@ async def members(config: Config) -> int | str:
         await cluster.connect()
         if not cluster.is_reached:
             return f"no broker answers at {config.source.bootstrap_servers}"
-        return await cluster.group_members(config.source.group_id)
+        found = await cluster.group(config.source.group_id)
+        if isinstance(found, str):
+            return found
+        if not found.operations:
+            return f"DESCRIBE on group {config.source.group_id} is not allowed"
+        return len(found.members)
     finally:
         await cluster.close()

@@ -123,7 +123,7 @@ class Replay:
         self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
         self._sink = KafkaSink(producer_settings(config), topics.limits, compacted=topics.compacted)
-        self._protocol = config.route.to
+        self._protocol, self._route = config.route.to, config.route_name
         self.outcome = Outcome()
 
     async def run(self, letters: Iterable[DeadLetter], progress: Progress) -> Outcome:
@@ -161,7 +161,7 @@ class Replay:
                 done += letters
                 if self._history_topic and self._translator.catalog is not catalog:
                     # A relay at work reads the history, and so learns it, too.
-                    learnt.append(history_record(letters[0].original, self._history_topic))
+                    learnt.append(history_record(letters[0].original, self._history_topic, self._route))
         if self._writes:
             await self._sink.write([*learnt, *produced])
             now_ms = int(time.time() * 1000)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
 
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
+from relay.dead_letters import ROUTE_HEADER
 from relay.definitions import is_definition, undefined
 from relay.errors import CodecError, TopicUnusable
 from relay.kafka.clients import Brokers, Clusters
@@ -22,7 +25,7 @@ from relay.kafka.whole_topic import WholeTopic
 from relay.logs import Log
 from relay.needs import Need
 from relay.record_lines import format_record, parse_record
-from relay.records import ConsumerRecord, ProducerRecord, size_of
+from relay.records import ConsumerRecord, Header, ProducerRecord, size_of
 from relay.resolver import Resolver
 from relay.selection import chosen_tables
 from relay.service.loop.async_resolver import Translates, learn
@@ -30,12 +33,22 @@ from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
 from relay.service.observe.status import Status
 
+_SHARED: Final = (
+    "the schema history has records of another route, or of this one before its group, protocols or target "
+    "topic were changed. Routes that share a group_id split the partitions among them: give each its own, "
+    "and its own history_topic"
+)
 
-def history_record(record: ConsumerRecord, topic: str) -> ProducerRecord:
-    """Return what the history keeps of a source record that changed the catalogue."""
+
+def history_record(record: ConsumerRecord, topic: str, route: str = "") -> ProducerRecord:
+    """Return what the history keeps of a source record that changed the catalogue.
+
+    `route`: the name of the route that has read it; "" for what is imported.
+    """
     key = f"{record.topic}/{record.partition}/{record.offset}".encode()
+    headers: tuple[Header, ...] = ((ROUTE_HEADER, route.encode()),) if route else ()
     # No time of its own: the value has the record's, and a broker may refuse one of a clock that runs ahead.
-    return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset))
+    return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset), headers)
 
 
 def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
@@ -49,23 +62,66 @@ def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
     return list(found.values())
 
 
-def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """Return the source records that the history's own records hold, in order, once each, none deleted.
-
-    Raises TopicUnusable if one of them holds anything else.
+class Unreadable(NamedTuple):
+    """A record of the history that holds no source record, and why. `is_foreign`: its key is none of relay's,
+    so something else has written it.
     """
-    return [_source_record(each) for each in kept_records(records)]
+
+    kept: ConsumerRecord
+    why: str
+    is_foreign: bool
+
+    def __str__(self) -> str:
+        kept = self.kept
+        return f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {self.why}"
 
 
-def _source_record(kept: ConsumerRecord) -> ConsumerRecord:
-    try:
-        return parse_record(kept.value or b"")
-    except ValueError as error:
-        raise TopicUnusable(
-            f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {error}; "
-            "name a topic of its own as history_topic in [schema], or, if this one is relay's alone, empty "
-            "it with `relay schema-history reset`"
-        ) from error
+class Entries(NamedTuple):
+    """The source records that the history's own records hold, in order, once each, none deleted; and those of
+    its own that hold none.
+    """
+
+    records: list[ConsumerRecord]
+    unreadable: list[Unreadable]
+
+    def checked(self) -> Entries:
+        """Return the entries. Raises TopicUnusable for one of relay's that is damaged: a table's definition
+        would be missing.
+        """
+        for each in self.unreadable:
+            if not each.is_foreign:
+                raise TopicUnusable(f"{each}; {_REPAIR}")
+        return self
+
+
+_REPAIR = (
+    "name a topic of its own as history_topic in [schema], or, if this one is relay's alone, take out what "
+    "cannot be read with `relay schema-history repair`"
+)
+
+
+def entries_of(records: Iterable[ConsumerRecord]) -> Entries:
+    """Read the history's own records."""
+    found = Entries([], [])
+    for kept in kept_records(records):
+        try:
+            found.records.append(parse_record(kept.value or b""))
+        except ValueError as error:
+            found.unreadable.append(Unreadable(kept, str(error), not _is_place(kept.key)))
+    return found
+
+
+def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+    """Return the source records of the history; records of others are passed over. Raises TopicUnusable for
+    an entry that is damaged.
+    """
+    return entries_of(records).checked().records
+
+
+def _is_place(key: bytes | None) -> bool:
+    """Whether a key is a source position, as relay's are."""
+    _, *numbers = (key or b"").rsplit(b"/", 2)
+    return len(numbers) == 2 and all(number.isdigit() for number in numbers)
 
 
 def teach(translator: Translates, records: Iterable[ConsumerRecord], resolver: Resolver | None = None) -> int:
@@ -132,6 +188,11 @@ class Schemas:
         self._bytes_kept = 0
         self._is_loaded = self._is_told = False
         self._chosen = chosen_tables(config.route.include_tables, ())
+        self._route = config.route_name
+        # Routes of other names that have written to the history, and records that are none of relay's.
+        self._other_routes: set[str] = set()
+        self._foreign_records: dict[int, Unreadable] = {}
+        self._own_records = 0
         # Topics of the history that are not read here, and that were logged.
         self._foreign: set[str] = set()
 
@@ -139,6 +200,13 @@ class Schemas:
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:
         """Places of records that taught the translator before their turn in the loop."""
         return self._follower.ahead if self._follower else frozenset()
+
+    @property
+    def earlier_output(self) -> str:
+        """Say that this route has run before, if the history shows it; else return ""."""
+        if self._topic is None or not self._own_records:
+            return ""
+        return f"the schema history {self._topic.name} has records of this route"
 
     async def load(self) -> None:
         """Learn everything that the history holds by now, and say which tables that are chosen by name are
@@ -153,7 +221,9 @@ class Schemas:
 
     async def _load(self, topic: WholeTopic) -> None:
         await topic.to_end(self._unlearnt.extend, self._status.heartbeat)
-        learnt = source_records(self._unlearnt)
+        learnt = self._entries()
+        if self._foreign_records and not self._own_records and not self._is_loaded and not learnt:
+            raise TopicUnusable(f"{next(iter(self._foreign_records.values()))}; {_REPAIR}")
         failed = await self._learn(learnt)
         self._unlearnt.clear()
         self._status.set_check("schema-history", ok=True)
@@ -182,7 +252,7 @@ class Schemas:
         if self._topic is not None and (new := await self._topic.new()):
             self._unlearnt += new
         if self._unlearnt:
-            await self._learn(source_records(self._unlearnt))
+            await self._learn(self._entries())
             self._unlearnt.clear()
         if self._follower is not None:
             await self._follower.wait_for(polled)
@@ -220,6 +290,27 @@ class Schemas:
             await self._topic.stop()
         if self._follower is not None:
             await self._follower.stop()
+
+    def _entries(self) -> list[ConsumerRecord]:
+        """Return the source records of what was read and not learnt yet, and log what other routes and
+        programs have written. Raises TopicUnusable.
+        """
+        found = entries_of(self._unlearnt).checked()
+        for each in found.unreadable:
+            if each.kept.offset not in self._foreign_records:
+                self._foreign_records[each.kept.offset] = each
+                self._log.seldom("schemas.foreign-record", "", message=f"{each}; {_REPAIR}")
+        self._note_routes(self._unlearnt)
+        return found.records
+
+    def _note_routes(self, kept: Iterable[ConsumerRecord]) -> None:
+        """Count the entries of this route, and log the names of others, each once."""
+        names = [dict(each.headers).get(ROUTE_HEADER) for each in kept]
+        routes = Counter(name.decode(errors="replace") for name in names if name is not None)
+        self._own_records += routes.pop(self._route, 0)
+        if new := sorted(routes.keys() - self._other_routes):
+            self._other_routes.update(new)
+            self._log.warning("schemas.shared", routes=new, message=_SHARED)
 
     async def _learn(self, records: Sequence[ConsumerRecord]) -> int:
         """Learn, with turns for heartbeats in between; return how many records could not be read.

@@ -327,7 +327,7 @@ class RoundBuilder:
                 return None
             produced = instead
         if is_news and self._intake.history_topic:
-            entry = history_record(record, self._intake.history_topic)
+            entry = history_record(record, self._intake.history_topic, self._intake.errors.route)
             if misfit := self._sink.misfit([entry]):
                 self._refuse(record, self._misfit_error(record, misfit))
                 return None

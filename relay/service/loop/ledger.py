@@ -22,9 +22,9 @@ from relay.service.loop.database_times import DatabaseTimes
 from relay.service.observe.status import Status
 from relay.straight_line import State
 
-#: How often offsets of transactions are committed again, moved or not; `offsets.retention.minutes` is a week
-#: by default.
-REFRESH_SECONDS = 3600.0
+#: How often offsets of transactions are committed again, moved or not. The group has no members, so brokers
+#: forget its offsets after `offsets.retention.minutes`, and tools that tidy up may delete it at any time.
+REFRESH_SECONDS = 60.0
 
 
 class RecordRefused(Exception):
@@ -158,7 +158,7 @@ class Ledger:
     def own(self, positions: Mapping[Partition, StartPosition]) -> None:
         """Take over partitions at these positions. Raises WatermarksUnknowable."""
         self.unopened = ()
-        for partition, (offset, is_committed) in positions.items():
+        for partition, (offset, is_committed, *_) in positions.items():
             # Without a committed offset the start itself is committed soon: "latest" must not move on after a
             # crash.
             self.owned[partition] = Owned(offset, offset, offset if is_committed else None)
@@ -175,6 +175,9 @@ class Ledger:
         self._log.info(
             "partitions.opened",
             offsets={str(partition): position.offset for partition, position in positions.items()},
+            committed=sum(position.committed for position in positions.values()),
+            left=sum(max(0, position.end - position.offset) for position in positions.values()),
+            records=sum(max(0, position.end - position.first) for position in positions.values()),
         )
         self._check_watermarks()
 

@@ -31,6 +31,7 @@ from relay.kafka.ports import (
     PollFailed,
     RecordSource,
     Sink,
+    StartPosition,
     Undelivered,
     start_sink,
 )
@@ -83,6 +84,12 @@ _GUESSED: Final = (
 )
 
 
+_MISSING: Final = (
+    "Somebody may have deleted the group or the progress topic, or the offsets have expired. Reading begins "
+    "where `start` in [source] names, and what was written before may be written again"
+)
+
+
 _GUESSED_KEYS: Final = (
     "; the keys of its rows are written with these types, too, and may be others once it is known: readers "
     "that keep the newest row of each key would keep both"
@@ -103,12 +110,13 @@ class Relay:
         *,
         check_topics: Callable[[], Awaitable[object]],
         find_reason: Callable[[Side], Coroutine[object, object, str]],
+        find_earlier_output: Callable[[], Coroutine[object, object, str]],
         timing: Timing | None = None,
         stall_check_seconds: float = STALL_CHECK_SECONDS,
     ) -> None:
         self._intake, self._schemas, self._log, self._status = intake, schemas, log, status
         self._timing = timing or Timing()
-        self._stop = Stop()
+        self._stop, self._find_earlier_output = Stop(), find_earlier_output
         self._connections = Connections(make_source, make_sink)
         self._ledger = Ledger(self._connections, intake.translator, log, status)
         self._recovery = Recovery(
@@ -268,8 +276,19 @@ class Relay:
             await self._recovery.after_failed_poll(error)
         else:
             if positions is not None and generation == self._ledger.generation:
+                if not self._has_opened:
+                    await self._warn_of_missing_offsets(positions)
                 self._has_opened = True
                 self._ledger.own(positions)
+
+    async def _warn_of_missing_offsets(self, positions: Mapping[Partition, StartPosition]) -> None:
+        """Warn if no offset is committed although the route has run before: everything would be repeated."""
+        if not positions or any(position.committed for position in positions.values()):
+            return
+        earlier = self._schemas.earlier_output
+        earlier = earlier or await self._stop.unless_asked(self._find_earlier_output()) or ""
+        if earlier:
+            self._log.warning("offsets.missing", message=f"{earlier}, and no offset is committed. {_MISSING}")
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         if self._ledger.is_safe:

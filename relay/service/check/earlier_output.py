@@ -1,0 +1,33 @@
+"""Whether the target already holds what a route has written: a first start finds nothing there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from relay.config import Config
+from relay.errors import ServiceError
+from relay.kafka.clients import Clusters
+from relay.kafka.parts import Part, read_part
+from relay.records import SOURCE_HEADER, ConsumerRecord
+
+_SECONDS: Final = 10.0
+
+
+async def earlier_output(config: Config, clusters: Clusters) -> str:
+    """Say that a target topic has records of a source topic, if the newest record shows it; "" if not, or if
+    that is not known. Topics of tables are not looked at.
+    """
+    try:
+        async with asyncio.timeout(_SECONDS):
+            for topic in config.fixed_topics:
+                newest: list[ConsumerRecord] = []
+                await read_part(clusters.target, topic, Part(last=1), newest.append)
+                for record in newest:
+                    mark = dict(record.headers).get(SOURCE_HEADER) or b""
+                    source = mark.decode(errors="replace").rsplit("/", 3)[0]
+                    if source in config.source.topics:
+                        return f"topic {topic} has records of source topic {source}"
+    except (ServiceError, TimeoutError):
+        pass
+    return ""

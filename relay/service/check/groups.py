@@ -1,0 +1,138 @@
+"""The consumer group of a route: whether it may be used, who is in it, and how much it has left to read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from aiokafka import TopicPartition
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from relay.config import Config, Mode
+from relay.errors import ServiceError
+from relay.kafka.admin import TopicInfo
+from relay.kafka.permissions import Operation, allows
+from relay.kafka.ports import Partition, PollFailed
+from relay.kafka.progress import ProgressTopic
+from relay.kafka.reading import bounds, consuming
+from relay.service.check.cluster import ClusterInspection, Group
+from relay.service.check.findings import Finding, State
+from relay.shown import printable
+
+#: The client id of every client of relay.
+_CLIENT: Final = "relay"
+#: How many members are named.
+_NAMED: Final = 5
+_SECONDS: Final = 20.0
+
+
+async def group_findings(
+    config: Config, source: ClusterInspection, target: ClusterInspection, topics: Mapping[str, TopicInfo]
+) -> list[Finding]:
+    """Judge the group of the route. `topics`: the source topics that can be read."""
+    name, subject = config.source.group_id, f"source group {config.source.group_id}"
+    group = await source.group(name)
+    if isinstance(group, str):
+        return [Finding(State.UNTESTED, subject, group)]
+    found = [_permission(subject, group), *_members(subject, group)]
+    if group.operations and topics:
+        found += await _standing(config, source, target, topics)
+    return found
+
+
+def _permission(subject: str, group: Group) -> Finding:
+    may_read = allows(group.operations, Operation.READ) if group.operations else False
+    if may_read is None:
+        untold = "the broker, older than Kafka 2.3, does not tell whether READ is allowed"
+        return Finding(State.UNTESTED, subject, untold)
+    if not may_read:
+        return Finding(State.FAILED, subject, "READ is not allowed; grant it on the group")
+    return Finding(State.OK, subject, "READ allowed")
+
+
+def _members(subject: str, group: Group) -> Iterator[Finding]:
+    """Name the members. Those of another application keep relay out."""
+    if not group.members:
+        return
+    counts = Counter(f"{printable(client)} at {printable(host)}" for client, host in group.members)
+    named = ", ".join(f"{who} ({count})" if count > 1 else who for who, count in counts.most_common(_NAMED))
+    more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
+    who = f"its members are {named}{more}"
+    wanted = RoundRobinPartitionAssignor.name
+    if group.kind not in {"", "consumer"} or group.assignor not in {"", wanted}:
+        how = f"with the assignor {printable(group.assignor)}" if group.kind == "consumer" else group.kind
+        said = f"another application uses it, {how}: {who}; set group_id in [source] to a group of its own"
+        yield Finding(State.FAILED, subject, said)
+    else:
+        hint = "if they are not instances of this route, set group_id in [source] to a group of its own"
+        yield Finding(State.NOTE, subject, f"{who}: {hint}")
+
+
+class _Offsets(NamedTuple):
+    """Where a group stands: its offsets, and what the partitions hold."""
+
+    committed: Mapping[Partition, int]
+    first: Mapping[Partition, int]
+    end: Mapping[Partition, int]
+
+
+async def _standing(
+    config: Config, source: ClusterInspection, target: ClusterInspection, topics: Mapping[str, TopicInfo]
+) -> list[Finding]:
+    """Say how much is left to read: a group with a copied name may have read everything already."""
+    subject = f"source group {config.source.group_id}"
+    try:
+        async with asyncio.timeout(_SECONDS):
+            found = await _offsets(config, source, target, topics)
+    except (ServiceError, PollFailed, TimeoutError) as error:
+        reason = str(error) or "the brokers did not answer in time"
+        return [Finding(State.UNTESTED, subject, f"where it stands is not known: {reason}")]
+    return [_judged(config, subject, found)]
+
+
+def _judged(config: Config, subject: str, found: _Offsets) -> Finding:
+    total = sum(found.end[each] - found.first[each] for each in found.end)
+    if not found.committed:
+        said = f"it has committed no offset yet: reading begins at start = {config.source.start}"
+        return Finding(State.OK, subject, said)
+    left = sum(found.end[each] - max(found.committed.get(each, 0), found.first[each]) for each in found.end)
+    said = f"it has committed offsets: {max(0, left)} of {total} records are left to read"
+    if left <= 0 < total:
+        said += "; if this route has not run yet, another one uses the group"
+        return Finding(State.NOTE, subject, said)
+    return Finding(State.OK, subject, said)
+
+
+async def _offsets(
+    config: Config, source: ClusterInspection, target: ClusterInspection, topics: Mapping[str, TopicInfo]
+) -> _Offsets:
+    numbers = {name: range(found.partitions) for name, found in topics.items()}
+    pairs = [TopicPartition(name, number) for name, each in numbers.items() for number in each]
+    if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
+        committed = await _in_progress_topic(config, target)
+    else:
+        answer = await source.committed(config.source.group_id, numbers)
+        if isinstance(answer, str):
+            raise PollFailed(answer)
+        committed = {Partition(*pair): offset for pair, offset in answer.items()}
+    async with consuming(source.brokers, pairs) as consumer:
+        first, end = await bounds(consumer, pairs)
+    mine = {Partition(*pair) for pair in pairs}
+    return _Offsets(
+        {each: offset for each, offset in committed.items() if each in mine},
+        {Partition(*pair): offset for pair, offset in first.items()},
+        {Partition(*pair): offset for pair, offset in end.items()},
+    )
+
+
+async def _in_progress_topic(config: Config, target: ClusterInspection) -> Mapping[Partition, int]:
+    name = config.delivery.progress_topic
+    if not target.is_reached or (await target.topics([name]))[name].found is None:
+        return {}
+    progress = ProgressTopic(target.brokers, name, config.source.group_id)
+    try:
+        return await progress.read()
+    finally:
+        await progress.stop()
