@@ -17,6 +17,9 @@ block is about the dead letter itself.
 A marker says that a dead letter was replayed. It is in the same partition and has neither key nor value. Its
 header `relay.replayed` is topic/partition/offset of the dead letter, its timestamp the time of the replay.
 
+A replay announces itself and its end in partition 0, by records that have neither key nor value. Their header
+`relay.replay` or `relay.replay.end` is the replay's name, their timestamp the time of writing.
+
 `relay translate --on-error dead-letter` writes the same headers into a file.
 """
 
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,6 +43,8 @@ DETAIL_HEADER = "relay.error.detail"
 TABLES_HEADER = "relay.error.tables"
 ROUTE_HEADER = "relay.route"
 REPLAYED_HEADER = "relay.replayed"
+REPLAY_HEADER = "relay.replay"
+REPLAY_END_HEADER = "relay.replay.end"
 
 _ERROR_HEADERS = frozenset(
     {CODE_HEADER, PROTOCOL_HEADER, PATH_HEADER, DETAIL_HEADER, TABLES_HEADER, ROUTE_HEADER}
@@ -194,6 +200,29 @@ def read_marker(record: ConsumerRecord) -> Place | None:
     return Place.parse((record.headers[0][1] or b"").decode(errors="replace"))
 
 
+class ReplayClaim(NamedTuple):
+    """The announcement of a replay, or of its end."""
+
+    name: str
+    ends: bool
+
+
+def replay_claim(topic: str, name: str, now_ms: int, *, ends: bool) -> ProducerRecord:
+    """Return the record that announces a replay, or its end."""
+    header = REPLAY_END_HEADER if ends else REPLAY_HEADER
+    return ProducerRecord(topic, 0, now_ms, None, None, ((header, name.encode()),))
+
+
+def read_claim(record: ConsumerRecord) -> ReplayClaim | None:
+    """Read the announcement of a replay; None if the record is none."""
+    if record.value is not None or len(record.headers) != 1:
+        return None
+    ((header, name),) = record.headers
+    if header not in {REPLAY_HEADER, REPLAY_END_HEADER}:
+        return None
+    return ReplayClaim((name or b"").decode(errors="replace"), header == REPLAY_END_HEADER)
+
+
 class DeadLetterIndex:
     """The dead letters of a topic, from its records in the order of their partitions.
 
@@ -212,6 +241,8 @@ class DeadLetterIndex:
         replayed = read_marker(record)
         if replayed is not None:
             self._replayed_ms[replayed] = record.timestamp_ms
+            return
+        if read_claim(record) is not None:
             return
         found = read_dead_letter(record)
         if found is None:

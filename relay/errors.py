@@ -33,6 +33,7 @@
         ├─ WatermarksUnknowable     rows are repartitioned, and this instance does not read all partitions
         ├─ InstanceFenced           a newer instance has taken over this one's shard
         ├─ AddressUnavailable       the address of [http] cannot be served at
+        ├─ ReplayUnderWay           another replay of the same dead letters is at work
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
 Configuration and codec errors, and too many of them, are the user's input (exit status 2); service errors
@@ -288,6 +289,12 @@ class AddressUnavailable(ServiceError):
     """The address of [http] cannot be served at: another program has it, or it may not be taken."""
 
     code = "service.address-unavailable"
+
+
+class ReplayUnderWay(ServiceError):
+    """Another replay of the same dead-letter topic is at work: two would write everything twice."""
+
+    code = "service.replay-under-way"
 
 
 class DeliveryFailed(ServiceError):

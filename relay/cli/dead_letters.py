@@ -31,6 +31,7 @@ from relay.record_lines import format_record
 from relay.records import Place
 from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, table_topics, target_topics
+from relay.service.commands.replay_claim import only_replay
 from relay.shown import plain_json, printable, to_json
 
 FAILED = 2
@@ -244,11 +245,19 @@ def replay_dead_letters(request: ReplayRequest) -> int:
     wanted = filter_of(request.filter)
     config = _load_config(request.config)
     with quiet_client():
-        outcome = asyncio.run(_replay(config, wanted, request))
+        outcome = asyncio.run(_replay_alone(config, wanted, request))
     for failure in outcome.failed:
         error = failure.error
         sys.stdout.write(f"{printable(f'{failure.letter.source}  {error.code}  {error}')}\n")
     return FAILED if outcome.failed else 0
+
+
+async def _replay_alone(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> Outcome:
+    """Replay while no other replay does. A dry run writes nothing, and disturbs none."""
+    if request.dry_run:
+        return await _replay(config, wanted, request)
+    async with only_replay(config):
+        return await _replay(config, wanted, request)
 
 
 async def _replay(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> Outcome:

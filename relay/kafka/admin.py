@@ -20,6 +20,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     BrokerResponseError,
     ClusterAuthorizationFailedError,
+    IncompatibleBrokerVersion,
     InvalidConfigurationError,
     InvalidReplicationFactorError,
     KafkaError,
@@ -33,6 +34,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, unreachable
 from relay.kafka.clients import Brokers
+from relay.kafka.error_words import text_of
 
 POLL_SECONDS = 0.1
 #: How long brokers may take to learn of a topic that was created.
@@ -194,7 +196,7 @@ def _reason(error: type[BrokerResponseError]) -> str:
     # Without the right to see a topic, one is not even told whether it exists.
     if error is TopicAuthorizationFailedError:
         return "it may not be seen, grant DESCRIBE on it"
-    return error.__name__
+    return text_of(error())
 
 
 async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str, str] | None]:
@@ -203,7 +205,12 @@ async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str
         return {}
     found: dict[str, Mapping[str, str] | None] = {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(SETTINGS)) for name in names]
-    for response in await admin.describe_configs(resources):
+    try:
+        responses = await admin.describe_configs(resources)
+    except (IncompatibleBrokerVersion, NotImplementedError):
+        # Some brokers of others do not know this request.
+        return dict.fromkeys(names)
+    for response in responses:
         for code, _, _, name, entries, *_ in response.resources:
             error = for_code(code)
             if error is NoError:
@@ -227,7 +234,7 @@ async def _create(admin: Any, topics: Sequence[NewTopic]) -> dict[str, CreateErr
                 if error.retriable:
                     continue
                 if error not in {NoError, TopicAlreadyExistsError}:
-                    refused[name] = CreateError(error, (text[0] if text else None) or error.__name__)
+                    refused[name] = CreateError(error, (text[0] if text else None) or text_of(error()))
                 del open_topics[name]
         if not open_topics:
             return refused

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.config import load_config
-from relay.dead_letters import dead_letter, read_marker
+from relay.dead_letters import dead_letter, read_marker, replay_claim
 from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable, RelayError
 from relay.logs import Log
 from relay.model import TableId
@@ -268,6 +269,41 @@ async def test_replayed_dead_letters_are_marked_and_do_not_come_again(route: Rou
     assert [mark.offset for mark in marks if mark] == list(range(10)), "one marker per dead letter"
 
 
+async def test_two_replays_at_once_write_nothing_twice(route: Route) -> None:
+    await bury(route, route.records()[:10])
+    command = [sys.executable, "-m", "relay", "dead-letters", "replay", "--config", str(route.config)]
+    replays = [
+        await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE) for _ in range(2)
+    ]
+    said = [(await replay.communicate())[1].decode() for replay in replays]
+    assert sorted(replay.returncode or 0 for replay in replays) in ([0, 0], [0, 3]), said
+    refused = [text for text, replay in zip(said, replays, strict=True) if replay.returncode]
+    assert all("another replay of" in text for text in refused)
+    written = await route.kafka.length(route.target)
+    once = outputs(Translator("ticdc-canal-json", "canal-json", topic=route.target), route.records()[:10])
+    assert written == len(once)
+    result = await route.run("dead-letters", "replay")
+    assert (result.exit_code, "no dead letters to replay" in result.stderr) == (0, True)
+
+
+async def test_a_replay_waits_for_no_other_but_says_that_one_is_at_work(route: Route) -> None:
+    rows = route.records()[:3]
+    await bury(route, rows)
+    now_ms = int(1000 * time.time())
+    claims = [replay_claim(route.dead, name, now_ms, ends=ends) for name, ends in (("a", False), ("a", True))]
+    written = [ConsumerRecord("", 0, 0, now_ms, None, None, claim.headers) for claim in claims]
+    await route.kafka.produce(route.dead, written[:1])
+    dry = await route.run("dead-letters", "replay", "--dry-run")
+    assert dry.exit_code == 0, dry.stderr
+    refused = await route.run("dead-letters", "replay")
+    assert refused.exit_code == 3
+    assert f"another replay of {route.dead} may be at work" in refused.stderr
+    assert await route.kafka.length(route.target) == 0
+    await route.kafka.produce(route.dead, written[1:])
+    result = await route.run("dead-letters", "replay")
+    assert result.exit_code == 0, result.stderr
+
+
 async def test_what_fails_again_stays_and_is_listed(route: Route) -> None:
     rows = rows_of(route, 5)
     await bury(route, [*rows[:3], *garbage(route, 100), *rows[3:], *garbage(route, 200, 300)])
@@ -457,7 +493,8 @@ async def test_what_is_wrong_is_said(route: Route) -> None:
     for command in ("list", "replay"):
         result = await route.run("dead-letters", command)
         assert result.exit_code == 3
-        assert "topic is-not-there does not exist" in result.stderr
+        assert "topic is-not-there " in result.stderr
+        assert "does not exist" in result.stderr
 
 
 async def test_replay_needs_the_target(route: Route) -> None:

@@ -23,6 +23,7 @@ from service.topics_support import (
 
 from relay.demo.kafka import Cluster
 from relay.errors import BrokerUnavailable
+from relay.kafka.error_words import text_of
 from relay.kafka.permissions import Operation
 from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.topics.plan import HEADER_ROOM_BYTES
@@ -198,7 +199,7 @@ async def test_a_topic_that_may_not_be_created_is_told_with_the_command(
     refusing(monkeypatch, code)
     message = await refusal(make_config(source, target, **settings(name)))
     assert (
-        f"{role} {name} does not exist at {broker} and cannot be created: {for_code(code).__name__}"
+        f"{role} {name} does not exist at {broker} and cannot be created: {text_of(for_code(code)())}"
         in message
     )
     count = 1 if kind == "history" else 2

@@ -32,8 +32,9 @@ _GROUP_UNKNOWN = 69
 #: A bit field without any operation.
 _NOTHING = 0
 _GROUP_NOT_ALLOWED, _CLUSTER_NOT_ALLOWED, _TRANSACTION_NOT_ALLOWED = 30, 31, 53
-# No such producer: the answer for an unknown producer id, if the client may use the transactional id.
-_UNKNOWN_PRODUCER = 49
+# Answers for a producer id that does not exist, if the client may use the transactional id: none, an invalid
+# epoch, state or producer id, a newer producer, an unknown transactional id.
+_NO_SUCH_PRODUCER = {0, 47, 48, 49, 90, 105}
 
 
 class NoAnswer(Exception):
@@ -225,7 +226,8 @@ class ClusterInspection:
         """Whether a transactional id may be used; or, as text, why that is not known.
 
         The request ends a transaction of a producer that does not exist: the broker checks the permission
-        first, and then refuses. A producer that has the id at this moment notices nothing.
+        first, and then refuses. A producer that has the id at this moment notices nothing. Kafka does not
+        know such a producer; brokers of others find other faults with it, or none.
         """
         answer = await self._ask_coordinator(_TRANSACTION, name, EndTxnRequest(name, -1, -1, False))
         if isinstance(answer, str):
@@ -233,7 +235,7 @@ class ClusterInspection:
         code = answer if isinstance(answer, int) else answer.error_code
         if code == _TRANSACTION_NOT_ALLOWED:
             return False
-        return True if code == _UNKNOWN_PRODUCER else _unexpected(code)
+        return True if code in _NO_SUCH_PRODUCER else _unexpected(code)
 
     async def may_write_idempotently(self) -> bool | str:
         """Whether an idempotent producer is allowed. The broker returns a producer id that nobody uses."""

@@ -45,7 +45,7 @@ async def group_findings(
 def _permission(subject: str, group: Group) -> Finding:
     may_read = allows(group.operations, Operation.READ) if group.operations else False
     if may_read is None:
-        untold = "the broker, older than Kafka 2.3, does not tell whether READ is allowed"
+        untold = "the broker, unlike Kafka since 2.3, does not tell whether READ is allowed"
         return Finding(State.UNTESTED, subject, untold)
     if not may_read:
         return Finding(State.FAILED, subject, "READ is not allowed; grant it on the group")

@@ -271,7 +271,7 @@ def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: li
     held = f"{count} partition{'s' if count != 1 else ''}"
     if topic.operations == UNTOLD:
         untold = (
-            f"{held}; the broker, older than Kafka 2.3, does not tell whether {_names(needed)} is allowed"
+            f"{held}; the broker, unlike Kafka since 2.3, does not tell whether {_names(needed)} is allowed"
         )
         return Finding(State.UNTESTED, subject, untold)
     return Finding(State.OK, subject, f"{held}, {_names(needed)} allowed")

@@ -1,0 +1,102 @@
+"""One replay of a dead-letter topic at a time: two would write everything twice.
+
+A replay announces itself by a record in partition 0 of the topic and then reads what others have announced:
+the first one in the log goes on, any other gives up. It repeats its announcement while it works, and writes
+another record at its end, so that one that was killed blocks the topic for some time only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
+from relay.config import Config
+from relay.config.kafka import producer_settings, target_cluster
+from relay.dead_letters import read_claim, replay_claim
+from relay.errors import DeliveryFailed, ReplayUnderWay
+from relay.kafka.clients import Brokers
+from relay.kafka.parts import Part, read_part
+from relay.kafka.ports import Undelivered, start_sink
+from relay.kafka.sink import KafkaSink
+from relay.records import ConsumerRecord
+from relay.service.commands.replay import target_topics
+
+#: How long an announcement holds, and how often it is repeated.
+LEASE_SECONDS: Final = 60.0
+RENEW_SECONDS: Final = 15.0
+#: How long the own announcement may be hidden, and how often it is looked for.
+VISIBLE_SECONDS: Final = 30.0
+PAUSE_SECONDS: Final = 0.2
+
+
+@contextlib.asynccontextmanager
+async def only_replay(config: Config) -> AsyncIterator[None]:
+    """Be the only replay of the dead-letter topic in a `with` block.
+
+    Raises ReplayUnderWay, DeliveryFailed, TopicUnusable, BrokerUnavailable.
+    """
+    topic, name = config.errors.dead_letter_topic, uuid.uuid4().hex
+    sink = KafkaSink(producer_settings(config), (await target_topics(config, [topic])).limits)
+
+    async def announce(*, ends: bool = False) -> None:
+        await sink.write([replay_claim(topic, name, int(time.time() * 1000), ends=ends)])
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            await announce()
+
+    try:
+        await start_sink(sink)
+        await announce()
+        renewing = asyncio.create_task(renew())
+        try:
+            await _check_first(config, name)
+            yield
+        finally:
+            renewing.cancel()
+            await asyncio.wait({renewing})
+            with contextlib.suppress(Undelivered):
+                await announce(ends=True)
+    except Undelivered as error:
+        raise DeliveryFailed(f"writing failed: {error}; run the replay again") from error
+    finally:
+        await sink.stop()
+
+
+async def _check_first(config: Config, name: str) -> None:
+    """Raise ReplayUnderWay if another replay has announced itself before this one, and has not ended."""
+    topic, brokers = config.errors.dead_letter_topic, Brokers.from_settings(target_cluster(config))
+    part = Part(since_ms=int(1000 * (time.time() - LEASE_SECONDS)), partitions=(0,))
+    deadline = time.monotonic() + VISIBLE_SECONDS
+    while True:
+        found: list[ConsumerRecord] = []
+        await read_part(brokers, topic, part, found.append)
+        names = _at_work(found)
+        # An open transaction hides what comes after it, also from this replay.
+        if name in names or time.monotonic() > deadline:
+            break
+        await asyncio.sleep(PAUSE_SECONDS)
+    if names[:1] != [name]:
+        raise ReplayUnderWay(
+            f"another replay of {topic} may be at work: wait until it has ended; one that was killed blocks "
+            f"others for {LEASE_SECONDS:g} s"
+        )
+
+
+def _at_work(records: Iterable[ConsumerRecord]) -> list[str]:
+    """Return the names of replays that have announced themselves and not ended, the first one first."""
+    names: dict[str, None] = {}
+    for record in records:
+        claim = read_claim(record)
+        if claim is None:
+            continue
+        if claim.ends:
+            names.pop(claim.name, None)
+        else:
+            names.setdefault(claim.name)
+    return list(names)
