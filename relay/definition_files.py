@@ -25,7 +25,7 @@ _CHUNK: Final = 1 << 20
 _LONGEST_SHOWN: Final = 64 << 20
 _NAMES: Final = (".sql", ".sql.gz")
 #: mydumper and Dumpling give every table a file of its own: `database.table-schema.sql`.
-_OF_TABLE: Final = re.compile(r"(.+?)\..+-schema(?:-view)?\.sql(?:\.gz)?")
+_OF_TABLE: Final = re.compile(r"(.[^.]*)\..+-schema(?:-view)?\.sql(?:\.gz)?")
 
 
 class Dumped(NamedTuple):

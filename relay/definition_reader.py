@@ -146,7 +146,7 @@ def _used_database(text: str) -> str | None:
 
 def _plain(text: str) -> str:
     """Return the beginning of a statement without the marks of executable comments."""
-    return re.sub(r"/\*(?:M?!\d*|T!(?:\[[^\]]*\])?)|\*/", " ", text[:200]).strip()
+    return re.sub(r"/\*(?:M?!\d*|T!(?:\[[^\[\]]*\])?)|\*/", " ", text[:200]).strip()
 
 
 def _names_in(part: Statement) -> Iterable[TableName]:

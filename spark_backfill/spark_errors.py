@@ -17,7 +17,7 @@ from spark_backfill.task_errors import error_of_task
 OVERFLOW: Final = "ArithmeticException: long overflow"
 #: Classes of Java by which Spark says that the environment failed.
 _ENVIRONMENT: Final = re.compile(
-    r"org\.apache\.(kafka|hadoop)[\w.]*Exception|java\.(io|net|nio)[\w.]*Exception"
+    r"(?<![\w.])(org\.apache\.(kafka|hadoop)|java\.(io|net|nio))[\w.]*Exception"
 )
 _LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
 #: What Spark's own end, under the job, looks like from Python.
@@ -34,7 +34,7 @@ _DAMAGED: Final = re.compile(
 )
 #: A value of a column that does not fit; the text before the types quotes it.
 _NO_CAST: Final = re.compile(
-    r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL
+    r'\A(?>.*?\[CAST_\w+\] The value ).* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL
 )
 #: What is said where Java ends before Spark has begun.
 JAVA_ENDED: Final = (

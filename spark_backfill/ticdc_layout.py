@@ -78,7 +78,7 @@ def place_of(path: str) -> Place | None:
 
 def _first(found: re.Match[str]) -> tuple[int, bool, str, str]:
     """Return version, whether it is data, schema and table."""
-    return int(found["version"]), found.re is _DATA, found["schema"], found["table"] or ""
+    return int(found["version"]), "number" in found.re.groupindex, found["schema"], found["table"] or ""
 
 
 def in_order(paths: Iterable[str]) -> dict[str, Place]:

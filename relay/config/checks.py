@@ -94,7 +94,7 @@ def _storage_path_problems(route: Route) -> Iterator[Problem]:
 
 
 #: What other programs replace by the value of a variable.
-_PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_]\w*[^}]*\}|\$\([A-Za-z_]\w*\)|\{\{.*?\}\}").search
+_PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_][^{}]*\}|\$\([A-Za-z_]\w*\)|\{\{[^{}]*\}\}").search
 
 
 def _placeholder_problems(config: Config) -> Iterator[Problem]:

@@ -58,7 +58,7 @@ _BEFORE_FIRST_WORD: Final = _stepping_over(
 _WORD: Final = re.compile(rb"[A-Za-z]++")
 _DELIMITER: Final = re.compile(rb"DELIMITER[ \t]+(\S+)[^\n]*\n?", re.IGNORECASE)
 #: mysqldump says at the beginning which database it dumps, where no USE does.
-_HEADER: Final = re.compile(rb"^-- Host: .*?    Database: ([^\r\n]+?)[ \t]*$", re.MULTILINE)
+_HEADER: Final = re.compile(rb"^-- Host: .*?    Database: ([^\r\n]+)", re.MULTILINE)
 _PLAIN_COMMENT: Final = re.compile(rb"/\*(?![!]|M!|T!)")
 _LINE_COMMENT: Final = re.compile(rb"--(?=[\x00-\x20]|\Z)|#")
 #: Bytes by which a comment is known to be one.
@@ -75,7 +75,7 @@ class DumpStatement(NamedTuple):
 def dumped_database(start: bytes) -> str | None:
     """Return the database that a dump's heading names, of which `start` has the first bytes; None if none."""
     found = _HEADER.search(start)
-    return None if found is None else found[1].decode(errors="replace")
+    return (found[1].decode(errors="replace").rstrip(" \t") or None) if found else None
 
 
 def statements(chunks: Iterable[bytes], longest: int) -> Iterator[DumpStatement]:

@@ -22,17 +22,19 @@ _BATCH: Final = re.compile(
     rf"^[^\t\n]+\t({_CREATE}.*?)(?:\t\w+\t\w+)?(?=\n[^\t\n]+\t(?:CREATE|Create) |\Z)",
     re.MULTILINE | re.DOTALL,
 )
+#: A row of a box ends before the next one begins, so that a row without an end is read once only.
 _BOX: Final = re.compile(
-    rf"^\| [^|\n]+ \| ({_CREATE}.*?)(?<! ) ++\|(?: \w+ +\| \w+ +\|)?$", re.MULTILINE | re.DOTALL
+    rf"^\| [^|\n]+ \| ({_CREATE}(?:(?!^\| [^|\n]+ \| CREATE ).)*?)(?<! ) ++\|(?: \w+ +\| \w+ +\|)?$",
+    re.MULTILINE | re.DOTALL,
 )
 _VERTICAL: Final = re.compile(
     rf"^ *Create (?:Table|View): ({_CREATE}.*?)"
     r"(?=^\*{10,} |^ *character_set_client: |^\d+ rows? in set|\Z)",
     re.MULTILINE | re.DOTALL,
 )
-_IS_BATCH: Final = re.compile(rf"(?:(?:Table|View)\tCreate (?:Table|View)|[^\t\n]+\t{_CREATE})")
-_IS_BOX: Final = re.compile(r"\+-+\+-+\+|\| (?:Table|View) +\| Create ")
-_IS_VERTICAL: Final = re.compile(r"\*{10,} 1\. row \*{10,}|(?:Table|View): ")
+_is_batch: Final = re.compile(rf"(?:(?:Table|View)\tCreate (?:Table|View)|[^\t\n]+\t{_CREATE})").match
+_is_box: Final = re.compile(r"\+-+\+-+\+|\| (?:Table|View) +\| Create ").match
+_is_vertical: Final = re.compile(r"\*{10,} 1\. row \*{10,}|(?:Table|View): ").match
 #: What `mysql --batch` writes for characters inside of a value.
 _ESCAPED: Final = re.compile(r"\\([ntr0\\])")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
@@ -41,10 +43,10 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 def shown_statements(text: str) -> list[DumpStatement] | None:
     """Return the statements that a client has printed, with their lines; None if it has printed none."""
     start, text = text.lstrip(), text.rstrip()
-    for is_such, pattern in ((_IS_BATCH, _BATCH), (_IS_BOX, _BOX), (_IS_VERTICAL, _VERTICAL)):
-        if is_such.match(start):
+    for is_such, pattern in ((_is_batch, _BATCH), (_is_box, _BOX), (_is_vertical, _VERTICAL)):
+        if is_such(start):
             return [
-                DumpStatement(_unescaped(found[1], is_such), text.count("\n", 0, found.start()) + 1)
+                DumpStatement(_unescaped(found[1], pattern), text.count("\n", 0, found.start()) + 1)
                 for found in pattern.finditer(text)
             ]
     return None
@@ -52,7 +54,7 @@ def shown_statements(text: str) -> list[DumpStatement] | None:
 
 def _unescaped(statement: str, form: re.Pattern[str]) -> str:
     """Return a statement as the server has sent it. With `--raw` nothing is escaped, and it has lines."""
-    if form is not _IS_BATCH or "\n" in statement:
+    if form is not _BATCH or "\n" in statement:
         return statement.strip()
     return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], statement)
 

@@ -30,11 +30,10 @@ DIGITS: Final = "digits"
 #: What a value may be, or what is between the braces of an object.
 Given = Take | Members | Unordered | Literal["digits"]
 
-#: A token behind white space, and what parts it from the next; what begins none is a token by itself, which
-#: stands for nothing.
+#: A token, and a colon or a comma behind it; what begins none is a token by itself, which stands for nothing.
+#: It is searched for, so it must not begin with a repetition: each blank would be the start of a new attempt.
 _TOKEN: Final = re.compile(
-    rb'[ \t\n\r]*("[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*|true|false|null|[^ \t\n\r])'
-    rb"(?:[ \t\n\r]*([:,]))?",
+    rb'("(?:[^"\\]++|\\.)*+"?|-?[0-9][0-9.eE+-]*|true|false|null|[^ \t\n\r])(?:[ \t\n\r]*+([:,]))?',
     re.DOTALL,
 )
 _DIGITS: Final = frozenset(b"-0123456789")
@@ -252,7 +251,7 @@ def _slot_paths(path: Path, op: Take | Members | Unordered) -> list[Path]:
 
 def _name(member: bytes) -> str:
     """The name of a member from what stands before its token."""
-    found = _TOKEN.match(member)
+    found = _TOKEN.search(member)
     return _name_in(found[1] if found else b"")
 
 

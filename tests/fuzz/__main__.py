@@ -10,7 +10,7 @@ Good records are those of tests/data, and what relay makes of them for protocols
 Routes have any options that go together, readers' profiles, topics by table or by rule, rows spread by key or
 table, chosen tables. Records are changed by structure (`fuzz.mutations`, `fuzz.binary`): members and types of
 JSON, Avro and packets, extreme numbers, dates and texts, types, DDL by its grammar, frames, compression, keys,
-headers, order. A protocol is known by its wire, so one that is added is covered without a change here. What is
+headers, order, and thousands of blanks, digits, escapes and levels. A protocol is known by its wire, so one that is added is covered without a change here. What is
 checked (`fuzz.trial`, `fuzz.events`):
 
 * errors are relay's own, with protocol and path, of bounded length, and without row values

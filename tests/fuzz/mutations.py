@@ -269,10 +269,51 @@ def _spaced(found: Document, node: Node, _donors: Sequence[ConsumerRecord], chan
     )
 
 
+#: Parts of which hostile input may have thousands.
+_BLANKS: Final = (b" ", b"\n", b"\t", b"\r\n \t")
+_IN_STRINGS: Final = (
+    b"9",
+    b"\\n",
+    b'\\"',
+    b"\\\\",
+    b"\\u0000",
+    b"\\ud83d\\ude00",
+    b"\xc3\xa9",
+    b",",
+    b"'",
+    b"(",
+    b" ",
+)
+_IN_NUMBERS: Final = (b"%b", b"-%b", b"0.%b", b"%b.5", b"1e%b", b"0.%be-9", b'"%b"', b'"-0.%b"')
+_SIZES: Final = (1000, 4300, 5000, 20_000, 100_000)
+
+
+def _grown(found: Document, node: Node, _donors: Sequence[ConsumerRecord], chance: random.Random) -> Edit:
+    """Thousands of blanks, digits, characters of a string, or levels, or of a member's kind."""
+    size = chance.choice(_SIZES)
+    match chance.randrange(5):
+        case 0:
+            place = chance.choice((node.member_start, node.start, node.end, 0, len(found.text)))
+            return place, place, chance.choice(_BLANKS) * size
+        case 1:
+            new = chance.choice(_IN_NUMBERS) % (chance.choice((b"0", b"1", b"9")) * size)
+        case 2:
+            new = b'"%b"' % (chance.choice(_IN_STRINGS) * size)
+        case 3:
+            opening, closing = chance.choice(
+                ((b"[", b"]"), (b'{"a":', b"}"), (b"[{}, ", b"]"), (b'"[', b'"'))
+            )
+            new = opening * size + b"1" + closing * size
+        case _:
+            raw = found.text[node.start : node.end][:20]
+            new = b"[" + b",".join([raw] * (size // 10)) + b"]"
+    return node.start, node.end, new
+
+
 _Edit = Callable[[Document, Node, Sequence[ConsumerRecord], random.Random], Edit]
 _EDITS: Final[tuple[_Edit, ...]] = (
     *(_replaced, _replaced, _replaced, _replaced, _swapped_type, _swapped_type, _removed, _removed, _removed),
-    *(_duplicated, _duplicated, _renamed, _renamed, _shuffled, _donated, _donated, _spaced),
+    *(_duplicated, _duplicated, _renamed, _renamed, _shuffled, _donated, _donated, _spaced, _grown),
 )
 
 

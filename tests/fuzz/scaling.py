@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from fuzz.findings import BrokenError, Finding
-from fuzz.mutations import document, frame, segments
+from fuzz.mutations import Document, document, frame, segments
 from fuzz.outline import Node, content, spliced
 from fuzz.trial import Bench
 from fuzz.words import json_string
@@ -140,13 +140,60 @@ def _document_ways(text: bytes, chance: random.Random) -> Iterator[tuple[str, Ca
     columns = [node for node in found.values if node.parent is not None and node.parent.kind == "object"]
     if columns:
         yield "more columns", _more_columns(text, found.nodes, chance.choice(columns).name)
-    texts = [node for node in found.values if node.kind == "string"]
-    if texts:
-        node = chance.choice(texts)
-        yield (
-            "a long value",
-            lambda size: spliced(text, [(node.start, node.end, b'"%b"' % (b"1" * size * 16))]),
-        )
+    yield from _size_ways(found, chance)
+
+
+#: Parts of which a text may have any number: white space between tokens, and characters of a string.
+_BLANKS: Final = (b" ", b"\n", b"\t", b"\r\n")
+_IN_STRINGS: Final = (
+    b"1",
+    b"\\n",
+    b'\\"',
+    b"\\\\",
+    b"\\u0000",
+    b"\\ud83d\\ude00",
+    b"\xc3\xa9",
+    b",",
+    b"'",
+    b"(",
+    b" ",
+)
+
+
+def _size_ways(found: Document, chance: random.Random) -> Iterator[tuple[str, Callable[[int], bytes]]]:
+    """Blanks, digits, nesting and characters of strings, at places of the document and of its values."""
+    text, root = found.text, found.nodes[0]
+    blanks = chance.choice(_BLANKS)
+    yield f"{blanks!r} behind the document", lambda size: text + blanks * size * 16
+    yield f"{blanks!r} before the document", lambda size: blanks * size * 16 + text
+    inner = chance.choice(found.nodes[1:] or [root])
+    yield (
+        f"{blanks!r} before a value",
+        _putting(text, inner.start, inner.start, lambda size: blanks * size * 16),
+    )
+    yield f"{blanks!r} behind a value", _putting(text, inner.end, inner.end, lambda size: blanks * size * 16)
+    leaves = found.values or [node for node in found.nodes if not node.children]
+    for node in (
+        chance.choice(leaves),
+        chance.choice([each for each in found.nodes if not each.children] or leaves),
+    ):
+        place = "/".join(filter(None, node.names())) or "the root"
+        piece = chance.choice(_IN_STRINGS)
+        for name, grown in _values_of_size(piece):
+            yield f"{name} in {place}", _putting(text, node.start, node.end, grown)
+
+
+def _values_of_size(piece: bytes) -> Iterator[tuple[str, Callable[[int], bytes]]]:
+    yield f"many {piece!r}", lambda size: b'"%b"' % (piece * size * 16)
+    yield "digits", lambda size: b"1" * size * 16
+    yield "digits of a fraction", lambda size: b"0.%b" % (b"1" * size * 16)
+    yield "digits of an exponent", lambda size: b"1e%b" % (b"1" * size * 16)
+    yield "nested lists", lambda size: b"[" * size + b"]" * size
+    yield "nested objects", lambda size: b'{"a":' * size + b"1" + b"}" * size
+
+
+def _putting(text: bytes, start: int, end: int, grown: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    return lambda size: spliced(text, [(start, end, grown(size))])
 
 
 def _replacing(
@@ -232,8 +279,39 @@ def _statement_ways(text: str) -> Iterator[tuple[str, Callable[[int], str]]]:
         lambda size: f"CREATE TABLE t (a ENUM({listed(chr(39) + 'm{n}' + chr(39))(size)}))",
     )
     yield "columns of a key", lambda size: f"CREATE TABLE t (a INT, PRIMARY KEY ({listed('c{n}')(size)}))"
-    for piece in ("(", "/*", "'", "`", " ", ";", "-- \n", "\\", "()", "a.", "\n#"):
+    for piece in (
+        "(",
+        "/*",
+        "'",
+        "`",
+        " ",
+        ";",
+        "-- \n",
+        "\\",
+        "()",
+        "a.",
+        "\n#",
+        "\t",
+        "1",
+        "\\'",
+        "''",
+        "/**/",
+        "é",
+    ):
         yield f"many {piece!r}", defaults(piece)
+    yield from _longer_statements(text)
+
+
+def _longer_statements(text: str) -> Iterator[tuple[str, Callable[[int], str]]]:
+    def before(piece: str) -> Callable[[int], str]:
+        return lambda size: piece * size * 8 + text
+
+    def behind(piece: str) -> Callable[[int], str]:
+        return lambda size: text + piece * size * 8
+
+    for piece in (" ", "\n", "/**/", ";", "\t(", "*/"):
+        yield f"many {piece!r} before", before(piece)
+        yield f"many {piece!r} behind", behind(piece)
 
 
 __all__ = ["MAX_RATIO", "measured", "scaled", "ways"]

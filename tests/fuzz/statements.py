@@ -350,12 +350,37 @@ def _several(text: str, chance: random.Random) -> str:
     return chance.choice((";", "; ", ";;\n")).join([text, *more])
 
 
+#: Parts of which a hostile statement may have thousands.
+_REPEATED: Final = (
+    " ",
+    "\n",
+    "/**/",
+    "(",
+    ")",
+    "'",
+    "''",
+    "\\'",
+    "`",
+    ",",
+    ";",
+    "1",
+    "a",
+    ".",
+    "-- \n",
+    "/*!",
+    "*/",
+    "é",
+)
+
+
 def _tokens(text: str, chance: random.Random) -> str:
     tokens: list[str] = _TOKENS(text[:5_000]) or [""]
     at, other = chance.randrange(len(tokens)), chance.randrange(len(tokens))
-    match chance.randrange(5):
+    match chance.randrange(6):
         case 0:
             del tokens[at]
+        case 5:
+            tokens[at:at] = [chance.choice((tokens[other], *_REPEATED)) * chance.choice((1000, 20_000))]
         case 1:
             tokens[at:at] = [tokens[other]]
         case 2:

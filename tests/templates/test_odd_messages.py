@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
+from cost_support import assert_linear
 from engine_support import ENGINES
 from support import CANAL, OPEN, TICDC, captured, record, row_message
 from templates_support import Both, outcome
@@ -16,6 +18,7 @@ from relay.codecs.losses import Lossy
 from relay.limits import DEFAULT_LIMITS
 from relay.templates import scanning
 from relay.templates.engine import Engine
+from relay.templates.tracing import Untraceable
 from relay.templating import route_templates, topic_templates
 
 DEBEZIUM = "debezium-json"
@@ -119,3 +122,18 @@ def test_a_refused_statement_is_not_counted_as_a_copy() -> None:
         outcome(strict, each)
     assert lax.copied_topics == {records[0].topic}
     assert strict.copied_topics == set()
+
+
+@pytest.mark.parametrize("blanks", [b" ", b"\n\t "])
+@pytest.mark.parametrize("place", ["before", "inside", "behind"])
+def test_time_for_blanks_grows_with_their_number(place: str, blanks: bytes) -> None:
+    before, inside, behind = (
+        blanks * 10_000 if each == place else b"" for each in ("before", "inside", "behind")
+    )
+
+    def scan(times: int) -> None:
+        text = (insert(1).value or b"").replace(b",", inside * times + b",", 1)
+        with suppress(Untraceable):
+            scanning.parsed(before * times + text + behind * times)
+
+    assert_linear(scan)

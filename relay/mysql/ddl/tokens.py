@@ -41,10 +41,10 @@ _TOKEN: Final = re.compile(
 )
 #: Strings by the way they are quoted: first with backslash escapes, then with doubled quotes only.
 _STRINGS: Final = {
-    ("'", True): re.compile(r"'((?:[^'\\]++|\\.|'')*+)'", re.DOTALL),
-    ('"', True): re.compile(r'"((?:[^"\\]++|\\.|"")*+)"', re.DOTALL),
-    ("'", False): re.compile(r"'((?:[^']++|'')*+)'"),
-    ('"', False): re.compile(r'"((?:[^"]++|"")*+)"'),
+    ("'", True): re.compile(r"'((?:[^'\\]++|\\.|'')*+)'", re.DOTALL).match,
+    ('"', True): re.compile(r'"((?:[^"\\]++|\\.|"")*+)"', re.DOTALL).match,
+    ("'", False): re.compile(r"'((?:[^']++|'')*+)'").match,
+    ('"', False): re.compile(r'"((?:[^"]++|"")*+)"').match,
 }
 _ESCAPED: Final = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 #: `\%` and `\_` keep their backslash outside of patterns (MySQL Reference Manual §11.1.1).
@@ -89,7 +89,7 @@ def tokenize(sql: str, *, backslash_escapes: bool) -> list[Token]:
 
 def _string(sql: str, start: int, *, backslash_escapes: bool) -> tuple[str, int]:
     quote = sql[start]
-    match = _STRINGS[quote, backslash_escapes].match(sql, start)
+    match = _STRINGS[quote, backslash_escapes](sql, start)
     if match is None:
         raise DdlNotUnderstood("a string does not end")
     text = match.group(1)

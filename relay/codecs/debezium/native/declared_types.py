@@ -209,8 +209,8 @@ def _number(parameters: dict[str, str], name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
 
 
-#: A label of ENUM and the comma after it; a comma with a backslash before it is part of the label.
-_LABEL: Final = re.compile(r"((?:[^\\,]++|\\.)*+\\?),", re.DOTALL)
+#: A label of ENUM up to its comma or the end; a comma with a backslash before it is part of the label.
+_LABEL: Final = re.compile(r"((?:[^\\,]++|\\.)*+\\?)(?:,|\Z)", re.DOTALL)
 
 
 def declared_members(declared: DeclaredColumn) -> tuple[str, ...] | None:
@@ -221,7 +221,7 @@ def declared_members(declared: DeclaredColumn) -> tuple[str, ...] | None:
     if not allowed or declared.name not in {semantic_names.ENUM, semantic_names.ENUM_SET}:
         return None
     is_set = declared.name == semantic_names.ENUM_SET
-    parts: list[str] = allowed.split(",") if is_set else _LABEL.findall(allowed + ",")
+    parts: list[str] = allowed.split(",") if is_set else _LABEL.findall(allowed + ",")[:-1]
     if not 0 < len(parts) <= MAX_MEMBERS["set" if is_set else "enum"]:
         return None
     return tuple([part.replace("\\,", ",").replace("\\\\", "\\") for part in parts])

@@ -469,7 +469,7 @@ def _vector(text: str) -> list[float]:
         raise ValueError("not a vector") from None
 
 
-_STRING: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++', re.DOTALL)
+_STRING: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|[ \t\r\n]++', re.DOTALL)
 
 
 @native("compact-json")
