@@ -28,7 +28,7 @@ from relay.files import read_small
 from relay.needs import LARGEST_SCHEMA_ID, RegisteredSchema, SchemaById, SchemaId
 from relay.registry.incompatible import explanation
 from relay.registry.settings import RegistrySettings, url_fault
-from relay.registry.transport import NoAnswer, Request, Response, Transport, http_transport
+from relay.registry.transport import ANSWER_BYTES, NoAnswer, Request, Response, Transport, http_transport
 from relay.shown import printable, quoted
 
 Kind = TypeVar("Kind")
@@ -180,6 +180,10 @@ class SchemaRegistry:
             # Behind those that it needs.
             del found[each.name]
             found[each.name] = other.schema
+            if sum(map(len, found.values())) > ANSWER_BYTES:
+                raise SchemaRefused(
+                    f"{self._shown}: {what} refers to schemas of more than {ANSWER_BYTES} characters together"
+                )
 
     # ------------------------------------------------------------ ids
 

@@ -7,11 +7,16 @@ An answer is read up to `ANSWER_BYTES`. Messages hold no credentials and nothing
 from __future__ import annotations
 
 import http.client
+import io
+import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 #: Most bytes of an answer. A schema of MySQL's widest table has less than a megabyte.
 ANSWER_BYTES: Final = 8 << 20
@@ -44,41 +49,112 @@ Transport = Callable[[Request], Response]
 
 
 def http_transport(context: ssl.SSLContext, timeout_seconds: float) -> Transport:
-    """Return what asks over HTTP and HTTPS, with the trust of a context."""
+    """Return what asks over HTTP and HTTPS, with the trust of a context. One deadline holds for the whole
+    exchange, however slowly the other side sends its parts.
+    """
 
     def ask(request: Request) -> Response:
-        deadline = time.monotonic() + timeout_seconds
         url = urlsplit(request.url)
-        host, port = url.hostname or "", url.port
-        connection: http.client.HTTPConnection
-        if url.scheme == "https":
-            connection = http.client.HTTPSConnection(host, port, timeout=timeout_seconds, context=context)
-        else:
-            connection = http.client.HTTPConnection(host, port, timeout=timeout_seconds)
+        trust = context if url.scheme == "https" else None
+        connection = _Connection(url.hostname or "", url.port, time.monotonic() + timeout_seconds, trust)
         try:
             path = url.path + (f"?{url.query}" if url.query else "")
             connection.request(request.method, path, request.body, dict(request.headers))
             response = connection.getresponse()
-            return Response(response.status, _body(response, deadline), _retry_after(response))
+            return Response(response.status, _body(response), _retry_after(response))
         except TimeoutError:
             raise NoAnswer(f"no answer within {timeout_seconds:g} s") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoAnswer(_why(error)) from None
         finally:
-            connection.close()
+            connection.end()
 
     return ask
 
 
-def _body(response: http.client.HTTPResponse, deadline: float) -> bytes:
-    """Read an answer. A server that sends it byte by byte has no more time than another."""
+class _Connection(http.client.HTTPConnection):
+    """A connection whose every step ends at a deadline. `trust`: None for plain HTTP."""
+
+    def __init__(self, host: str, port: int | None, deadline: float, trust: ssl.SSLContext | None) -> None:
+        self.default_port = http.client.HTTPS_PORT if trust else http.client.HTTP_PORT
+        super().__init__(host, port)
+        self._deadline, self._trust = deadline, trust
+        self._made: socket.socket | None = None
+
+    def connect(self) -> None:
+        """Connect to the first address that accepts."""
+        failure: OSError = OSError("no address")
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            self.host, self.port, type=socket.SOCK_STREAM
+        ):
+            made = socket.socket(family, kind, protocol)
+            try:
+                made.settimeout(_left(self._deadline))
+                made.connect(address)
+                if self._trust:
+                    made.settimeout(_left(self._deadline))
+                    made = self._trust.wrap_socket(made, server_hostname=self.host)
+            except OSError as error:
+                made.close()
+                failure = error
+            else:
+                # The rest of the client needs no more of a socket than this.
+                self._made, self.sock = made, cast("socket.socket", _TimedSocket(made, self._deadline))
+                return
+        raise failure
+
+    def end(self) -> None:
+        """Close the connection, also one that the client has let go of while its answer was read."""
+        self.close()
+        if self._made is not None:
+            self._made.close()
+
+
+class _TimedSocket(io.RawIOBase):
+    """A socket whose reads and writes end at a deadline, as far as `http.client` uses one."""
+
+    def __init__(self, made: socket.socket, deadline: float) -> None:
+        self._socket, self._deadline = made, deadline
+
+    def sendall(self, data: bytes) -> None:
+        """Send everything. Raises TimeoutError at the deadline."""
+        self._socket.settimeout(_left(self._deadline))
+        self._socket.sendall(data)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """Return what the answer is read from."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Read what has come. Raises TimeoutError at the deadline."""
+        self._socket.settimeout(_left(self._deadline))
+        return self._socket.recv_into(buffer)
+
+    def close(self) -> None:
+        """Leave the socket open: the client closes it before the answer is read."""
+
+
+def _left(deadline: float) -> float:
+    """Return the seconds until a deadline. Raises TimeoutError if it has passed."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """Read an answer. One that ends before its announced length is none."""
     body = bytearray()
     while piece := response.read1(_PIECE):
         body += piece
         if len(body) > ANSWER_BYTES:
             raise NoAnswer(f"an answer of more than {ANSWER_BYTES} bytes")
-        if time.monotonic() > deadline:
-            raise TimeoutError
+    if response.length:
+        raise NoAnswer("the answer ended before its announced length")
     return bytes(body)
 
 
@@ -95,4 +171,6 @@ def _why(error: Exception) -> str:
         return f"no TLS connection: {error.reason or type(error).__name__}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error, http.client.IncompleteRead):
+        return "the answer ended before its announced length"
     return type(error).__name__

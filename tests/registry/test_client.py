@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -307,6 +309,95 @@ def test_an_answer_without_an_end_is_left(fake: FakeRegistry) -> None:
     fake.faults = [endless]
     with pytest.raises(RegistryUnavailable, match=f"more than {ANSWER_BYTES} bytes"):
         client(fake.url, retries=0).subjects()
+
+
+Write = Callable[[BaseHTTPRequestHandler], Iterator[bytes]]
+
+
+def _continues(_: BaseHTTPRequestHandler) -> Iterator[bytes]:
+    while True:
+        yield b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def _dripped_status(_: BaseHTTPRequestHandler) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 "
+    while True:
+        yield b"O"
+
+
+def _dripped_headers(_: BaseHTTPRequestHandler) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nX: "
+    while True:
+        yield b"x"
+
+
+def _dripped_body(_: BaseHTTPRequestHandler) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"
+    while True:
+        yield b" "
+
+
+def _dripped_chunks(_: BaseHTTPRequestHandler) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    while True:
+        yield b"1\r\n \r\n"
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02])
+@pytest.mark.parametrize(
+    "pieces", [_continues, _dripped_status, _dripped_headers, _dripped_body, _dripped_chunks]
+)
+def test_one_deadline_holds_for_the_whole_exchange(fake: FakeRegistry, pieces: Write, pause: float) -> None:
+    def drip(request: BaseHTTPRequestHandler) -> None:
+        with suppress(OSError):
+            for piece in pieces(request):
+                request.wfile.write(piece)
+                request.wfile.flush()
+                time.sleep(pause)
+
+    fake.faults = [drip]
+    began = time.monotonic()
+    with pytest.raises(RegistryUnavailable):
+        client(fake.url, retries=0, timeout_seconds=0.4).subjects()
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("kind", ["length", "chunks"])
+def test_an_answer_that_ends_early_is_none_and_asked_for_again(fake: FakeRegistry, kind: str) -> None:
+    def short(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        if kind == "length":
+            request.send_header("Content-Length", "100")
+            request.end_headers()
+            request.wfile.write(b'{"schema":')
+        else:
+            request.send_header("Transfer-Encoding", "chunked")
+            request.end_headers()
+            request.wfile.write(b'64\r\n{"schema":')
+        request.close_connection = True
+
+    fake.add(SUBJECT, record("id").text)
+    fake.faults = [short]
+    assert client(fake.url).schema(1) == record("id")
+    fake.faults = [short]
+    with pytest.raises(RegistryUnavailable, match="ended before its announced length"):
+        client(fake.url, retries=0).schema(1)
+
+
+def test_schemas_that_one_refers_to_have_a_bound_together(
+    fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"R{at}" for at in range(8)]
+    for name in names:
+        fake.add(name, record("a", name=name).text)
+    outer = fake.add(SUBJECT, record("id").text)
+    fake.references[outer] = [{"name": name, "subject": name, "version": 1} for name in names]
+    size = len(record("a", name="R0").text)
+    monkeypatch.setattr("relay.registry.client.ANSWER_BYTES", 8 * size)
+    assert len(client(fake.url).schema(outer).references) == 8
+    monkeypatch.setattr("relay.registry.client.ANSWER_BYTES", 4 * size)
+    with pytest.raises(SchemaRefused, match="refers to schemas of more than"):
+        client(fake.url).schema(outer)
 
 
 def test_redirects_are_not_followed(fake: FakeRegistry) -> None:
