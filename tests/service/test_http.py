@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import html
 import json
 import re
@@ -167,6 +168,32 @@ async def test_unknown_paths_get_the_list_of_paths(site: Site, path: str) -> Non
 async def test_nothing_can_be_changed(site: Site, method: str) -> None:
     code, _, headers = await site.get("/status", method)
     assert (code, headers["Allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+async def test_requests_with_a_body_are_refused_and_nothing_is_decompressed(
+    site: Site, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    """A kilobyte may be a megabyte, in the loop that relays."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    bomb = gzip.compress(bytes(1 << 20))
+    made = aiohttp.http_parser.DeflateBuffer
+    for name in ("feed_data", "__init__"):
+        monkeypatch.setattr(made, name, refuse)
+    for headers in ({"Content-Encoding": "gzip"}, {}):
+        length = f"Content-Length: {len(bomb)}"
+        names = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        request = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{names}{length}\r\n\r\n".encode() + bomb
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
+        writer.write(request)
+        answer = await reader.readline()
+        assert answer.split()[1] == (b"415" if headers else b"400")
+        writer.close()
+        await writer.wait_closed()
 
 
 async def test_a_port_in_use_is_a_clear_error(site: Site, status: Status) -> None:

@@ -39,6 +39,7 @@ class PlaygroundServer(Server):
     settings: ClassVar = Settings("--host", "another --port, 0 for any that is free", "a higher --port")
     not_ours: ClassVar = "the Host of this request is not allowed; use this server's IP address, or localhost"
     request_bytes: ClassVar = MOST_BYTES + HEADER_BYTES
+    takes_bodies: ClassVar = True
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port)

@@ -53,7 +53,8 @@ class Server:
     `names`: host names by which it may be asked for, see `Hosts`.
 
     A subclass says what is served: `routes`, and `paths` with a word about each, the answer to any other
-    path. `not_ours`: what is said to a request for another name; `request_bytes`: most bytes of a request.
+    path. `not_ours`: what is said to a request for another name; `request_bytes`: most bytes of a request;
+    `takes_bodies`: whether requests may have bodies.
     Entering raises AddressUnavailable.
     """
 
@@ -61,6 +62,7 @@ class Server:
     settings: ClassVar[Settings]
     not_ours: ClassVar[str]
     request_bytes: ClassVar[int] = HEADER_BYTES
+    takes_bodies: ClassVar[bool] = False
 
     def __init__(self, host: str, port: int, *, names: Sequence[str] = (), log: Log | None = None) -> None:
         self._host, self._port, self._log = host, port, log
@@ -116,9 +118,13 @@ class Server:
         return application
 
     def check(self, request: web.Request) -> None:
-        """Raise an HTTPException for a request that may come from a page of another site."""
+        """Raise an HTTPException for a request that may not be answered, as of a page of another site."""
         if not all(map(self._hosts.allows, request.headers.getall("Host", ()))):
             raise web.HTTPMisdirectedRequest(reason=self.not_ours)
+        if "Content-Encoding" in request.headers:
+            raise web.HTTPUnsupportedMediaType(reason="compressed requests are not accepted")
+        if request.body_exists and not self.takes_bodies:
+            raise web.HTTPBadRequest(reason="requests with a body are not accepted")
 
     @web.middleware
     async def _answered(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401 - aiohttp's own type is private
@@ -166,6 +172,8 @@ class _Connection(web.RequestHandler):
             lingering_time=_SHUTDOWN_SECONDS,
             access_log=None,  # type: ignore[arg-type]  # aiohttp takes None for none
             logger=_silent(),
+            # A body would be decompressed in this loop, although nobody reads it.
+            auto_decompress=False,
         )
         self._others, self._most_bytes = others, most_bytes
         #: Bytes that came since the last answer.
