@@ -25,6 +25,11 @@ _SECRET_WORDS: Final = re.compile(
 HIDDEN: Final = "(not shown)"
 
 
+def plural(count: int, noun: str) -> str:
+    """Write a count and a regular noun: `1 partition`, `2 partitions`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def printable(text: str, keep: str = "", longest: int | None = LONGEST) -> str:
     """Return a text in which what is not printable is escaped, except the characters in `keep`: control
     characters (C0, C1), those that change the direction of text, half characters.

@@ -9,6 +9,8 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from relay.shown import plural
+
 _UNITS: Final = {
     "ms": timedelta(milliseconds=1),
     "s": timedelta(seconds=1),
@@ -22,6 +24,8 @@ _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|min|m|h|d|w)")
 _WHOLE: Final = re.compile(rf"{_PART.pattern}(?: ?{_PART.pattern})*")
 DURATION_HINT: Final = "write for example 500ms, 90s, 15m, 2h or 1h30m"
 MOMENT_HINT: Final = "write for example 2026-11-26T10:00, which is UTC, or 2026-11-26T10:00:00+08:00"
+#: Milliseconds of the units of durations in messages.
+_WORDS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECOND: Final = timedelta(seconds=1)
@@ -37,6 +41,18 @@ def parse_duration(text: str) -> timedelta:
         return sum((float(number) * _UNITS[unit] for number, unit in _PART.findall(plain)), timedelta())
     except OverflowError:
         raise ValueError("is longer than any clock counts") from None
+
+
+def duration_text(milliseconds: int) -> str:
+    """Write a duration in words, exactly: `7 days`, `1 day 12 hours`, `1 second 500 ms`."""
+    parts, rest = [], milliseconds
+    for name, size in _WORDS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(plural(count, name))
+    if rest or not parts:
+        parts.append(f"{rest} ms")
+    return " ".join(parts)
 
 
 def parse_moment(text: str) -> datetime:

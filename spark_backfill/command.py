@@ -115,10 +115,10 @@ class _Work:
         tracker = spark.sparkContext.statusTracker()
         if config.backfill.input:
             with telling(tracker, _say):
-                counts = from_files(spark, config)
+                counts = from_files(spark, config, _warn)
             _summarise(config, counts, time.perf_counter() - began)
             return
-        run = self._topics = TopicsRun(spark, config, _tell_step)
+        run = self._topics = TopicsRun(spark, config, _tell_step, _warn)
         try:
             with telling(tracker, _say):
                 run.run(continuous=self._continuous)
@@ -233,6 +233,10 @@ def _range_problems(config: Config) -> Iterator[Problem]:
     for name, start, end in pairs:
         if start and end and start > end:
             yield Problem(f"backfill.end_{name}", f"is before start_{name}", "there would be nothing to read")
+
+
+def _warn(message: str) -> None:
+    _say(f"warning: {message}")
 
 
 def _tell_step(step: int, counts: Counts) -> None:

@@ -15,6 +15,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from relay import summaries
 from relay.records import ConsumerRecord, ProducerRecord, size_of
+from relay.shown import printable
 from relay.summaries import MOST_NAMES, listed
 
 
@@ -28,6 +29,7 @@ class Counts(msgspec.Struct):
     records by `topic/partition`. `failed`: records that could not be translated, by what happened to them
     (`skipped`, `dead letters`) and error code. `last_files`: the newest data file of each table of a storage
     sink. `unwritten_ddl`: topics in files whose DDL was left out, as nothing of their partition 0 was read.
+    `warnings`: about the target topics.
     """
 
     read: int = 0
@@ -44,6 +46,7 @@ class Counts(msgspec.Struct):
     ranges: dict[str, tuple[int, int, int]] = msgspec.field(default_factory=dict)
     last_files: Sequence[str] = ()
     unwritten_ddl: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
     def count_read(self, records: Sequence[ConsumerRecord]) -> None:
         """Count source records."""
@@ -136,6 +139,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
         "lost": _sorted(counts.lost),
         "unwritten_ddl": list(counts.unwritten_ddl),
         "guessed_tables": _sorted(counts.guessed),
+        "warnings": list(counts.warnings),
         "failed": {what: _sorted(codes) for what, codes in sorted(counts.failed.items())},
         "ranges": {
             place: {"first_offset": first, "last_offset": last, "records": records}
@@ -154,6 +158,7 @@ def as_text(counts: Counts, seconds: float) -> list[str]:
     lines += summaries.lost(counts.lost)
     lines += summaries.unwritten_ddl(counts.unwritten_ddl)
     lines += summaries.guessed(counts.guessed)
+    lines += [f"  warning  {printable(each)}" for each in counts.warnings]
     lines += [f"  {name}  {listed(kinds)}" for name, kinds in sorted(counts.tables.items())[:MOST_NAMES]]
     if len(counts.tables) > MOST_NAMES:
         lines.append(f"  and {len(counts.tables) - MOST_NAMES} more tables")

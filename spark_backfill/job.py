@@ -94,8 +94,10 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     return counts
 
 
-def from_files(spark: SparkSession, config: Config) -> Counts:
-    """Translate files: into the folder `output`, which is overwritten, or into the target topics."""
+def from_files(spark: SparkSession, config: Config, warn: Callable[[str], object] = lambda _: None) -> Counts:
+    """Translate files: into the folder `output`, which is overwritten, or into the target topics. `warn` gets
+    warnings about these before anything is written.
+    """
     backfill = config.backfill
     check_places(spark, backfill)
     if backfill.output:
@@ -129,10 +131,12 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
         )
     else:
         topics = TargetTopics.from_config(config)
+        topics.tell(warn)
         terms = topics.terms._replace(sources=sources)
         counts = run_step(
             spark, config, records, catalog, topics.write, bounds=bounds, terms=terms, schemas=schemas
         )
+        counts.warnings = topics.topics.warnings
     # Topics always have a partition 0, whose statements an earlier step may have written.
     counts.unwritten_ddl = sorted(
         topic for topic in counts.copied_topics if f"{topic}/0" not in counts.ranges
@@ -143,11 +147,16 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
 class TopicsRun:
     """A run over topics, in steps that Spark's checkpoint counts; endless if `continuous`.
 
-    A step that was cut off is done again, with the same records. `tell` gets what each step has done.
+    A step that was cut off is done again, with the same records. `tell` gets what each step has done, `warn`
+    warnings about the target topics before the first one.
     """
 
     def __init__(
-        self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None
+        self,
+        spark: SparkSession,
+        config: Config,
+        tell: Callable[[int, Counts], None] = lambda *_: None,
+        warn: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._spark, self._config, self._tell = spark, config, tell
         check_places(spark, config.backfill)
@@ -167,6 +176,9 @@ class TopicsRun:
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
         self.counts = Counts()
+        if self._topics is not None:
+            self._topics.tell(warn)
+            self.counts.warnings = self._topics.topics.warnings
 
     def run(self, *, continuous: bool = False) -> Counts:
         """Run until there is nothing more, or until `stop`. Raises what a step has raised."""

@@ -16,9 +16,7 @@ from spark_backfill.task_errors import error_of_task
 #: What Java says of a time that Spark cannot hold.
 OVERFLOW: Final = "ArithmeticException: long overflow"
 #: Classes of Java by which Spark says that the environment failed.
-_ENVIRONMENT: Final = re.compile(
-    r"(?<![\w.])(org\.apache\.(kafka|hadoop)|java\.(io|net|nio))[\w.]*Exception"
-)
+_ENVIRONMENT: Final = re.compile(r"(?<![\w.])(org\.apache\.(kafka|hadoop)|java\.(io|net|nio))[\w.]*Exception")
 _LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
 #: What Spark's own end, under the job, looks like from Python.
 _SPARK_ENDED: Final = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ from relay.errors import ConfigError, Problem, RecordsGone
 from relay.kafka.admin import TopicInfo
 from relay.kafka.positions import COMMIT_TS_MARGIN_MS
 from relay.model import TSO_LOGICAL_BITS
+from relay.topics.retention import KEPT_FOREVER
 from relay.topics.startup import Topics, check_topics
 from spark_backfill.brokers import JavaAdmin, client_options, for_spark
 from spark_backfill.files import PLACE, Captured, as_records, in_target_order
@@ -261,8 +262,9 @@ async def _checked(config: Config) -> Topics:
         "schema": config.schema.model_copy(update={"history_topic": "", "wait": Wait.FALSE}),
         "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
     }
-    # Files do not tell a number of partitions.
-    sources = {topic: TopicInfo(1, None) for topic in config.source.topics} if config.backfill.input else None
+    sources = None
+    if config.backfill.input:  # files do not tell a number of partitions, and keep their records
+        sources = {topic: TopicInfo(1, KEPT_FOREVER) for topic in config.source.topics}
     return await check_topics(config.model_copy(update=own), None, sources)
 
 
@@ -288,6 +290,11 @@ class TargetTopics(NamedTuple):
         with ThreadPoolExecutor(1) as thread:
             topics = thread.submit(lambda: asyncio.run(_checked(config))).result()
         return cls(config, topics)
+
+    def tell(self, warn: Callable[[str], object]) -> None:
+        """Give the warnings about them."""
+        for warning in self.topics.warnings:
+            warn(warning)
 
     @property
     def terms(self) -> Terms:

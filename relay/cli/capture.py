@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO, Final, cast
 
 from relay.cli.arguments import STANDARD, Input, open_output
-from relay.cli.exits import ProgressReport, say
+from relay.cli.exits import ProgressReport, say, say_warning
 from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.requests.topics import CaptureRequest, ProduceRequest
@@ -22,7 +23,9 @@ from relay.kafka.reading import quiet_client
 from relay.kafka.sink import KafkaSink
 from relay.kafka.sizes import Misfit, NoKey, TopicLimits, exact_bytes
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.times import duration_text
 from relay.topics.plan import is_compacted, limit_of
+from relay.topics.retention import FOREVER_MS, KEPT_FOREVER, retention_ms
 
 #: How many records are handed to the client together.
 _CHUNK: Final = 2_000
@@ -94,13 +97,15 @@ def _rereadable(opened: Input) -> Iterator[Input]:
 async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: bool, create: bool) -> int:
     topic, is_new = await _topic(located), False
     if topic is None and create:
-        topic, is_new = TopicInfo(_partitions_of(_records(source)), settings=None), True
+        topic, is_new = TopicInfo(_partitions_of(_records(source)), KEPT_FOREVER), True
         if not topic.partitions:
             return 0
     if topic is None:
         hint = "create it first, or let --create do it"
         raise TopicUnusable(f"topic {located.topic} at {located.brokers.servers} does not exist; {hint}")
     count = _check(_records(source), located.topic, topic)
+    if warning := _too_old(_records(source), located.topic, topic):
+        say_warning(warning)
     if dry_run:
         return count
     if is_new:
@@ -132,7 +137,7 @@ async def _topic(located: Located) -> TopicInfo | None:
 
 
 async def _create(located: Located, partitions: int) -> None:
-    topic = NewTopic(located.topic, partitions, _DEFAULT_REPLICAS, {})
+    topic = NewTopic(located.topic, partitions, _DEFAULT_REPLICAS, KEPT_FOREVER)
     refused = await TopicAdmin(located.brokers).create([topic])
     if error := refused.get(located.topic):
         said = f"topic {located.topic} at {located.brokers.servers} cannot be created: {error.message}"
@@ -166,6 +171,29 @@ def _misfit_text(record: ConsumerRecord, name: str, misfit: Misfit) -> str:
     if isinstance(misfit, NoKey):
         return f"has no key, and {name} is compacted: brokers refuse records without a key there"
     return f"takes {exact_bytes(_for_topic(record, name))} bytes, and {name} takes {misfit.limit}"
+
+
+def _too_old(records: RecordReader, name: str, topic: TopicInfo) -> str | None:
+    """Return a warning if the topic deletes records soon after they are written, or refuses them."""
+    settings = topic.settings or {}
+    if settings.get("message.timestamp.type") == "LogAppendTime":
+        return None
+    kept = retention_ms(topic)
+    accepted = int(settings.get("message.timestamp.before.max.ms", FOREVER_MS))
+    now_ms = time.time_ns() // 1_000_000
+    # -1 is no timestamp: Kafka keeps such a record as long as its segment.
+    ages = [now_ms - record.timestamp_ms for record in records if record.timestamp_ms >= 0]
+    if refused := sum(age > accepted for age in ages):
+        return (
+            f"{name} refuses records older than {duration_text(accepted)}, and {refused} of them are: "
+            "raise its message.timestamp.before.max.ms"
+        )
+    if deleted := sum(age > kept for age in ages):
+        return (
+            f"{name} deletes records after {duration_text(kept)}, and {deleted} of them are older: "
+            "they will be gone soon after they are written; raise its retention.ms"
+        )
+    return None
 
 
 def _check(records: RecordReader, name: str, topic: TopicInfo) -> int:

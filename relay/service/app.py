@@ -179,6 +179,8 @@ async def serve(
         if topics is None:
             return
         topics.tell(log)
+        for warning in topics.warnings:
+            status.warn(warning)
         assemble = _assembled_dry if dry_run else _assembled
         async with assemble(config, clusters, topics, log, status, translator) as relay:
             stopping = asyncio.create_task(_pass_on(stop, relay, log))
@@ -228,7 +230,9 @@ async def _assembled(
     route = config.translator().route
     targets = None
     if config.has_table_topics:
-        targets = TableTopics(config, topics, clusters.target, log, translator.partitions_of)
+        targets = TableTopics(
+            config, topics, clusters.target, log, translator.partitions_of, warn=status.warn
+        )
     written = WrittenTopics(topics.limits, topics.compacted) if targets is None else targets.written
     intake = Intake(
         translator,

@@ -16,6 +16,8 @@ from relay.config import Config, Mode, Start
 from relay.kafka.admin import CreateError, NewTopic, TopicInfo
 from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.policies import Policy
+from relay.times import duration_text
+from relay.topics.retention import FOREVER_MS, longest_retention_ms, retention_ms, retention_settings
 
 #: What the headers of a dead letter may add to the record that it keeps.
 HEADER_ROOM_BYTES = 16_384
@@ -44,7 +46,8 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
 
     `partitions`: the lowest number for a target, the exact one for a log of relay's own, and for dead letters
     that of a new topic. `partitions_if_new`: those of a new one, if they are more. `why`: where this number
-    comes from. `sources`: the topics whose records it gets.
+    comes from. `others`: how many more topics a message about it is about. `sources`: the topics whose
+    records it gets.
     `may_create`: relay creates it if it is missing, with `replicas` and `settings`. `was_there`: it existed
     earlier in this run, so it was deleted if it is missing now.
     """
@@ -52,6 +55,7 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     role: Role
     partitions: int
+    others: int = 0
     partitions_if_new: int = 0
     why: str = ""
     sources: tuple[str, ...] = ()
@@ -59,6 +63,11 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     was_there: bool = False
     replicas: int = -1
     settings: Mapping[str, str] = {}
+
+    @property
+    def label(self) -> str:
+        """The topic in a message about it, and about others with the same settings."""
+        return f"{self.name} (and {self.others} more)" if self.others else self.name
 
     @property
     def new_topic(self) -> NewTopic:
@@ -88,19 +97,19 @@ def required_topics(config: Config, sources: Mapping[str, TopicInfo]) -> list[Re
 
 
 def _targets(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[RequiredTopic]:
-    counts = {name: found.partitions for name, found in sources.items()}
     for target, fixed in config.fixed_topics.items():
-        yield target_topic(config, target, fixed.sources, fixed.partitions, counts)
+        yield target_topic(config, target, fixed.sources, fixed.partitions, sources)
 
 
 def target_topic(
-    config: Config, name: str, sources: tuple[str, ...], spread: int, counts: Mapping[str, int]
+    config: Config, name: str, sources: tuple[str, ...], spread: int, known: Mapping[str, TopicInfo]
 ) -> RequiredTopic:
-    """Return what a target topic must be like.
+    """Return what a target topic must be like. A new one keeps records as long as its sources do.
 
-    `spread`: over how many partitions rows are spread, 0 for those of the source; `counts`: the partitions of
-    source topics, as far as they are known.
+    `spread`: over how many partitions rows are spread, 0 for those of the source; `known`: the source topics
+    that were found.
     """
+    counts = {source: known[source].partitions for source in sources if source in known}
     largest = max(sources, key=lambda source: counts.get(source, 0))
     return RequiredTopic(
         name=name,
@@ -110,7 +119,7 @@ def target_topic(
         sources=sources,
         may_create=config.target.create_topics,
         replicas=config.target.create_replication_factor,
-        settings=config.target.create_settings,
+        settings={**retention_settings(known, sources), **config.target.create_settings},
     )
 
 
@@ -258,7 +267,7 @@ def warnings(
     wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[str]:
     """Say what an operator should know of a topic that can hold the route."""
-    name = wanted.name
+    name = wanted.label
     if found.settings is None:
         yield (
             f"the settings of topic {name} may not be read, so max.message.bytes is taken to be "
@@ -315,34 +324,22 @@ def _time_warnings(
     wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[str]:
     """Compare retention, which goes by timestamps: as they are kept, old source records arrive old."""
-    name, settings = wanted.name, found.settings or {}
+    name, settings = wanted.label, found.settings or {}
     if settings.get("message.timestamp.type") == "LogAppendTime":
-        what = f"topic {name} has message.timestamp.type=LogAppendTime"
-        yield f"{what}: the timestamps of source records are not kept"
+        yield f"topic {name} has message.timestamp.type=LogAppendTime: source timestamps are not kept"
         return
-    oldest = int(settings.get("message.timestamp.before.max.ms", _FOREVER))
-    if oldest < _FOREVER:
+    oldest = int(settings.get("message.timestamp.before.max.ms", FOREVER_MS))
+    if oldest < FOREVER_MS:
         yield (
-            f"topic {name} refuses records older than {oldest} ms, and source records keep their timestamps: "
-            f"raise its message.timestamp.before.max.ms, or set message.timestamp.type=LogAppendTime"
+            f"topic {name} refuses records older than {duration_text(oldest)}, and source records keep their "
+            "timestamps: raise its message.timestamp.before.max.ms, or set "
+            "message.timestamp.type=LogAppendTime"
         )
-    kept = _retention_ms(found)
-    longest = max((_retention_ms(sources[each]) for each in wanted.sources if each in sources), default=0)
-    if kept < longest and config.source.start is not Start.LATEST:
+    kept, longest = retention_ms(found), longest_retention_ms(sources, wanted.sources)
+    if longest is not None and kept < longest and config.source.start is not Start.LATEST:
+        kept_by_source = "forever" if longest == FOREVER_MS else f"for {duration_text(longest)}"
         yield (
-            f"topic {name} deletes records after {kept} ms, and its source keeps them longer: records keep "
-            f"their timestamps, so old ones are deleted soon after they are written; raise its retention.ms"
+            f"topic {name} deletes records after {duration_text(kept)}, and its source keeps them "
+            f"{kept_by_source}: records keep their timestamps, so old ones are deleted soon after they are "
+            "written; raise its retention.ms"
         )
-
-
-#: Kafka's "no limit" for times, and longer than any.
-_FOREVER = 2**63 - 1
-
-
-def _retention_ms(found: TopicInfo) -> int:
-    """Return how long records stay: for ever, if the settings may not be read."""
-    settings = found.settings or {}
-    if "delete" not in settings.get("cleanup.policy", "delete"):
-        return _FOREVER
-    kept = int(settings.get("retention.ms", -1))
-    return _FOREVER if kept < 0 else kept

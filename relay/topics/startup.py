@@ -27,6 +27,7 @@ from relay.topics.plan import (
     not_created,
     problems,
     required_topics,
+    target_topic,
     warnings,
 )
 
@@ -35,19 +36,24 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the topics of a route, which all exist and can hold it.
 
     `limits`: `max.message.bytes` of every topic that relay writes, its own included. `compacted`: those in
-    which every record needs a key. `source_partitions`,
-    `target_partitions`: the number of partitions of every topic that is read, and of every one that is
-    written; two clusters may have the same names. `by_table`: topics that exist and may be those of tables.
-    `created`: topics that relay has just created. `warnings`: sentences for the operator.
+    which every record needs a key. `sources`: the topics that are read. `target_partitions`: the number of
+    partitions of every topic that is written; two clusters may have the same names. `by_table`: topics that
+    exist and may be those of tables. `created`: topics that relay has just created. `warnings`: sentences for
+    the operator.
     """
 
     limits: Mapping[str, int]
     compacted: frozenset[str] = frozenset()
-    source_partitions: Mapping[str, int]
+    sources: Mapping[str, TopicInfo]
     target_partitions: Mapping[str, int]
     by_table: Mapping[str, TopicInfo] = {}
     created: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def source_partitions(self) -> dict[str, int]:
+        """The number of partitions of every topic that is read."""
+        return {name: found.partitions for name, found in self.sources.items()}
 
     def tell(self, log: Log) -> None:
         """Log what was created, and the warnings."""
@@ -132,7 +138,7 @@ async def check_topics(
     return Topics(
         limits=written.limits,
         compacted=frozenset(written.compacted),
-        source_partitions={name: found.partitions for name, found in source.found.items()},
+        sources=source.found,
         target_partitions={name: found.partitions for name, found in target.found.items()},
         by_table=by_table,
         created=created,
@@ -143,8 +149,29 @@ async def check_topics(
                 for each in wanted
                 for text in warnings(each, target.found[each.name], source.found, config)
             ),
+            *table_topic_warnings(config, by_table, source.found),
         ),
     )
+
+
+def table_topic_warnings(
+    config: Config, found: Mapping[str, TopicInfo], sources: Mapping[str, TopicInfo]
+) -> Iterator[str]:
+    """Give the warnings of topics of tables, those that exist and those that would be created: one for all
+    with the same settings.
+    """
+    every = tuple(dict.fromkeys(config.source.topics))
+    by_settings: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name, info in found.items():
+        by_settings.setdefault(tuple(sorted((info.settings or {}).items())), []).append(name)
+    for name, *others in by_settings.values():
+        wanted = target_topic(config, name, every, 0, sources)
+        wanted = msgspec.structs.replace(wanted, others=len(others))
+        yield from warnings(wanted, found[name], sources, config)
+    for template in dict.fromkeys(each.text for each, _ in config.templates if each.is_by_table):
+        wanted = target_topic(config, template, every, 0, sources)
+        if wanted.may_create and wanted.settings:
+            yield from warnings(wanted, TopicInfo(1, wanted.settings), sources, config)
 
 
 def was_there(wanted: RequiredTopic) -> RequiredTopic:

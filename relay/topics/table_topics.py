@@ -30,7 +30,7 @@ class TableTopics:
 
     `written`: what every topic that is written accepts; it grows. `usable`: the topics that were looked at,
     and can be written. `partitions_of`: over how many partitions a topic's rows are spread, None for those of
-    the source.
+    the source. `warn`: gets each warning, which is also logged.
     """
 
     def __init__(
@@ -40,9 +40,11 @@ class TableTopics:
         target: Brokers,
         log: Log,
         partitions_of: Callable[[str], int | None],
+        *,
+        warn: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._config, self._admin, self._log = config, TopicAdmin(target), log
-        self._counts, self._partitions_of = topics.source_partitions, partitions_of
+        self._sources, self._partitions_of, self._warn = topics.sources, partitions_of, warn
         # Their tables may come from every source topic.
         self._shared = [
             template.pattern(())
@@ -82,12 +84,17 @@ class TableTopics:
         self._check_smallest()
 
     def _required(self, name: str, source: str) -> RequiredTopic:
-        """Return what a topic must be like; a new one has room for every source topic that may fill it."""
+        """Return what a topic must be like; a new one is made for every source topic that may fill it."""
         spread = self._partitions_of(name) or 0
-        required = target_topic(self._config, name, (source,), spread, self._counts)
-        if spread or not any(pattern.fullmatch(name) for pattern in self._shared):
+        is_shared = any(pattern.fullmatch(name) for pattern in self._shared)
+        sources = tuple(dict.fromkeys((source, *self._sources))) if is_shared else (source,)
+        required = target_topic(self._config, name, sources, spread, self._sources)
+        if spread or not is_shared:
             return required
-        return msgspec.structs.replace(required, partitions_if_new=max(self._counts.values(), default=0))
+        own = target_topic(self._config, name, (source,), spread, self._sources)
+        return msgspec.structs.replace(
+            required, partitions=own.partitions, why=own.why, partitions_if_new=required.partitions
+        )
 
     async def _look(self, wanted: list[RequiredTopic]) -> None:
         try:
@@ -115,8 +122,9 @@ class TableTopics:
             self.written.update(WrittenTopics.of({each.name: info}))
             self.usable.add(each.name)
             self._once_usable.add(each.name)
-            for warning in warnings(each, info, {}, self._config):
+            for warning in warnings(each, info, self._sources, self._config):
                 self._log.seldom("topics.warning", "by-table", message=warning)
+                self._warn(warning)
 
     def _check_smallest(self) -> None:
         """Have the sink replaced when a topic takes less than any before it."""

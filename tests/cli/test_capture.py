@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from cli.kafka_support import DML, Route
+from service.topics_support import settings_of
 from support import captured
 from typer.testing import Result
 
@@ -207,6 +209,30 @@ async def test_produce_creates_a_topic_on_request(kafka: Any, relay: Relay, tmp_
         2,
         True,
     )
+
+
+async def test_produce_warns_of_records_that_the_topic_deletes_soon(
+    kafka: Any, relay: Relay, tmp_path: Path
+) -> None:
+    path = tmp_path / "in.jsonl"
+    now_ms = int(time.time() * 1000)
+    lines = [{"partition": 0, "value": "x", "timestamp": each} for each in (1_700_000_000_000, 0, now_ms)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    short = await kafka.topic(retention_ms="604800000")
+    produce = ("produce", path, "--brokers", kafka.bootstrap_servers, "--topic")
+    for more in (("--dry-run",), ()):
+        result = await call(relay, *produce, short, *more)
+        assert result.exit_code == 0
+        assert f"{short} deletes records after 7 days, and 2 of them are older: " in result.stderr
+    refusing = await kafka.topic(message_timestamp_before_max_ms="86400000")
+    result = await call(relay, *produce, refusing, "--dry-run")
+    assert f"{refusing} refuses records older than 1 day, and 2 of them are" in result.stderr
+    for topic in (await kafka.topic(), await kafka.topic(cleanup_policy="compact")):
+        assert "older" not in (await call(relay, *produce, topic, "--dry-run")).stderr
+    created = f"created-{uuid.uuid4().hex}"
+    result = await call(relay, *produce, created, "--create")
+    assert (result.exit_code, "older" in result.stderr) == (0, False)
+    assert (await settings_of(kafka, created))["retention.ms"] == "-1"
 
 
 async def test_a_topic_in_place_of_a_file(kafka: Any, relay: Relay, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ async def test_a_dead_letter_topic_that_takes_less_than_the_source_is_told(
     ).warnings
     assert len(warnings) == 2
     assert f"dead-letter topic {name} takes 1000000 bytes, and a source topic takes 1048588" in warnings[0]
-    assert f"topic {name} deletes records after 1000 ms" in warnings[1]
+    assert f"topic {name} deletes records after 1 second" in warnings[1]
 
 
 async def test_the_progress_topic_is_for_exactly_once_between_two_clusters(

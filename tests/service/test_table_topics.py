@@ -23,6 +23,8 @@ from relay.joining import Joiner
 from relay.kafka.clients import Clusters
 from relay.service.check.findings import State
 from relay.service.check.route import preflight
+from relay.service.observe.report import summary
+from relay.topics.startup import check_topics
 
 pytestmark = pytest.mark.kafka
 
@@ -298,3 +300,54 @@ async def test_a_topic_with_a_lower_limit_makes_batches_smaller(
     assert await written(kafka, [f"{source}.small"]) == expected(config, records)
     (failed,) = relay.log.named("delivery.failed")
     assert failed["reason"] == "a topic takes 3000 bytes, less than the others: batches become smaller"
+
+
+async def shorter_than_source(kafka: Any) -> tuple[str, str, str]:
+    """A source topic that keeps records, and two topics of tables that do not."""
+    source = await kafka.topic(retention_ms="-1")
+    one, other = [
+        await kafka.topic(name=f"{source}.d.{table}", retention_ms="86400000") for table in ("t", "u")
+    ]
+    return source, one, other
+
+
+async def test_topics_that_delete_old_rows_soon_are_known_before_the_first_row(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    source, one, _ = await shorter_than_source(kafka)
+    settings: dict[str, Any] = {"target_create_topics": True}
+    config = make_config(source, "{topic}.{database}.{table}", **settings)
+    expected = f"topic {one} (and 1 more) deletes records after 1 day, and its source keeps them forever: "
+    (warning,) = (await check_topics(config)).warnings
+    assert warning.startswith(expected)
+    findings = await preflight(config, Clusters.from_settings(source_cluster(config), target_cluster(config)))
+    assert [each.said for each in findings if each.subject == "target topics of tables"] == [warning]
+    relay = run_relay(config, None)
+    await kafka.until(lambda: answer(bool(relay.log.named("topics.warning"))))
+    assert await relay.stop() == 0
+    assert [each["message"] for each in relay.log.named("topics.warning")] == [warning]
+    assert relay.status.warnings == [warning]
+    assert summary(relay.status)["warnings"] == [warning]
+
+
+async def test_new_topics_of_tables_keep_rows_as_long_as_the_source(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    source = await kafka.topic(retention_ms="1209600000")
+    records = as_source(rows("t", "u"), source)
+    settings: dict[str, Any] = {"target_create_topics": True}
+    config = make_config(source, "{topic}.{database}.{table}", **settings)
+    await kafka.produce(source, records)
+    relay = await relayed(kafka, run_relay, config, len(records))
+    for topic, _ in expected(config, records):
+        assert (await settings_of(kafka, topic))["retention.ms"] == "1209600000"
+    assert relay.status.warnings == []
+    config = make_config(
+        source, "other.{database}.{table}", target_create_settings={"retention.ms": "60000"}, **settings
+    )
+    (warning,) = (await check_topics(config)).warnings
+    assert "topic other.{database}.{table} deletes records after 1 minute" in warning
+
+
+async def answer(value: bool) -> bool:
+    return value

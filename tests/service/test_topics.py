@@ -38,10 +38,11 @@ async def test_partitions_and_limits_of_all_topics_are_given(kafka: Any, make_co
     assert topics == Topics(
         limits={target: 1_000_000, history: DEFAULT_LIMIT_BYTES},
         compacted=frozenset({history}),
-        source_partitions={source: 2},
+        sources=topics.sources,
         target_partitions={target: 3, history: 1},
         created=(history,),
     )
+    assert topics.source_partitions == {source: 2}
     assert await check_topics(config) == msgspec.structs.replace(topics, created=())
 
 
@@ -251,18 +252,18 @@ WARNED: dict[str, Case] = {
     "append time": (
         {"message_timestamp_type": "LogAppendTime", "retention_ms": "1000"},
         {},
-        ["timestamps of source records are not"],
+        ["source timestamps are not kept"],
     ),
     "retention": (
         {"retention_ms": "60000"},
         {},
-        ["deletes records after 60000 ms, and its source keeps them longer"],
+        ["deletes records after 1 minute, and its source keeps them forever"],
     ),
     "retention from the end on": ({"retention_ms": "60000"}, {"source_start": "latest"}, []),
     "oldest timestamp": (
         {"message_timestamp_before_max_ms": "60000"},
         {},
-        ["refuses records older than 60000 ms"],
+        ["refuses records older than 1 minute"],
     ),
 }
 
@@ -284,7 +285,32 @@ async def test_retention_that_is_not_shorter_than_the_sources_loses_nothing(
     source, target = await kafka.topic(retention_ms="50000"), await kafka.topic(retention_ms="50000")
     assert (await check_topics(make_config(source, target))).warnings == ()
     compacted = await kafka.topic(cleanup_policy="compact", retention_ms="1")
-    assert "keeps them longer" in (await check_topics(make_config(compacted, target))).warnings[0]
+    assert "keeps them forever" in (await check_topics(make_config(compacted, target))).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("of_source", "given", "expected"),
+    [
+        ({"retention_ms": "1209600000"}, {}, "1209600000"),
+        ({"retention_ms": "60000"}, {}, "60000"),
+        ({"retention_ms": "-1"}, {}, "-1"),
+        ({"cleanup_policy": "compact"}, {}, "-1"),
+        ({"retention_ms": "-1"}, {"retention.ms": "86400000"}, "86400000"),
+    ],
+)
+async def test_a_created_topic_keeps_records_as_long_as_its_source(
+    kafka: Any, make_config: Any, of_source: dict[str, str], given: dict[str, str], expected: str
+) -> None:
+    """Records keep their timestamps: what the source still has must not be deleted from the target."""
+    source, target = await kafka.topic(**of_source), new_name()
+    config = make_config(source, target, target_create_topics=True, target_create_settings=given)
+    topics = await check_topics(config)
+    assert (await settings_of(kafka, target))["retention.ms"] == expected
+    shorter = [each for each in topics.warnings if "deletes records after" in each]
+    assert [
+        f"topic {target} deletes records after 1 day, and its source keeps them forever" in each
+        for each in shorter
+    ] == ([True] if given else [])
 
 
 # ---------------------------------------------------------------- the whole service

@@ -100,7 +100,7 @@ def topics_config(kafka: Any, source: str, target: str, tmp_path: Path, /, **tab
 
 
 def known(limits: dict[str, int]) -> Topics:
-    return Topics(limits=limits, source_partitions={}, target_partitions=dict.fromkeys(limits, 1))
+    return Topics(limits=limits, sources={}, target_partitions=dict.fromkeys(limits, 1))
 
 
 def held(spark: Any) -> tuple[int, list[Path]]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from relay.codecs import codec_named
 from relay.config import Config, Mode
 from relay.config.choices import Wait
 from relay.config.kafka import transactional_settings
-from relay.kafka.admin import TopicInfo
+from relay.errors import BrokerUnavailable
+from relay.kafka.admin import TopicAdmin, TopicInfo
 from relay.kafka.clients import Brokers, Clusters
 from relay.kafka.permissions import UNTOLD, Operation, allows
 from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
@@ -25,6 +26,7 @@ from relay.service.check.findings import Finding, State
 from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
 from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
+from relay.topics.startup import table_topic_warnings, topics_of_tables
 
 # What each topic of the target's brokers must allow, and what that is for.
 _NEEDED = {
@@ -101,10 +103,14 @@ async def _target_findings(
         found.append(_target_topic(each, topic, target, config))
         if topic.found:
             found += _oddities(each, topic.found, sources, config)
+        elif topic.code == _UNKNOWN_TOPIC and each.may_create and each.settings:
+            found += _oddities(each, TopicInfo(each.partitions, each.settings), sources, config)
     found += guessed_keys(
         config, has_history=bool(config.history_topic and topics[config.history_topic].found)
     )
     found += _table_topics(config, target)
+    if config.has_table_topics:
+        found += await _oddities_of_tables(config, target, sources, {each.name for each in wanted})
     exactly_once = config.delivery.mode is Mode.EXACTLY_ONCE
     # Each process has a transactional id of its own.
     found += [await _writer(target, each) for each in (config.of_processes if exactly_once else [config])]
@@ -290,6 +296,18 @@ def _oddities(
     for text in warnings(wanted, found, known, config):
         state = State.UNTESTED if found.settings is None else State.NOTE
         yield Finding(state, f"{wanted.role} {wanted.name}", text)
+
+
+async def _oddities_of_tables(
+    config: Config, target: ClusterInspection, sources: Mapping[str, TopicInfo], others: Collection[str]
+) -> list[Finding]:
+    """Say what an operator should know of topics of tables: those that exist, and those to be created."""
+    subject = "target topics of tables"
+    try:
+        found = await topics_of_tables(config, TopicAdmin(target.brokers), others)
+    except BrokerUnavailable as error:
+        return [Finding(State.UNTESTED, subject, str(error))]
+    return [Finding(State.NOTE, subject, text) for text in table_topic_warnings(config, found, sources)]
 
 
 async def _writer(cluster: ClusterInspection, config: Config) -> Finding:

@@ -88,7 +88,7 @@ async def table_topics(config: Config, others: WrittenTopics, translator: Transl
     topics = Topics(
         limits=others.limits | written.limits,
         compacted=frozenset(others.compacted | written.compacted),
-        source_partitions={name: found.partitions for name, found in source.found.items()},
+        sources=source.found,
         target_partitions=dict.fromkeys(others.limits, 0),
         by_table=by_table,
     )

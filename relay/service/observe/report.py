@@ -137,10 +137,13 @@ def _records(status: Status) -> Json:
     }
 
 
-def summary(status: Status) -> dict[str, int | dict[str, int]]:
-    """Return what is logged at the end of a run: counts of records, and tables whose rows were guessed."""
-    found = {f"records_{name}": count for name, count in _records(status).items()}
-    return found | ({"guessed_tables": status.guessed_tables} if status.guessed_tables else {})
+def summary(status: Status) -> dict[str, Any]:
+    """Return what is logged at the end of a run: counts of records, tables whose rows were guessed, and
+    warnings about topics.
+    """
+    found: dict[str, Any] = {f"records_{name}": count for name, count in _records(status).items()}
+    named = {"guessed_tables": status.guessed_tables, "warnings": status.warnings}
+    return found | {name: each for name, each in named.items() if each}
 
 
 def _outcomes(status: Status) -> Json:
@@ -148,6 +151,7 @@ def _outcomes(status: Status) -> Json:
     lossy = translator.lossy if translator is not None else {}
     return {
         "events": dict(translator.events) if translator is not None else {},
+        "warnings": status.warnings,
         "last_errors": [_failure(failure) for failure in status.last_errors],
         "errors": [
             {"stage": stage, "code": code, "count": count}

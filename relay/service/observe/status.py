@@ -41,6 +41,7 @@ BATCH_RECORDS: Final = (1, 10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 SAMPLE_SECONDS: Final = 10.0
 SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
+MOST_WARNINGS: Final = 20
 LONGEST_TEXT: Final = 500
 #: How long the brokers may go without reporting the end of a partition before it counts as unknown whether
 #: all of it is read.
@@ -83,6 +84,8 @@ class Status:
         self.errors: Counter[tuple[str, str]] = Counter()
         #: By stage and code, the newest first.
         self.last_errors: deque[Failure] = deque(maxlen=LAST_ERRORS)
+        #: About the target's topics, the oldest first.
+        self.warnings: list[str] = []
         self.dead_letters: Counter[str] = Counter()
         self.skips: Counter[str] = Counter()
         self.schemas = 0
@@ -231,6 +234,12 @@ class Status:
                 self.last_errors.remove(before)
                 break
         self.last_errors.appendleft(found)
+
+    def warn(self, message: str) -> None:
+        """Keep a warning about a topic, once, as long as there are few."""
+        text = _clean(message)
+        if text not in self.warnings and len(self.warnings) < MOST_WARNINGS:
+            self.warnings.append(text)
 
     def dead_letter(self, code: str) -> None:
         """Count a record that became a dead letter."""

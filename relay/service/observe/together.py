@@ -120,6 +120,8 @@ class TogetherStatus(Status):
         }
         self.dead_letters = _added_counters(each.dead_letters for each in every)
         self.skips = _added_counters(each.skips for each in every)
+        for warning in dict.fromkeys(text for each in every for text in each.warnings):
+            self.warn(warning)
         self.translator = Counts.of(*(each.translator for each in every))
         # They all learn of the same tables.
         self.schemas = max(each.schemas for each in every)
