@@ -206,7 +206,8 @@ class Matcher:
         if op is opcodes.LITERAL:
             return char == chr(value)
         if op is opcodes.RANGE:
-            return value[0] <= ord(char) <= value[1]
+            least, most = value
+            return bool(least <= ord(char) <= most)
         if op is opcodes.CATEGORY:
             return _CATEGORIES[str(value)](char, self._ascii)
         return False
@@ -215,13 +216,13 @@ class Matcher:
         """Give the ends of a sequence's matches from its item `at` on, in CPython's order."""
         while at < len(items) and items[at][0] in SINGLE:
             self._count()
-            if pos >= len(self._text) or not self.accepts(*items[at], self._text[pos]):
+            if pos >= len(self._text) or not self.accepts(items[at][0], items[at][1], self._text[pos]):
                 return
             at, pos = at + 1, pos + 1
         if at == len(items):
             yield pos
             return
-        for end in self._item(*items[at], pos):
+        for end in self._item(items[at][0], items[at][1], pos):
             yield from self._sequence(items, at + 1, end)
 
     def _item(self, op: Any, value: Any, pos: int) -> Iterator[int]:
@@ -291,13 +292,13 @@ class Matcher:
             if end - pos >= least:
                 yield end
             self._count()
-            if end >= len(self._text) or not self.accepts(*item, self._text[end]):
+            if end >= len(self._text) or not self.accepts(item[0], item[1], self._text[end]):
                 return
             end += 1
 
     def _many_characters(self, least: int, most: int, item: Any, pos: int) -> Iterator[int]:
         end = pos
-        while end < len(self._text) and end - pos < most and self.accepts(*item, self._text[end]):
+        while end < len(self._text) and end - pos < most and self.accepts(item[0], item[1], self._text[end]):
             end += 1
         self._count(end - pos + 1)
         for shorter in range(end, pos + least - 1, -1):
@@ -388,7 +389,9 @@ class Texts:
             if op in REPEATS and value[1] >= 16:
                 body = list(value[2])
                 if len(body) == 1 and body[0][0] in SINGLE:
-                    taken = [char for char in CHARACTERS if self._matcher.accepts(*body[0], char)]
+                    taken = [
+                        char for char in CHARACTERS if self._matcher.accepts(body[0][0], body[0][1], char)
+                    ]
                     yield from ((begun, char) for char in taken[:4])
                 else:
                     yield begun, self.sample(body)
@@ -419,7 +422,7 @@ class Texts:
             found = [char for char in likely if self._matcher.accepts(op, value, char)]
             return found[0] if found else next(_first_of(item) for item in value)
         if op in REPEATS:
-            return self.sample(value[2]) * value[0]
+            return self.sample(value[2]) * int(value[0])
         if op is opcodes.BRANCH:
             return self.sample(value[1][0])
         if op is opcodes.SUBPATTERN:
