@@ -104,7 +104,7 @@ def test_everything_a_status_knows_is_carried_on(clock: Clock) -> None:
             "stages",
             "errors",
         ),
-        *("last_errors", "dead_letters", "skips", "schemas", "checks", "translator"),
+        *("last_errors", "dead_letters", "skips", "schemas", "checks", "translator", "warnings"),
     }
     assert vars(busy_status(clock)).keys() == clocks | alone | joined
 
