@@ -17,6 +17,7 @@ from relay.cli.exits import describe, say, say_warning
 from relay.cli.inputs import files_of, open_inputs
 from relay.cli.record_files import RecordReader
 from relay.cli.requests.files import DetectRequest
+from relay.cli.requests.options import AUTO
 from relay.cli.spelling import USUAL, Spelling
 from relay.codecs import PROTOCOLS
 from relay.detection import Detection, Dialect, FindSchema, detect, reading_settings
@@ -25,7 +26,6 @@ from relay.needs import RegisteredSchema
 from relay.records import ConsumerRecord, Place
 from relay.shown import printable, shown_uri
 
-AUTO: Final = "auto"
 #: How many records are looked at.
 SAMPLE: Final = 200
 _NOTHING_FOUND = 2
@@ -164,9 +164,16 @@ class Chosen(NamedTuple):
 
 @contextmanager
 def chosen_source(
-    source: Input, protocol: str, options: tuple[str, ...], *, spelling: Spelling = USUAL, quiet: bool
+    source: Input,
+    protocol: str,
+    options: tuple[str, ...],
+    registry: str | None = None,
+    *,
+    spelling: Spelling = USUAL,
+    quiet: bool,
 ) -> Iterator[tuple[Input, Chosen]]:
     """Give the input with the protocol that is asked for, or with `auto` the one that its first records have.
+    `registry`: has the schemas of Avro.
 
     Raises ConfigError if these can be several, or none that relay reads.
     """
@@ -175,11 +182,11 @@ def chosen_source(
         return
     stream, lines = source.stream, list[bytes]()
     if stream.seekable():
-        found = _of_first(source, stream)
+        found = _of_first(source, stream, registry)
         stream.seek(0)
     else:
         lines = list(islice(stream, 1))
-        found = _of_first(source, lines)
+        found = _of_first(source, lines, registry)
         source = source._replace(stream=cast("BinaryIO", _Again(lines, stream)))
     chosen = _choose(found, options, spelling.protocol)
     if not quiet:
@@ -203,7 +210,7 @@ class _Again:
         return False
 
 
-def _of_first(source: Input, lines: Iterable[bytes]) -> Detection:
+def _of_first(source: Input, lines: Iterable[bytes], registry: str | None) -> Detection:
     """Look at the first records; what is no record is left to whoever reads all."""
     records: list[ConsumerRecord] = []
     try:
@@ -211,7 +218,7 @@ def _of_first(source: Input, lines: Iterable[bytes]) -> Detection:
     except Malformed:
         if not records:
             raise
-    return detect(records)
+    return detect(records, _schemas(registry))
 
 
 def _choose(found: Detection, options: tuple[str, ...], option: str) -> Chosen:

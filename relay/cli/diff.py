@@ -13,7 +13,7 @@ import typer
 
 from relay.cli.arguments import STANDARD, Input, key_values, limits_of
 from relay.cli.bootstrap import teach_dumps
-from relay.cli.detect import AUTO, chosen_source
+from relay.cli.detect import chosen_source
 from relay.cli.diff_explained import Explainer
 from relay.cli.event_text import Line, aligned, cell_text
 from relay.cli.exits import DIFFERENT, ProgressReport, describe, say, say_error, say_warning
@@ -22,6 +22,7 @@ from relay.cli.inspect import exact, line_printer
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import DiffRequest
+from relay.cli.requests.options import AUTO
 from relay.cli.spelling import SIDES, USUAL, Spelling
 from relay.codecs.losses import Lossy
 from relay.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
@@ -70,6 +71,7 @@ def diff(request: DiffRequest) -> int:
                     stack.enter_context(source),
                     side.protocol,
                     side.options,
+                    side.registry,
                     spelling=spelling,
                     quiet=request.quiet,
                 )

@@ -13,7 +13,7 @@ import typer
 
 from relay.cli.arguments import key_values, limits_of
 from relay.cli.bootstrap import teach_dumps
-from relay.cli.detect import AUTO, chosen_source
+from relay.cli.detect import chosen_source
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
 from relay.cli.inputs import open_files_or_topic
@@ -21,6 +21,7 @@ from relay.cli.progress import Silent, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import InspectRequest
+from relay.cli.requests.options import AUTO
 from relay.cli.spelling import USUAL
 from relay.definitions import is_definition
 from relay.detection import FormatHints
@@ -54,7 +55,9 @@ def inspect(request: InspectRequest) -> int:
             open_files_or_topic(request.inputs, request.input_format, topic, quiet=request.quiet)
         )
         opened, chosen = stack.enter_context(
-            chosen_source(opened, request.source, request.source_options, quiet=request.quiet)
+            chosen_source(
+                opened, request.source, request.source_options, request.source_registry, quiet=request.quiet
+            )
         )
         translator = _translator(chosen.protocol, chosen.options, request.limits)
         teach_dumps(request.dumps, translator, quiet=request.quiet)

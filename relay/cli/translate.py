@@ -20,7 +20,7 @@ from relay.cli.arguments import (
     same_file,
 )
 from relay.cli.bootstrap import teach_dumps
-from relay.cli.detect import AUTO, chosen_source
+from relay.cli.detect import chosen_source
 from relay.cli.exits import REPORTED, describe, say, say_error, say_warning
 from relay.cli.inputs import open_files_or_topic
 from relay.cli.progress import progress_of, stdout_is_seen
@@ -28,6 +28,7 @@ from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import TranslateRequest
+from relay.cli.requests.options import AUTO
 from relay.cli.spelling import USUAL
 from relay.definitions import is_definition
 from relay.detection import FormatHints
@@ -53,7 +54,9 @@ def translate(request: TranslateRequest) -> int:
                 raise ConfigError(problems)
             source = _opened(request, stack)
             source, chosen = stack.enter_context(
-                chosen_source(source, AUTO, request.source_options, quiet=request.quiet)
+                chosen_source(
+                    source, AUTO, request.source_options, request.source_registry, quiet=request.quiet
+                )
             )
             request = msgspec.structs.replace(request, source=chosen.protocol, source_options=chosen.options)
             return _translate(request, stack, source)

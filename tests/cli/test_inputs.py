@@ -136,8 +136,18 @@ def test_from_auto_gives_what_the_protocol_gives(relay: Relay) -> None:
     auto = relay("translate", "--from", "auto", "--to", "canal-json", DML)
     assert (auto.exit_code, auto.stdout) == (0, named.stdout)
     assert "--from ticdc-canal-json: TiCDC Canal-JSON (member _tidb)" in auto.stderr
+    default = relay("translate", "--to", "canal-json", DML)
+    assert (default.stdout, default.stderr[:40]) == (auto.stdout, auto.stderr[:40])
+    assert relay("inspect", DML).stdout == relay("inspect", "--from", "ticdc-canal-json", DML).stdout
     piped = relay("translate", "--from", "auto", "--to", "canal-json", "--quiet", input=DML.read_bytes())
     assert piped.stdout == named.stdout
+
+
+def test_from_auto_finds_the_protocol_of_avro_with_a_registry(relay: Relay) -> None:
+    folder = DATA / "mysql/debezium.avro"
+    rows, schemas = folder / "03_temporal.jsonl", folder / "schemas.ndjson"
+    found = relay("inspect", rows, "--from-registry", schemas)
+    assert (found.exit_code, "--from debezium-avro: " in found.stderr) == (0, True)
 
 
 def test_from_auto_says_why_it_cannot(relay: Relay, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 from relay.cli.arguments import STANDARD, InputFormat
 from relay.cli.command import Request
 from relay.cli.requests.options import (
+    AUTO,
     DumpOptions,
     ExcludeTables,
     Format,
@@ -45,7 +46,7 @@ class TranslateRequest(Request, frozen=True, kw_only=True):
     WORK: ClassVar = "relay.cli.translate:translate"
     EXAMPLE: ClassVar = "relay translate --from ticdc-canal-json --to canal-json in.jsonl --output out.jsonl"
 
-    source: From
+    source: From = AUTO
     target: Annotated[
         str,
         typer.Option("--to", metavar="PROTOCOL", help="The output's protocol.", autocompletion=targets),
@@ -138,7 +139,7 @@ class InspectRequest(Request, frozen=True, kw_only=True):
     WORK: ClassVar = "relay.cli.inspect:inspect"
     EXAMPLE: ClassVar = "relay inspect --from canal-json in.jsonl"
 
-    source: From
+    source: From = AUTO
     inputs: Inputs = ()
     source_options: FromOptions = ()
     source_registry: FromRegistry = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -64,6 +64,9 @@ Quiet = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 # ---------------------------------------------------------------- protocols
+
+#: In place of a protocol: the one that the first records have.
+AUTO: Final = "auto"
 
 From = Annotated[
     str,
