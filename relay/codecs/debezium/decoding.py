@@ -49,8 +49,8 @@ class MessageDecoder(Generic[Message]):
             check_values(self._protocol, "key", record.key, self._limits)
         topic = self._topics.get(record.topic)
         if topic is not None and topic.shape is not None:
-            payload = topic.shape.parsed(value)
-            if payload is not None:
+            payload, key = topic.shape.parsed(value), topic.shape.layout.key
+            if payload is not None and (key is None or key.is_of(self._rows.key_of(record.key))):
                 change = self._row(topic.shape, payload, record, catalog, lossy)
                 if change is not None:
                     return [change], catalog

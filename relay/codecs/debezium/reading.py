@@ -109,7 +109,7 @@ class RowDecoder:
         self, protocol: str, dialect: Dialect, payload: type, limits: Limits = DEFAULT_LIMITS
     ) -> None:
         self._protocol, self._dialect, self._limits = protocol, dialect, limits
-        self._payload = payload
+        self._payload, self.key_of = payload, dialect.key_of
         self._tables = Tables(TableLayouts, limits.cache_bytes)
         pool = CachePool(limits.cache_bytes)
         self._blocks: ByteCache[bytes, dict[str, DeclaredColumn]] = pool.cache()
@@ -226,10 +226,12 @@ class RowDecoder:
         key_use: KeyUse | None = self._key_use(row, told, known)
         if known is not None and len(usable) == len(told.values):
             wire_names = {column.name: name for name, column in usable.items()}
-            definition = _Definition(_with_message_key(known, row.key_names, usable), wire_names)
-            wanted = table.key_names(known, self._dialect)
-            if told.key_block is None and wire_names.keys() >= wanted and not self._dialect.reads_keys:
+            schema, wanted = known, table.key_names(known, self._dialect)
+            if self._dialect.reads_keys:
+                schema = _with_message_key(known, row.key_names, usable)
+            elif told.key_block is None and wire_names.keys() >= wanted:
                 key_use = None
+            definition = _Definition(schema, wire_names)
         else:
             definition = self._told_definition(row, table.id, told, usable)
         schema = definition.schema

@@ -102,9 +102,6 @@ class Decoder(MessageDecoder[Envelope]):
         time_ns = _wire.position_time_ns(source, origin)
         if not table.is_newest(catalog, None, time_ns, record):
             return None
-        layout = shape.layout
-        if layout.key is not None and not layout.key.is_of(_wire.key_of(record.key)):
-            return None
         images = shape.images(op, payload, table.newest, record.value or b"", lossy)
         if images is None:
             return None
