@@ -28,7 +28,6 @@ CONNECT_SECONDS = 10.0
 CONNECT_PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.0)
 #: How long no known broker may answer before the bootstrap servers are asked.
 REBOOTSTRAP_SECONDS = 2.0
-_BOOTSTRAP: Final = ("bootstrap", ConnectionGroup.DEFAULT)
 
 _log = logging.getLogger("aiokafka.client")
 
@@ -70,20 +69,26 @@ class _Connector:
 
     def __init__(self, client: Any, brokers: Brokers) -> None:
         self._client, self._brokers = client, brokers
-        self._bootstrap, self._connect = client.bootstrap, client._get_conn
+        self._connect = client._get_conn
         self._pauses: dict[object, _Pause] = {}
         # When the brokers of the newest metadata began not to answer.
         self._unanswered_since: float | None = None
         self._bootstrap_pause = _Pause()
 
     async def bootstrap(self) -> None:
-        """Connect for the first time. Raises KafkaConnectionError."""
-        self._take_credentials()
-        try:
-            await self._bootstrap()
-        except KafkaConnectionError:
+        """Learn of the brokers for the first time. Raises KafkaConnectionError.
+
+        The client itself would wait for a server that does not answer longer than a start may take.
+        """
+        client = self._client
+        for host, port, _ in client.hosts:
+            if await self._ask_at(host, port, MetadataRequest([]), client.cluster):
+                break
+        else:
             self._brokers.renew()
-            raise
+            raise KafkaConnectionError(f"Unable to bootstrap from {client.hosts}")
+        if client._sync_task is None:
+            client._sync_task = asyncio.create_task(client._md_synchronizer())
 
     async def connection(
         self, node_id: object, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, no_hint: bool = False
@@ -116,13 +121,9 @@ class _Connector:
         client = self._client
         request = MetadataRequest([*topics] if topics else None, allow_auto_topic_creation=False)
         nodes = [broker.nodeId for broker in client.cluster.brokers()]
-        nodes += [_BOOTSTRAP[0]] if _BOOTSTRAP in client._conns else []
         for node_id in random.sample(nodes, len(nodes)):
             connection = await self.connection(node_id)
             if connection is not None and await self._ask(connection, request, cluster):
-                if _BOOTSTRAP in client._conns:
-                    # It is needed only until brokers are known.
-                    client._conns.pop(_BOOTSTRAP).close()
                 self._unanswered_since = None
                 return True
         if await self._ask_bootstrap_servers(request, cluster):

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from secured_support import GROUP, TOPIC, Secured, pkcs8
+from servers_support import talking
 from service.resilience_support import MODES, Echo, committed, numbered
 
 from relay.demo.kafka import Cluster, free_ports, java_binary, kafka_jars
@@ -294,4 +295,18 @@ async def test_an_outage_is_no_flood(
     async with kafka_at(own_cluster.bootstrap_servers) as kafka:
         await kafka.produce(source, numbered(100, start=100))
         await committed(kafka, relay, 200)
+        assert await relay.stop() == 0
+
+
+async def test_a_bootstrap_server_that_is_silent_keeps_no_relay_from_starting(
+    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one of the list is asked, before the time of a start is over."""
+    monkeypatch.setattr(reconnecting, "CONNECT_SECONDS", 1.0)
+    source, target = await kafka.topic(), await kafka.topic()
+    async with talking(None) as silent:
+        servers = f"{silent},{kafka.bootstrap_servers}"
+        relay = run_relay(make_config(source, target, source_bootstrap_servers=servers), Echo(target))
+        await kafka.produce(source, numbered(10, partitions=1))
+        await committed(kafka, relay, 10)
         assert await relay.stop() == 0
