@@ -17,8 +17,17 @@ from relay.codecs.codec import Decoder, Encode, Encoder, Payload, TopicEncoder
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, strict_without
 from relay.counts import EventCounts
 from relay.errors import DecodeError, NotRepresentable, OutOfMemory
-from relay.limits import check_rows, exceeded
-from relay.model import Event, Heartbeat, TransactionMark, Watermark
+from relay.limits import check_columns, check_rows, check_values, exceeded, uncounted_bytes
+from relay.model import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    RowChange,
+    SchemaChange,
+    TableSchema,
+    TransactionMark,
+    Watermark,
+)
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord, check_types
@@ -75,6 +84,9 @@ class StraightLine:
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
         self._moves, self._is_one_topic = router.moves, router.is_one_topic
         self._most_rows, self._most_output = answers.limits.rows, answers.limits.output_bytes
+        self._uncounted = uncounted_bytes(answers.limits)
+        #: The newest definition of a row that was found to be within the limits.
+        self._schema: TableSchema | None = None
         # Of the last record; mostly the next one's, too.
         self._path: PartitionPath | None = None
         self._paths: dict[tuple[str, int], PartitionPath] = {}
@@ -136,13 +148,11 @@ class StraightLine:
     def _run(self, record: ConsumerRecord, lossy: list[Lossy]) -> _Translated:
         """Decode, select, prepare, route and encode one record, and change nothing."""
         # These functions are attributes; Python 3.11 calls them faster through a local variable.
-        decode, prepare, moves = self.decode, self._prepare, self._moves
+        prepare, moves = self._prepare, self._moves
         left_out: Sequence[Lossy] = ()
         spread: Spread | None = None
-        decoded, catalog = decode(record, self.catalog, lossy)
+        decoded, catalog = self._decoded_within_limits(record, lossy)
         events = decoded
-        if len(events) > self._most_rows:
-            check_rows(self.route.source.name, "", len(events), self.limits)
         if self._selection is not None:
             events, left_out = self._selection.filter(events)
         if prepare is not None:
@@ -168,10 +178,40 @@ class StraightLine:
     def decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         """Decode one record, and change nothing. Raises DecodeError, Need."""
         try:
-            return self.decode(record, self.catalog, lossy)
+            return self._decoded_within_limits(record, lossy)
         except Exception as error:
             self._note(error, record)
             raise
+
+    def _decoded_within_limits(
+        self, record: ConsumerRecord, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Decode one record within the limits of values, rows and columns, whatever its codec checks itself.
+
+        Codecs check where they would take memory before the pipeline can look: texts that they decompress,
+        parts of binary messages, columns before they are compiled.
+        """
+        value, key = record.value, record.key
+        if value is not None and len(value) > self._uncounted:
+            self._check_values("value", value)
+        if key is not None and len(key) > self._uncounted:
+            self._check_values("key", key)
+        events, catalog = self.decode(record, self.catalog, lossy)
+        if len(events) > self._most_rows:
+            check_rows(self.route.source.name, "", len(events), self.limits)
+        for event in events:
+            if type(event) is not RowChange:
+                for schema in _defined(event):
+                    check_columns(self.route.source.name, "", len(schema.columns), self.limits)
+            elif event.schema is not self._schema:  # mostly the table of the row before
+                check_columns(self.route.source.name, "", len(event.schema.columns), self.limits)
+                self._schema = event.schema
+        return events, catalog
+
+    def _check_values(self, part: str, text: bytes) -> None:
+        """Raise LimitExceeded for JSON with too many values; other formats are their codecs' business."""
+        if text[:_BLANKS].lstrip()[:1] in {b"{", b"["}:
+            check_values(self.route.source.name, part, text, self.limits)
 
     # ------------------------------------------------------------ where events go
 
@@ -314,6 +354,17 @@ class StraightLine:
             raise OutOfMemory(self.route.source.name, "", reason) from None
 
 
+def _defined(event: Event) -> Iterable[TableSchema]:
+    """The definitions that an event brings."""
+    if isinstance(event, Bootstrap):
+        return (event.schema,)
+    if isinstance(event, SchemaChange):
+        return (*event.definitions, *event.views, *(() if event.after is None else (event.after,)))
+    return ()
+
+
+#: So many bytes of white space may stand before JSON.
+_BLANKS: Final = 100
 #: How many source partitions are remembered; those that are in use are soon there again.
 _MOST_PATHS: Final = 10_000
 #: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks

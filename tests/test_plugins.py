@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from support import captured, record
 from toy_protocol import facts
 from toy_protocol.facts import NAME as FACTS
 from typer.testing import CliRunner, Result
 
-from relay import ConfigError, DecodeError, Resolver, Translator, codecs, resolver
+from relay import ConfigError, DecodeError, LimitExceeded, Limits, Resolver, Translator, codecs, resolver
 from relay.cli.commands import app
 from relay.cli.playground.catalogue import _protocol
 from relay.cli.requests.options import sources, targets
@@ -86,6 +87,18 @@ def test_a_protocol_that_is_only_read_is_listed() -> None:
     assert (entry["readable"], entry["writable"]) == (True, False)
     entry = _protocol(facts.CODEC)
     assert (entry["readable"], entry["writable"]) == (True, False)
+
+
+@pytest.mark.usefixtures("facts_only")
+@pytest.mark.parametrize("limit", ["columns", "values"])
+@pytest.mark.parametrize("call", ["translate", "inspect", "learn"])
+def test_a_codec_that_knows_no_limits_is_kept_within_them(limit: str, call: str) -> None:
+    fact = record({"toy_facts": "shop.orders", "row": {f"c{number}": 1 for number in range(40)}})
+    value = (fact.value or b"") + b" " * 100
+    translator = Translator(FACTS, "canal-json", limits=Limits(**{limit: 39}))
+    with pytest.raises(LimitExceeded, match=f"more {limit} than the limit `{limit}` allows, 39"):
+        getattr(translator, call)(msgspec.structs.replace(fact, value=value))
+    assert Translator(FACTS, "canal-json", limits=Limits(columns=40, values=42)).translate(fact)
 
 
 # ---------------------------------------------------------------- broken packages

@@ -60,7 +60,7 @@ from relay.codecs.wire.shaping import (
 from relay.codecs.wire.tables import NAMELESS
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
-from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_values
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
@@ -148,8 +148,6 @@ def _parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> _RowMessage
 
     Raises Malformed, UnsupportedMessage, LimitExceeded.
     """
-    if len(value) > limits.values:
-        check_values(NAME, "", value, limits)
     try:
         return _decode(value)
     except _json.REFUSED:

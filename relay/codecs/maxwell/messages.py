@@ -21,7 +21,7 @@ from relay.codecs.maxwell import signs
 from relay.codecs.maxwell.options import NAME
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import Limits, check_values, exceeded
+from relay.limits import Limits, exceeded
 from relay.model import TSO_LOGICAL_BITS, Snapshot, Source, Transaction
 from relay.records import TIME_END_MS, ConsumerRecord
 
@@ -81,7 +81,6 @@ _ENCRYPTED: Final = "encrypted"
 
 def parse(value: bytes, limits: Limits, lossy: list[Lossy]) -> Iterator[Message]:
     """Give the messages of a value. Bytes that are no UTF-8 become U+FFFD, counted."""
-    check_values(NAME, "", value, limits)
     try:
         message = _decode(value)
     except UnicodeDecodeError:
