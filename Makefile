@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes image-test check core fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark clean
+.PHONY: help setup demo test quick bytes image-test check core fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
 
 help:  ## this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -86,6 +86,9 @@ bench-peers: setup  ## relay next to Flink, Kafka Connect and loops written by h
 SEEDS ?= 20
 chaos: setup  ## throughput, a soak, then kills, outages, elections and cuts, verified; SEEDS=3 is short, ONLY=network chooses
 	cd tests && ../$(RUN)/python -m chaos --seeds $(SEEDS) --only "$(ONLY)"
+
+faults: setup  ## faults of a real Kafka: how soon page, checks, metrics and alerts show them; writes docs/failures.md; ONLY=hung,refused chooses
+	cd tests && ../$(RUN)/python -m faults --only "$(ONLY)"
 
 chaos-spark: setup  ## runs of the Spark job that are killed at some moment and started again; SEEDS=10 is usual
 	cd tests && PYTHONPATH=.. ../$(RUN)/python -m chaos spark --seeds $(SEEDS)

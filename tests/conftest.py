@@ -32,7 +32,7 @@ DEADLINE_SECONDS = 60
 #: The constant that says at which row of a kind something is compiled for it; nothing else patches it.
 COMPILED_AT = "relay.codecs.wire.compiled.AT_USE"
 #: Folders whose tests take minutes.
-SLOW_FOLDERS = ("service", "spark", "cli", "image")
+SLOW_FOLDERS = ("service", "spark", "cli", "image", "faults")
 #: Other files whose tests take a minute or more together, and share nothing that is dear: any worker takes any
 #: of them.
 LONG_FILES = ("test_output_digests.py", "codecs/test_contract.py", "templates/test_routes.py")

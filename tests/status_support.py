@@ -83,6 +83,7 @@ def running_status(clock: Clock, translated: Translated | None = None) -> Status
     status.assigned([ORDERS_0, ORDERS_1])
     status.progress(ORDERS_0, position=100, end=100, timestamp_ms=int(clock.time - 5) * 1000)
     status.progress(ORDERS_1, position=150, end=200, timestamp_ms=int(clock.time - 30) * 1000)
+    status.note_in_flight(0, 0)
     status.heartbeat()
     return status
 

@@ -18,6 +18,13 @@ STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
 
 
+def client_of(owner: Any) -> Any:
+    """Return the AIOKafkaClient of a consumer, a producer or an admin client: only a producer has a public
+    name for it.
+    """
+    return getattr(owner, "client", None) or owner._client
+
+
 def retrieve(future: asyncio.Future[Any]) -> None:
     """Retrieve the exception of a future that nobody awaits any more: asyncio would report it as never
     retrieved.
@@ -53,7 +60,7 @@ async def started(seconds: float, client: Any, brokers: Brokers) -> None:
     A start that is cancelled leaves its first connection open, which only aiokafka knows. So it first gets
     some time to end by itself: milliseconds are enough if a broker answers.
     """
-    keep_connected(getattr(client, "_client", None) or client.client, brokers)
+    keep_connected(client_of(client), brokers)
     task = asyncio.ensure_future(client.start())
     task.add_done_callback(retrieve)
     try:

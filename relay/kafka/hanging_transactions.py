@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
@@ -77,6 +77,26 @@ async def written_end(client: Any, pair: TopicPartition) -> int:
     Waits and raises like `pending_offsets`.
     """
     return await _patiently(lambda: _end_now(client, pair))
+
+
+async def written_ends(client: Any, pairs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the same for many partitions, of those whose leaders answer. Asks each leader once."""
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+    for pair in pairs:
+        leader = client.cluster.leader_for_partition(pair)
+        if leader is not None and leader >= 0:
+            by_leader[leader].append(pair)
+    found = await asyncio.gather(*(_ends_of_leader(client, *each) for each in by_leader.items()))
+    return {pair: end for ends in found for pair, end in ends.items()}
+
+
+async def _ends_of_leader(
+    client: Any, leader: int, asked: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    try:
+        return await _ends(client, leader, asked, _ALL, lenient=True)
+    except KafkaError:
+        return {}
 
 
 async def _lasting(ask: Callable[[], Awaitable[Answer]], nothing: Answer) -> Answer:
@@ -164,13 +184,15 @@ async def _leaders(client: Any, topics: Collection[str]) -> dict[TopicPartition,
 
 
 async def _ends(
-    client: Any, leader: int, asked: Iterable[TopicPartition], isolation: int
+    client: Any, leader: int, asked: Iterable[TopicPartition], isolation: int, *, lenient: bool = False
 ) -> dict[TopicPartition, int]:
     topics = [(topic, [(number, _END) for number in numbers]) for topic, numbers in _by_topic(asked).items()]
     answer = await client.send(leader, OffsetRequest(_NO_REPLICA, isolation, topics))
     found = {}
     for topic, partitions in answer.topics:
         for number, code, _, offset in partitions:
+            if lenient and code:
+                continue
             check(code, f"{topic}/{number}")
             found[TopicPartition(topic, number)] = offset
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Collection, Mapping, Sequence
+from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from relay.errors import BrokerUnavailable
@@ -53,6 +54,59 @@ class Undelivered(Exception):
         self.retriable = retriable
 
 
+class FaultKind(IntEnum):
+    """What is wrong with a cluster; the lower, the more it explains."""
+
+    REFUSED = 0
+    UNREACHABLE = 1
+    UNANSWERED = 2
+
+
+class Fault(NamedTuple):
+    """Something that does not work now. `since`, `last`: its first and last evidence, by the steady clock.
+    `group`: the coordinator of the consumer group. `is_missing`: a topic or partition does not exist.
+    """
+
+    kind: FaultKind
+    detail: str
+    since: float
+    last: float
+    group: bool = False
+    is_missing: bool = False
+
+
+class Health(Protocol):
+    """What the requests of a client show of its cluster."""
+
+    @property
+    def observes(self) -> bool:
+        """Whether there is a client at all."""
+        ...
+
+    @property
+    def answered_at(self) -> float:
+        """When a broker last answered, by the steady clock."""
+        ...
+
+    @property
+    def missing_topics(self) -> Collection[str]:
+        """Topics that the cluster does not have."""
+        ...
+
+    @property
+    def offline(self) -> Collection[Partition]:
+        """Partitions without a leader."""
+        ...
+
+    def faults(self) -> Sequence[Fault]:
+        """Return what does not work now, the most telling first."""
+        ...
+
+    def ask(self) -> None:
+        """Ask the brokers something, so that the next answer, or none, shows how things are."""
+        ...
+
+
 class Owner(Protocol):
     """The loop, as a source tells it of partitions that come and go."""
 
@@ -67,6 +121,11 @@ class Owner(Protocol):
 
 class RecordSource(Protocol):
     """Reads records in the order of their partitions."""
+
+    @property
+    def health(self) -> Health:
+        """What its requests show."""
+        ...
 
     async def start(self, owner: Owner) -> None:
         """Connect and ask for partitions."""
@@ -102,6 +161,12 @@ class RecordSource(Protocol):
 
     async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         """Ask the brokers where partitions end now, for a reader of committed records. Raises PollFailed."""
+        ...
+
+    async def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Ask the brokers where partitions end now, open transactions included, as `end` has it. Leaves out
+        those that no broker answers for. Raises PollFailed.
+        """
         ...
 
     def passed(self, partition: Partition) -> int | None:
@@ -159,6 +224,11 @@ class Sink(Protocol):
     A transactional sink shows readers nothing before `commit`, which commits the batches together with the
     offsets of the source, or neither. The others leave the offsets to the source.
     """
+
+    @property
+    def health(self) -> Health:
+        """What its requests show."""
+        ...
 
     @property
     def is_transactional(self) -> bool:

@@ -35,6 +35,7 @@ from relay.kafka.aiokafka_compat import (
     started,
     within,
 )
+from relay.kafka.client_health import ClientHealth
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
 from relay.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
@@ -143,6 +144,8 @@ class KafkaSink:
             **brokers.arguments,
             **arguments,
         )
+        self.health = ClientHealth()
+        self.health.observe(self._producer)
 
     async def start(self) -> None:
         """Connect and get a producer id. Raises Undelivered, DeliveryFailed, TopicUnusable without rights."""
@@ -176,19 +179,27 @@ class KafkaSink:
         """Queue a batch. Backpressure: of a partition one batch may be queued, and one on its way."""
         assert isinstance(batch, KafkaBatch)  # noqa: S101 - for the type checker
         self._written[partition] = self._written.get(partition, 0) + len(batch)
+        number = self.health.sending()
         try:
             async with asyncio.timeout(self._deadline):
                 future: asyncio.Future[object] = await self._producer.send_batch(
                     batch.closed(), partition.topic, partition=partition.partition
                 )
-        except AssertionError as error:
-            raise Undelivered(f"{partition} does not exist", retriable=False) from error
-        except (KafkaError, IllegalOperation, TimeoutError) as error:
-            raise self._failed(partition, error) from error
+        except BaseException as error:
+            self.health.sent(number, acknowledged=False)
+            if isinstance(error, AssertionError):
+                raise Undelivered(f"{partition} does not exist", retriable=False) from error
+            if isinstance(error, KafkaError | IllegalOperation | TimeoutError):
+                raise self._failed(partition, error) from error
+            raise
         self._pending.add(future)
+        future.add_done_callback(partial(self._note_sent, number))
         future.add_done_callback(self._pending.discard)
         future.add_done_callback(retrieve)
         return future
+
+    def _note_sent(self, number: int, future: asyncio.Future[object]) -> None:
+        self.health.sent(number, acknowledged=not future.cancelled() and future.exception() is None)
 
     async def expect(self, topics: Collection[str]) -> None:
         """Ask for the partitions of topics together: the client asks for one after the other."""

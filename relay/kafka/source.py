@@ -30,9 +30,11 @@ from aiokafka.errors import (
 
 from relay.errors import ConfigError, DeliveryFailed, InstanceFenced, Problem, RecordsGone, TopicUnusable
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
+from relay.kafka.client_health import ClientHealth
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
+from relay.kafka.hanging_transactions import written_ends
 from relay.kafka.header_names import take_any_name
 from relay.kafka.membership import StaticMember
 from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition
@@ -97,6 +99,8 @@ class KafkaSource:
             **brokers.arguments,
         )
         self._static: StaticMember | None = None
+        self.health = ClientHealth(settings.fetch_max_wait_ms / 1000)
+        self.health.observe(self._consumer)
 
     async def start(self, owner: Owner) -> None:
         """Connect and join the group. Raises BrokerUnavailable, ConfigError, InstanceFenced."""
@@ -282,6 +286,16 @@ class KafkaSource:
             raise self._poll_error(error) from error
         return {Partition(*pair): end for pair, end in ends.items()}
 
+    async def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Ask the leaders for the ends of all records."""
+        pairs = [TopicPartition(*each) for each in partitions]
+        try:
+            async with asyncio.timeout(ASKING_SECONDS):
+                ends = await written_ends(self._consumer._client, pairs)
+        except (KafkaError, TimeoutError) as error:
+            raise self._poll_error(error) from error
+        return {Partition(*pair): end for pair, end in ends.items()}
+
     def passed(self, partition: Partition) -> int | None:
         """Return the position of the client, which also moves over what holds no record."""
         assigned = self._consumer._subscription.subscription
@@ -302,8 +316,11 @@ class KafkaSource:
         return [Partition(topic, number) for topic, found in numbers.items() for number in sorted(found)]
 
     async def waiting(self) -> bool | None:
-        """Compare new end offsets with our positions; both lie behind transaction markers at the end."""
-        assigned = list(self._consumer.assignment())
+        """Compare new end offsets with our positions; both lie behind transaction markers at the end.
+        Partitions without a leader are left out: nobody could answer for them.
+        """
+        offline = self.health.offline
+        assigned = [pair for pair in self._consumer.assignment() if Partition(*pair) not in offline]
         if not assigned:
             return False
         try:

@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError
 
 from relay.errors import BrokerUnavailable, TopicUnusable
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
+from relay.kafka.client_health import ClientHealth
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
@@ -20,6 +21,7 @@ from relay.records import ConsumerRecord
 #: How long reading to the end may take. The end lies before what an open transaction hides.
 END_SECONDS = 120.0
 _POLL_MS = 200
+_HOLD_SECONDS = 0.1
 
 
 class WholeTopic:
@@ -33,6 +35,7 @@ class WholeTopic:
         self._pair = TopicPartition(topic, 0)
         # None before the first reading, and after one that failed.
         self._consumer: Any = None
+        self.health = ClientHealth(_HOLD_SECONDS)
         self._next = 0
 
     async def to_end(
@@ -103,9 +106,10 @@ class WholeTopic:
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
-            fetch_max_wait_ms=100,
+            fetch_max_wait_ms=int(1000 * _HOLD_SECONDS),
             **self._brokers.arguments,
         )
+        self.health.observe(consumer)
         try:
             await started(REQUEST_SECONDS, consumer, self._brokers)
         except BaseException as error:

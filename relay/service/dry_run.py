@@ -16,6 +16,7 @@ from aiokafka import TopicPartition
 
 from relay.config import Config
 from relay.config.choices import Wait
+from relay.kafka.client_health import ClientHealth
 from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition
 from relay.kafka.settings import ConsumerSettings
@@ -109,6 +110,7 @@ class DrySink:
 
     def __init__(self, limits: Mapping[str, int], compacted: Container[str] = ()) -> None:
         self._limits = TopicLimits(limits, compacted)
+        self.health = ClientHealth()
 
     async def start(self) -> None:
         """Connect to nothing."""

@@ -122,6 +122,28 @@ OPERATION = [
         [Query(f"sum by (topic) (relay_consumer_lag_records{{{WHERE}}})", "{{topic}}")],
     ),
     Panel(
+        "Records in flight",
+        "Read and not acknowledged by the target.",
+        [Query(f"sum by (instance) (relay_in_flight_records{{{WHERE}}})", "{{instance}}")],
+    ),
+    Panel(
+        "Without an acknowledgement",
+        "Seconds since the last acknowledgement of the target, while records are in flight.",
+        [Query(f"max by (instance) (relay_in_flight_age_seconds{{{WHERE}}})", "{{instance}}")],
+        "s",
+    ),
+    Panel(
+        "Partitions without a leader, and with unknown lag",
+        "Nothing is read or written where there is no leader.",
+        [
+            Query(
+                f"max by (side, topic) (relay_offline_partitions{{{WHERE}}}) > 0",
+                "offline {{side}} {{topic}}",
+            ),
+            Query(f"sum by (topic) (relay_unknown_lag_partitions{{{WHERE}}}) > 0", "unknown {{topic}}"),
+        ],
+    ),
+    Panel(
         "Behind the database",
         "Age of the newest row read by the time of its commit, and of the last watermark; the oldest of all partitions.",
         [

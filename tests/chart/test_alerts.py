@@ -12,7 +12,7 @@ import helm_python as helm
 import pytest
 import yaml
 from chart.rendering import CHART, NAME, NAMESPACE, ROOT, Rendered, example
-from status_support import make_status
+from status_support import Clock, running_status
 
 from relay.service.observe.metrics import LOSS, registry_of
 
@@ -60,7 +60,7 @@ def test_nobody_is_told_of_what_is_no_loss_of_rows() -> None:
 def test_each_is_about_metrics_of_relay(rule: dict[str, Any]) -> None:
     samples = {
         sample.name: set(sample.labels)
-        for family in registry_of(make_status()).collect()
+        for family in registry_of(running_status(Clock())).collect()
         for sample in family.samples
     }
     used = set(_METRIC.findall(rule["expr"]))
@@ -83,7 +83,7 @@ def test_each_says_what_to_do(rule: dict[str, Any]) -> None:
 def test_a_release_watches_itself() -> None:
     groups = example("monitoring").objects["PrometheusRule"]["spec"]["groups"]
     selectors = [found for rule in groups[0]["rules"] for found in re.findall(r"\{([^}]*)\}", rule["expr"])]
-    assert len(selectors) == 10
+    assert len(selectors) == 17
     assert {
         selector for selector in selectors if not selector.startswith(f'namespace="{NAMESPACE}",job="{NAME}"')
     } == set()

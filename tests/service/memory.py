@@ -11,6 +11,7 @@ from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.errors import TopicUnusable
+from relay.kafka.client_health import ClientHealth
 from relay.kafka.ports import Owner, Partition, StartPosition, Undelivered
 from relay.kafka.sizes import Misfit, NoKey, Oversize
 from relay.model import Event, TableId
@@ -51,6 +52,7 @@ class MemorySource:
         self.stopped = False
         self.hang = False
         self.owner: Owner | None = None
+        self.health = ClientHealth()
 
     async def start(self, owner: Owner) -> None:
         self.owner = owner
@@ -98,6 +100,9 @@ class MemorySource:
         return 0.0
 
     async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        return dict.fromkeys(partitions, self.length)
+
+    async def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return dict.fromkeys(partitions, self.length)
 
     def passed(self, partition: Partition) -> int | None:
@@ -197,6 +202,7 @@ class MemorySink:
         self.broken: Undelivered | None = None
         self.gone = asyncio.Event()
         self.open: list[ProducerRecord] = []
+        self.health = ClientHealth()
 
     @property
     def is_transactional(self) -> bool:

@@ -183,7 +183,7 @@ async def test_the_loop_ends_before_the_record_that_is_too_much(policy: Policy, 
     assert [each.topic for each in target.records] == ["dead"] * (3 if policy is Policy.DEAD_LETTER else 0)
     assert current.refused is not None
     assert (current.refused.offset, type(current.refused.error)) == (3, TooManyFailures)
-    assert (status.dead_letters + status.skips).total() == 3
+    assert [each.policy for each in current.given_up] == [policy] * 3
 
 
 async def test_a_row_before_them_makes_them_no_wrong_format(list_log: Any) -> None:

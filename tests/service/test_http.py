@@ -482,17 +482,14 @@ async def test_a_browser_shows_in_an_outage_what_is_not_known(tmp_path: Path, wa
     status = running_status(clock)
     status.progress(ORDERS_1, position=200 - waits, end=200, timestamp_ms=None)
     clock.passes(100)
-    status.set_check("source", ok=False, detail="no broker answers")
+    status.set_check("source", ok=False, detail="no broker answers", reason="unreachable")
     async with HttpServer("127.0.0.1", 0, status) as server:
         shown = await shown_by_browser(server.port, tmp_path)
     level, word, sentence = verdict(shown)
-    assert (level, word) == ("bad", "No answer from the source")
+    assert (level, word) == ("bad", "No answer from a broker of the source")
     assert "has been read" not in sentence
-    if waits:
-        assert "At least 50 records wait, as the brokers said 1 min 40 s ago." in sentence
-    else:
-        assert "How many records wait is not known: the brokers last said so 1 min 40 s ago." in sentence
-    assert tile(shown, "Waiting") == ("≥ 50" if waits else "?")
+    assert "How many records wait is not known: the brokers last said so 1 min 40 s ago." in sentence
+    assert tile(shown, "Waiting") == "?"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
@@ -500,13 +497,11 @@ async def test_a_browser_shows_before_an_outage_is_noticed_that_ends_are_old(tmp
     clock = Clock()
     status = running_status(clock)
     status.progress(ORDERS_1, position=200, end=200, timestamp_ms=None)
-    clock.passes(8)
+    clock.passes(4)
     async with HttpServer("127.0.0.1", 0, status) as server:
         shown = await shown_by_browser(server.port, tmp_path)
-        level, _, sentence = verdict(shown)
-        assert level == "good"
-        assert "when the brokers last said so, 8 s ago, has been read" in sentence
-        clock.passes(12)
+        assert verdict(shown)[0] == "good"
+        clock.passes(2)
         shown = await shown_by_browser(server.port, tmp_path)
     level, word, sentence = verdict(shown)
     assert (level, word) == ("warn", "Not known whether records wait")

@@ -46,8 +46,9 @@ def test_a_status_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> 
         False,
     )
     assert body["lag"] == {
-        "records": 0,
-        "is_exact": True,
+        "records": None,
+        "committed_records": None,
+        "is_exact": False,
         "unknown_partitions": 0,
         "end_age_seconds": None,
         "kafka_seconds": None,
@@ -81,6 +82,7 @@ def test_positions_and_lag_in_records_in_kafka_time_and_in_database_time(clock: 
         "end_age_seconds": 3.0,
         "committed": 90,
         "lag_records": 0,
+        "committed_lag_records": 10,
         "lag_kafka_seconds": 0.0,
         "lag_database_seconds": 7.0,
         "watermark_age_seconds": 6.0,
@@ -139,9 +141,10 @@ def test_in_an_outage_nothing_is_said_to_be_read_to_its_end(clock: Clock) -> Non
 
 
 def test_before_an_outage_is_noticed_an_old_end_is_none_that_is_known(clock: Clock) -> None:
-    """What is known to wait still waits, and it may be more."""
     status = running_status(clock)
-    status.progress(ORDERS_0, position=100, end=100, timestamp_ms=None, end_age=END_SECONDS)
+    clock.passes(1)
+    status.progress(ORDERS_1, position=150, end=200, timestamp_ms=None)
+    clock.passes(END_SECONDS - 1)
     assert (status.lag, status.is_lag_exact) == (50, True)
     clock.passes(1)
     lag = report.details(status)["lag"]
@@ -163,24 +166,48 @@ def test_the_end_of_an_outage_is_told_with_its_length(clock: Clock, check: str) 
     assert told == [(check, 60)]
 
 
-def test_a_target_is_back_when_it_has_acknowledged_something(clock: Clock) -> None:
-    """A new producer connects to brokers that lack in-sync replicas, too."""
-    status, told = running_status(clock), list[tuple[str, float]]()
-    status.on_recovery = lambda name, seconds: told.append((name, seconds))
-    for _ in range(3):
-        status.set_check("target", ok=False)
-        clock.passes(5)
-        status.set_check("target", ok=True)
-    assert told == []
-    status.recovered("target", "topics")
-    status.recovered("target", "topics")
-    assert told == [("target", 15)]
+def test_a_newer_end_is_not_replaced_by_an_older_one(clock: Clock) -> None:
+    """Brokers are asked for ends while the answer to an older fetch is still what the client knows."""
+    status = running_status(clock)
+    clock.passes(10)
+    assert status.without_end(2.0) == [ORDERS_0, ORDERS_1]
+    status.end_observed(ORDERS_1, 300)
+    status.progress(ORDERS_1, position=150, end=200, timestamp_ms=None, end_age=9.0)
+    assert (status.lag, status.without_end(2.0)) == (150, [ORDERS_0])
+    assert not status.is_lag_exact
+
+
+def test_what_is_read_and_not_acknowledged_is_shown(clock: Clock) -> None:
+    assert report.details(make_status(clock))["in_flight"] == {"records": None, "age_seconds": None}
+    status = running_status(clock)
+    assert report.details(status)["in_flight"] == {"records": 0, "age_seconds": 0.0}
+    for offsets, acknowledgements, age in (
+        (0, 0, 0.0),
+        (7, 0, 0.0),
+        (9, 0, 3.0),
+        (9, 1, 0.0),
+        (2, 1, 3.0),
+        (0, 2, 0.0),
+    ):
+        status.note_in_flight(offsets, acknowledgements)
+        assert report.details(status)["in_flight"] == {"records": offsets, "age_seconds": age}
+        clock.passes(3)
+
+
+def test_records_that_are_not_committed_are_shown(clock: Clock) -> None:
+    status = running_status(clock)
+    assert status.committed_lag is None
+    assert report.details(status)["lag"]["committed_records"] is None
+    status.committed({ORDERS_0: 90, ORDERS_1: 120})
+    assert report.details(status)["lag"]["committed_records"] == 90
+    clock.passes(END_SECONDS + 1)
+    assert [each["committed_lag_records"] for each in report.details(status)["partitions"]] == [None, None]
 
 
 def test_what_is_not_told_anew_stays_known(clock: Clock) -> None:
     status = running_status(clock)
     status.progress(ORDERS_1, position=160, end=None, timestamp_ms=None)
-    assert status.partitions[ORDERS_1].told_lag == 40
+    assert status.partitions[ORDERS_1].lag == 40
     assert status.partitions[ORDERS_1].timestamp_ms == int(START - 30) * 1000
 
 
@@ -274,6 +301,7 @@ def test_history_is_an_hour_and_no_more(clock: Clock) -> None:
         status.consumed("orders", 3, 3)
         status.skipped("decode.malformed")
         status.progress(ORDERS_0, position=100, end=100, timestamp_ms=None)
+        status.progress(ORDERS_1, position=150, end=200, timestamp_ms=None)
 
     turns(status, clock, 4000, turn)
     history = report.details(status)["history"]
@@ -488,6 +516,7 @@ def test_a_check_tells_since_when_it_is_so(clock: Clock) -> None:
         "name": "target",
         "ok": False,
         "detail": "second",
+        "reason": None,
         "since": "2026-11-21T10:00:00.000+00:00",
     }
 

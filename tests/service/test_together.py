@@ -24,6 +24,7 @@ from status_support import (
 from relay.codecs.losses import Lossy
 from relay.model import TableId
 from relay.service.observe import report
+from relay.service.observe.figures import Check
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import ProcessReport, Status
 
@@ -89,7 +90,17 @@ def test_what_one_tells_is_told_as_it_is(clock: Clock) -> None:
 
 def test_everything_a_status_knows_is_carried_on(clock: Clock) -> None:
     """Whoever gives a status one more part says here how those of several processes become one."""
-    clocks = {"now", "steady", "_samples", "_heartbeat_at", "_newest_ms", "on_recovery", "_outages"}
+    clocks = {
+        "now",
+        "steady",
+        "_samples",
+        "_heartbeat_at",
+        "_newest_ms",
+        "on_recovery",
+        "on_failure",
+        "_outages",
+        "_acknowledgements",
+    }
     #: Of a dry run, which has one process.
     alone = {"is_dry_run", "records_translated"}
     joined = {
@@ -105,6 +116,7 @@ def test_everything_a_status_knows_is_carried_on(clock: Clock) -> None:
             "errors",
         ),
         *("last_errors", "dead_letters", "skips", "schemas", "checks", "translator", "warnings"),
+        *("in_flight", "in_flight_since", "offline"),
     }
     assert vars(busy_status(clock)).keys() == clocks | alone | joined
 
@@ -224,7 +236,7 @@ def test_a_check_fails_where_it_fails_in_one(clock: Clock) -> None:
     clock.passes(5)
     other.set_check("target", ok=False, detail="no broker answers")
     found = together(clock, one, other)
-    assert found.checks["target"] == (False, "process 1: no broker answers", START + 5)
+    assert found.checks["target"] == Check(ok=False, detail="process 1: no broker answers", since=START + 5)
     assert report.readiness(found)["degraded"] is True
     one.set_check("target", ok=False, detail="no broker answers")
     assert together(clock, one, other).checks["target"].detail == "no broker answers"

@@ -22,6 +22,7 @@ from relay.codecs import codec_named
 from relay.config import Config
 from relay.config.kafka import source_cluster
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped
+from relay.kafka.client_health import ClientHealth
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
 from relay.kafka.fetched import relay_records
@@ -68,6 +69,7 @@ class DdlFollower:
         # The partitions 0 for which rows of this instance wait.
         self._followed: list[TopicPartition] = []
         self._consumer: Any = None
+        self.health = ClientHealth(config.source.fetch_max_wait_ms / 1000)
         self._is_ready = False
 
     @property
@@ -154,6 +156,7 @@ class DdlFollower:
             fetch_max_wait_ms=self._source.fetch_max_wait_ms,
             **self._brokers.arguments,
         )
+        self.health.observe(self._consumer)
         try:
             await started(REQUEST_SECONDS, self._consumer, self._brokers)
         except (KafkaError, TimeoutError) as error:

@@ -20,7 +20,7 @@ from relay.dead_letters import ROUTE_HEADER
 from relay.definitions import is_definition, undefined
 from relay.errors import CodecError, TopicUnusable
 from relay.kafka.clients import Brokers, Clusters
-from relay.kafka.ports import Partition, RecordSource, StartPosition
+from relay.kafka.ports import Health, Partition, RecordSource, StartPosition
 from relay.kafka.whole_topic import WholeTopic
 from relay.logs import Log
 from relay.needs import Need
@@ -195,6 +195,16 @@ class Schemas:
         self._own_records = 0
         # Topics of the history that are not read here, and that were logged.
         self._foreign: set[str] = set()
+
+    @property
+    def history_health(self) -> Health | None:
+        """What the requests to the schema history show; None without one."""
+        return self._topic.health if self._topic is not None else None
+
+    @property
+    def reader_health(self) -> list[Health]:
+        """What the requests to source topics show that are read beside the loop."""
+        return [self._follower.health] if self._follower is not None else []
 
     @property
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:

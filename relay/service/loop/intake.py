@@ -28,7 +28,7 @@ from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.dialects import DialectWatch
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import history_record
-from relay.service.loop.ledger import Owned, RecordRefused, Round
+from relay.service.loop.ledger import GivenUp, Owned, RecordRefused, Round
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
 from relay.straight_line import State
@@ -383,15 +383,10 @@ class RoundBuilder:
         self._round.refused = RecordRefused(record, error)
 
     def _note(self, policy: Policy, code: str, error: Exception, record: ConsumerRecord) -> None:
+        """Note an error now, and what was done with the record once its round is acknowledged."""
         place, message = f"{record.topic}/{record.partition}/{record.offset}", str(error)
-        log = self._intake.log
         self._status.add_error("translate", code, place, message)
-        if policy is Policy.SKIP:
-            self._status.skipped(code)
-            log.seldom("record.skipped", code, place=place, code=code, message=message)
-        else:
-            self._status.dead_letter(code)
-            log.seldom("record.dead-lettered", code, place=place, code=code, message=message)
+        self._round.given_up.append(GivenUp(policy, code, place, message))
 
     async def _overtaken(self) -> bool:
         """Let others have their turn; True if a rebalance or a stop came, or the time of the round is up."""

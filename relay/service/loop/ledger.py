@@ -12,10 +12,12 @@ from asyncio import Future
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from relay.errors import DeliveryFailed, WatermarksUnknowable
 from relay.kafka.ports import Batch, OwnershipLost, Partition, RecordSource, Sink, StartPosition, Undelivered
 from relay.logs import Log
+from relay.policies import Policy
 from relay.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.database_times import DatabaseTimes
@@ -51,13 +53,23 @@ class Owned:
     held: Sequence[ConsumerRecord] = ()
 
 
+class GivenUp(NamedTuple):
+    """A record that was not relayed: what was done with it, the code and the message of its error."""
+
+    policy: Policy
+    code: str
+    place: str
+    message: str
+
+
 @dataclass
 class Round:
     """What is taken at once: batches being filled, batches under way, offsets that are reached once all are
     acknowledged.
 
     `before`: what the translator remembered before it. `ends_at`: when it should end, by the steady clock.
-    `written`, `sizes`: records and bytes by topic. `refused`: the record at which it ends, and relay with it.
+    `written`, `sizes`: records and bytes by topic. `given_up`: records that were skipped or became dead
+    letters. `refused`: the record at which it ends, and relay with it.
     """
 
     generation: int
@@ -69,6 +81,7 @@ class Round:
     reached: dict[Partition, int] = field(default_factory=dict)
     written: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)
+    given_up: list[GivenUp] = field(default_factory=list)
     sent_at: float = 0.0
     refused: RecordRefused | None = None
 
@@ -121,15 +134,23 @@ class Ledger:
         self.owned: dict[Partition, Owned] = {}
         self.expected_offsets: dict[Partition, int] = {}
         self.rounds: deque[Round] = deque()
+        # Rounds whose batches are acknowledged, and which readers see after the next commit.
+        self._uncommitted: list[Round] = []
         # In the order in which they were passed over.
         self._passed_over: dict[Partition, None] = {}
-        # How far records had been taken when a failure put us back.
-        self._lost_ground: dict[Partition, int] = {}
+        # How far records had been taken when a failure put us back, and to which offset.
+        self._lost_ground: dict[Partition, tuple[int, int]] = {}
         # What the translator remembered before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
         self._database_times = DatabaseTimes(translator, status)
         self.failed_deliveries = self.rewinds = 0
+        #: How often the target has acknowledged records, and when it last did, and when offsets were last
+        #: committed, by the steady clock.
+        self.acknowledgements = 0
+        self.acknowledged_at = self.committed_at = -math.inf
+        #: Why the last commit did not succeed.
+        self.commit_failure = ""
         self.counts = Counts()
 
     @property
@@ -146,6 +167,22 @@ class Ledger:
     def is_safe(self) -> bool:
         """Whether nothing is under way that the translator would be set back for."""
         return self._safe_state is None
+
+    @property
+    def in_flight(self) -> int:
+        """How many offsets were taken that the target has not acknowledged, those included that a failure put
+        back.
+        """
+        read = {partition: owned.next for partition, owned in self.owned.items()}
+        for partition, (reached, _) in self._lost_ground.items():
+            read[partition] = max(reached, read.get(partition, 0))
+        return sum(max(0, offset - self._safe(partition)) for partition, offset in read.items())
+
+    def _safe(self, partition: Partition) -> int:
+        """The offset below which the target has acknowledged everything, as far as we know."""
+        if partition in self.owned:
+            return self.owned[partition].acknowledged
+        return self._lost_ground[partition][1]
 
     # Partitions come and go.
 
@@ -297,10 +334,12 @@ class Ledger:
             self._status.heartbeat()
             oldest = self.rounds[0]
             await sink.delivered(oldest.pending)
-            if oldest.pending:
-                self._status.recovered("target", "topics")
             self.rounds.popleft()
-            self._report(oldest)
+            if oldest.pending:
+                self._status.observe("produce", time.monotonic() - oldest.sent_at)
+            self._uncommitted.append(oldest)
+            if not sink.is_transactional:
+                self._note_acknowledged()
             if oldest.generation == self.generation:
                 for partition, offset in oldest.reached.items():
                     self.owned[partition].acknowledged = offset
@@ -308,11 +347,27 @@ class Ledger:
                 self.failed_deliveries = self.rewinds = 0
                 self._safe_state = self.rounds[0].before if self.rounds else None
 
-    def _report(self, settled: Round) -> None:
-        if settled.pending:
-            self._status.observe("produce", time.monotonic() - settled.sent_at)
-        for topic, count in settled.written.items():
-            self._status.produced(topic, count, settled.sizes[topic])
+    def _note_acknowledged(self) -> None:
+        """Count what readers of the target can read by now, and what was given up on the way."""
+        for each in self._uncommitted:
+            if each.pending:
+                self._status.recovered("topics")
+                self.acknowledged_at = time.monotonic()
+                self.acknowledgements += 1
+            for topic, count in each.written.items():
+                self._status.produced(topic, count, each.sizes[topic])
+            for given_up in each.given_up:
+                self._note_given_up(given_up)
+        self._uncommitted.clear()
+
+    def _note_given_up(self, given_up: GivenUp) -> None:
+        policy, code, place, message = given_up
+        if policy is Policy.SKIP:
+            self._status.skipped(code)
+            self._log.seldom("record.skipped", code, place=place, code=code, message=message)
+        else:
+            self._status.dead_letter(code)
+            self._log.seldom("record.dead-lettered", code, place=place, code=code, message=message)
 
     async def commit(self) -> bool:
         """Commit what is acknowledged, and nothing else; False if it is not certain that this succeeded.
@@ -337,6 +392,7 @@ class Ledger:
             return True
         if sink.is_transactional:
             await sink.commit(offsets)
+            self._note_acknowledged()
             self.failed_deliveries = self.rewinds = 0
             self._safe_state = None
             self.expected_offsets |= offsets
@@ -344,12 +400,14 @@ class Ledger:
             return False
         self._status.observe("commit", time.monotonic() - began)
         self._status.committed(offsets)
+        self.committed_at = time.monotonic()
         if generation == self.generation:
             for partition, offset in offsets.items():
                 self.owned[partition].committed = offset
         return True
 
     async def _commit_to_group(self, offsets: Mapping[Partition, int]) -> bool:
+        self.commit_failure = ""
         try:
             await self._connections.source.commit(offsets)
         except OwnershipLost as error:
@@ -366,9 +424,8 @@ class Ledger:
             self._log.warning("commit.unanswered", reason=str(error))
             reason = str(error) or "no answer in time"
             self._status.add_error("commit", DeliveryFailed.code, "", reason)
-            self._status.set_check("commit", ok=False, detail=f"offsets could not be committed: {reason}")
+            self.commit_failure = f"offsets could not be committed: {reason}"
             return False
-        self._status.set_check("commit", ok=True)
         return True
 
     # A failure.
@@ -381,11 +438,13 @@ class Ledger:
         """
         self.rewinds += 1
         self.rounds.clear()
+        self._uncommitted.clear()
         is_transactional = self._connections.sink.is_transactional
         for partition, owned in self.owned.items():
-            safe = owned.committed if is_transactional else owned.acknowledged
-            if owned.next > (safe or 0):
-                self._lost_ground[partition] = max(owned.next, self._lost_ground.get(partition, 0))
+            safe = (owned.committed if is_transactional else owned.acknowledged) or 0
+            if owned.next > safe:
+                reached, _ = self._lost_ground.get(partition, (0, 0))
+                self._lost_ground[partition] = max(owned.next, reached), safe
         if self._safe_state is not None:
             self._translator.restore(self._safe_state)
             self._safe_state = None
@@ -415,7 +474,7 @@ class Ledger:
             reached |= {partition: position.offset for partition, position in found.items()}
         return [
             partition
-            for partition, offset in self._lost_ground.items()
+            for partition, (offset, _) in self._lost_ground.items()
             if reached.get(partition, -1) < offset
         ]
 

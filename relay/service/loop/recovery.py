@@ -12,9 +12,10 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, ServiceError
-from relay.kafka.ports import Owner, PollFailed, Undelivered
+from relay.kafka.ports import FaultKind, Owner, PollFailed, Undelivered
 from relay.logs import Log
 from relay.service.check.reasons import Side
+from relay.service.loop.health_checks import SOURCE, TARGET, HealthChecks
 from relay.service.loop.history import Schemas
 from relay.service.loop.ledger import Connections, Ledger
 from relay.service.loop.stopping import Stop
@@ -34,7 +35,8 @@ STALLED_AFTER_CHECKS = 2
 class Recovery:
     """Copes with failed polls, failed deliveries and a silent source.
 
-    `is_sink_abandoned`: the sink was thrown away with batches on their way, and nothing has been rewound yet.
+    `checks`: those of the brokers. `is_sink_abandoned`: the sink was thrown away with batches on their way,
+    and nothing has been rewound yet.
     """
 
     def __init__(  # noqa: PLR0913 - what may fail, and who has to know
@@ -51,6 +53,9 @@ class Recovery:
         stall_check_seconds: float,
     ) -> None:
         self._connections, self._ledger, self._schemas = connections, ledger, schemas
+        self.checks = HealthChecks(
+            connections, ledger, schemas, status, create_topics=self.check_topics, find_reason=find_reason
+        )
         self._stop, self._log, self._status, self._check_topics = stop, log, status, check_topics
         self._find_reason = find_reason
         self.stall_check_seconds = stall_check_seconds
@@ -80,7 +85,7 @@ class Recovery:
         self._failed_polls += 1
         self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)
         self._status.add_error("poll", BrokerUnavailable.code, "", str(error))
-        self._status.set_check("source", ok=False, detail=str(error))
+        self.checks.failed(SOURCE, str(error))
         # An outage is waited out, however long; a failure that goes on while brokers answer needs a human.
         is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
         if is_odd and await self._stop.unless_asked(self._connections.source.waiting()) is not None:
@@ -88,11 +93,10 @@ class Recovery:
         self._ledger.reread()
         await self.back_off(self._failed_polls)
 
-    def after_poll(self, *, heard: bool) -> None:
-        """Note that a poll has succeeded, and whether there were records."""
-        if heard or self._failed_polls:
-            self._failed_polls = 0
-            self._status.recovered("source")
+    def after_poll(self) -> None:
+        """Note that a poll has succeeded."""
+        self._failed_polls = 0
+        self.checks.polled()
 
     async def is_consumer_stalled(self, *, heard: bool) -> bool:
         """Whether the consumer gets no records although some wait.
@@ -110,9 +114,9 @@ class Recovery:
         if self._stop.is_set():
             return False
         if records_wait is None:
-            await self._report_unreachable("no broker answers")
-        else:
-            self._status.set_check("source", ok=True)
+            faults = self.checks.source_faults()
+            why = faults[0].detail if faults else "no answer in time"
+            await self._report_unreachable(why, by_loop=False)
         self._stalled_checks = self._stalled_checks + 1 if records_wait else 0
         if self._stalled_checks < STALLED_AFTER_CHECKS:
             return False
@@ -128,18 +132,18 @@ class Recovery:
             try:
                 await self._stop.unless_asked(source.start(owner))
             except BrokerUnavailable as error:
-                await self._report_unreachable(str(error))
+                await self._report_unreachable(str(error), by_loop=True)
             else:
                 return
             if self._stop.is_set():
                 return
             await self.back_off(attempts)
 
-    async def _report_unreachable(self, why: str) -> None:
+    async def _report_unreachable(self, why: str, *, by_loop: bool) -> None:
         why = await self._stop.unless_asked(self._find_reason("source")) or why
         self._log.warning("source.unreachable", message=f"{why}; relay waits")
         self._status.add_error("poll", BrokerUnavailable.code, "", why)
-        self._status.set_check("source", ok=False, detail=why)
+        self.checks.failed(SOURCE, why, FaultKind.UNREACHABLE, by_loop=by_loop)
 
     # The sink.
 
@@ -185,10 +189,9 @@ class Recovery:
             await sink.abandon()
             return False
         self._ledger.sink_replaced()
-        self._status.set_check("target", ok=True)
         self._log.info("sink.replaced")
         return True
 
     def _report_failed_delivery(self, code: str, why: str) -> None:
         self._status.add_error("produce", code, "", why)
-        self._status.set_check("target", ok=False, detail=why)
+        self.checks.failed(TARGET, why)

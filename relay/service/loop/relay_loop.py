@@ -38,6 +38,7 @@ from relay.kafka.ports import (
 from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
 from relay.service.check.reasons import Side
+from relay.service.loop.health_checks import COMMIT
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import YIELD_SECONDS, Intake
 from relay.service.loop.ledger import Connections, Ledger, Round
@@ -146,10 +147,12 @@ class Relay:
 
     async def run(self) -> None:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or whatever a bug raised."""
+        watching = asyncio.create_task(self._recovery.checks.watch())
         try:
             await self._stop.unless_asked(self._start())
             await self._turn_until_stopped()
             await self._drain()
+            self._recovery.checks.look()
         except InstanceFenced:
             # What is under way is the other instance's by now.
             raise
@@ -160,6 +163,7 @@ class Relay:
                 await self._drain()
             raise
         finally:
+            watching.cancel()
             # All at once: where brokers are silent, each of them takes its full time.
             source, sink = self._connections.source, self._connections.sink
             await asyncio.gather(
@@ -174,6 +178,8 @@ class Relay:
         self._status.set_check("target", ok=True)
         await self._connections.source.start(self)
         self._status.set_check("source", ok=True)
+        self._status.set_check("source-topics", ok=True)
+        self._status.set_check("offline-partitions", ok=True)
 
     async def _turn_until_stopped(self) -> None:
         turns, stop = asyncio.ensure_future(self._turns()), asyncio.ensure_future(self._stop.wait())
@@ -303,7 +309,7 @@ class Relay:
             if not self._ledger.unopened:
                 await self._recovery.after_failed_poll(error)
             return {}
-        self._recovery.after_poll(heard=bool(polled))
+        self._recovery.after_poll()
         return polled
 
     def _leave_out(self, held: Mapping[Partition, Sequence[ConsumerRecord]]) -> Collection[Partition]:
@@ -435,7 +441,10 @@ class Relay:
         if self._connections.sink.is_transactional:
             interval = self._timing.transaction_interval
         self._next_commit = time.monotonic() + interval
-        return await self._ledger.commit()
+        is_committed = await self._ledger.commit()
+        if self._ledger.commit_failure:
+            self._recovery.checks.failed(COMMIT, self._ledger.commit_failure)
+        return is_committed
 
     async def _rotate(self) -> None:
         """Change to a new sink at a moment when nothing is under way."""

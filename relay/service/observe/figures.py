@@ -105,9 +105,14 @@ class Progress:
     watermark_ms: int | None = None
 
     @property
-    def told_lag(self) -> int | None:
-        """Offsets between the position and the end that was told last: so many wait at least."""
+    def lag(self) -> int | None:
+        """Offsets between the position and the newest known end."""
         return None if self.position is None or self.end is None else max(0, self.end - self.position)
+
+    @property
+    def committed_lag(self) -> int | None:
+        """Offsets between the committed offset and the newest known end."""
+        return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
 @dataclass(slots=True)
@@ -134,11 +139,14 @@ class Failure:
 
 
 class Check(NamedTuple):
-    """A line of /readyz; it has been so `since` then, in seconds since 1970."""
+    """A line of /readyz; it has been so `since` then, in seconds since 1970. `reason`: the kind of a failure
+    of brokers (`refused`, `unreachable`, `unanswered`), else "".
+    """
 
     ok: bool
     detail: str
     since: float
+    reason: str = ""
 
 
 class Sample(NamedTuple):

@@ -6,6 +6,7 @@ the first error, too. Counters of topics, codes or losses that were not known co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Final
@@ -154,15 +155,29 @@ class StatusCollector(Collector):
         assigned = [((topic,), len(found)) for topic, found in lags.items()]
         yield _gauge("relay_assigned_partitions", text, ("topic",), assigned)
         text = (
-            "Consumer lag in records, summed over the partitions of this instance whose lag is known; "
-            "absent if it is known of none."
+            "Consumer lag in records (end offset less position), summed over the partitions of this instance "
+            "whose end was just observed; absent if there is none."
         )
-        waiting = [((topic,), sum(found)) for topic, found in known.items() if found or not lags[topic]]
+        waiting = [((topic,), sum(found)) for topic, found in known.items() if found]
         yield _gauge("relay_consumer_lag_records", text, ("topic",), waiting)
+        yield from self._in_flight()
         text = "Partitions of this instance whose consumer lag is not known."
         unknown = [((topic,), len(found) - len(known[topic])) for topic, found in lags.items()]
         yield _gauge("relay_unknown_lag_partitions", text, ("topic",), unknown)
         yield from self._by_partition()
+
+    def _in_flight(self) -> Iterator[Metric]:
+        """Give what was read and is not acknowledged or committed; what was not just observed is absent."""
+        status = self._status
+        text = "Records read that the target has not acknowledged; absent before the first look."
+        known = [] if status.in_flight is None else [((), status.in_flight)]
+        yield _gauge("relay_in_flight_records", text, (), known)
+        age = status.in_flight_age
+        text = "Seconds since the last acknowledgement, or since records are in flight; 0 without any."
+        yield _gauge("relay_in_flight_age_seconds", text, (), [] if age is None else [((), age)])
+        text = "Partitions without a leader; side is source or target."
+        found = [((side, topic), count) for (side, topic), count in _offline(status).items()]
+        yield _gauge("relay_offline_partitions", text, ("side", "topic"), found)
 
     def _by_partition(self) -> Iterator[Metric]:
         """Give what is known of each partition; what is not known is not there."""
@@ -177,6 +192,11 @@ class StatusCollector(Collector):
             return _gauge(name, text, ("topic", "partition"), found)
 
         yield family("relay_partition_lag_records", "Consumer lag of a partition, in records.", lag_of)
+        yield family(
+            "relay_partition_committed_lag_records",
+            "Records of a partition that are not committed (end offset less committed offset).",
+            self._status.committed_lag_of,
+        )
         yield family(
             "relay_partition_last_record_timestamp_seconds",
             "Kafka timestamp of the newest record read of a partition, seconds since 1970.",
@@ -253,6 +273,13 @@ def _gauge(name: str, text: str, labels: Labels, counts: Counts) -> Metric:
     for values, count in counts:
         family.add_metric(values, count)
     return family
+
+
+def _offline(status: Status) -> Counter[tuple[str, str]]:
+    """Count partitions without a leader by side and topic; 0 for source topics with leaders."""
+    found = Counter({("source", topic): 0 for topic in status.about.topics})
+    found.update((side, each.topic) for side, every in status.offline.items() for each in every)
+    return found
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -69,6 +69,7 @@ def details(status: Status) -> Json:
         "heartbeat_age_seconds": _rounded(status.heartbeat_age),
         "checks": checks,
         "lag": _lag(status, sample, now),
+        "in_flight": {"records": status.in_flight, "age_seconds": _rounded(status.in_flight_age)},
         "last_record": _moment_ms(status.newest_ms),
         "last_commit": None if status.last_commit is None else moment(status.last_commit),
         "rates": _rates(status, sample),
@@ -173,9 +174,10 @@ def _checks(status: Status) -> list[Json]:
     """Return the loop's own checks, and one more: whether it turns."""
     alive, age = status.is_alive, status.heartbeat_age
     detail = "" if alive else f"the last turn was {age or 0:.0f} s ago"
-    found = [{"name": "loop", "ok": alive, "detail": detail, "since": None}]
+    found = [{"name": "loop", "ok": alive, "detail": detail, "reason": None, "since": None}]
     for name, check in status.checks.items():
-        found.append({"name": name, "ok": check.ok, "detail": check.detail, "since": moment(check.since)})
+        about = {"detail": check.detail, "reason": check.reason or None, "since": moment(check.since)}
+        found.append({"name": name, "ok": check.ok} | about)
     return found
 
 
@@ -205,6 +207,7 @@ def _partition(status: Status, partition: Partition, progress: Progress, now: fl
         "end_age_seconds": None if at is None else _rounded(max(0.0, status.steady() - at)),
         "committed": progress.committed,
         "lag_records": status.lag_of(progress),
+        "committed_lag_records": status.committed_lag_of(progress),
         "lag_kafka_seconds": _kafka_seconds(status, progress, now),
         "lag_database_seconds": _age(progress.row_ms, now),
         "watermark_age_seconds": _age(progress.watermark_ms, now),
@@ -264,6 +267,7 @@ def _lag(status: Status, sample: Sample, now: float) -> Json:
             gone_in = sample.lag / -per_second
     return {
         "records": status.lag,
+        "committed_records": status.committed_lag,
         "is_exact": status.is_lag_exact,
         "unknown_partitions": unknown,
         "end_age_seconds": _rounded(max(0.0, *ages)) if ages else None,

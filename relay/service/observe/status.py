@@ -43,11 +43,21 @@ SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
 MOST_WARNINGS: Final = 20
 LONGEST_TEXT: Final = 500
-#: How long the brokers may go without reporting the end of a partition before it counts as unknown whether
-#: all of it is read.
-END_SECONDS: Final = 15.0
-#: The checks that fail in an outage, whose end is told.
-_OUTAGES: Final = frozenset({"source", "target", "topics", "commit", "records"})
+#: How old the end of a partition may be that counts as just observed.
+END_SECONDS: Final = 5.0
+#: The checks that fail in an outage: its beginning and its end are logged.
+OUTAGES: Final = frozenset(
+    {
+        "source",
+        "source-topics",
+        "target",
+        "topics",
+        "offline-partitions",
+        "commit",
+        "schema-history",
+        "records",
+    }
+)
 
 
 class Status:
@@ -93,8 +103,17 @@ class Status:
         #: What each of several processes has told, and which of them reads a partition; by their numbers.
         self.processes: dict[int, ProcessReport] = {}
         self.readers: dict[Partition, int] = {}
-        #: Who is told of the end of an outage: the check that failed, and for how many seconds.
+        #: Called at the beginning of an outage with the check that fails and why, and at its end with the
+        #: check and the seconds that it took.
+        self.on_failure: Callable[[str, str], object] | None = None
         self.on_recovery: Callable[[str, float], object] | None = None
+        #: Offsets that were read and that the target has not acknowledged; None: not known yet.
+        self.in_flight: int | None = None
+        #: Since when there are some, or when the last acknowledgement came, by the steady clock.
+        self.in_flight_since: float | None = None
+        self._acknowledgements = 0
+        #: Partitions without a leader, by "source" and "target".
+        self.offline: dict[str, frozenset[Partition]] = {}
         # Since when, in seconds since 1970.
         self._outages: dict[str, float] = {}
         self._newest_ms: int | None = None
@@ -105,14 +124,14 @@ class Status:
         """What a supervisor is told: all but the history, and what only lives in this process. Steady clocks
         are those of the machine.
         """
-        left_out = {"now", "steady", "_samples", "on_recovery"}
+        left_out = {"now", "steady", "_samples", "on_failure", "on_recovery"}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         return kept | {"translator": Counts.of(self.translator)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Know what another process knew."""
         vars(self).update(kept)
-        self.now, self.steady, self.on_recovery = time.time, time.monotonic, None
+        self.now, self.steady, self.on_failure, self.on_recovery = time.time, time.monotonic, None, None
         self._samples = deque((self.sample(),), maxlen=SAMPLES)
 
     # What the loop calls.
@@ -160,11 +179,40 @@ class Status:
         if committed is not None:
             progress.committed = committed
         if end is not None:
-            progress.end = end
-            if end_age is not None:
-                progress.end_at = self.steady() - end_age
+            self._note_end(progress, end, None if end_age is None else self.steady() - end_age)
         if timestamp_ms is not None and timestamp_ms >= 0:
             progress.timestamp_ms = timestamp_ms
+
+    @staticmethod
+    def _note_end(progress: Progress, end: int, at: float | None) -> None:
+        """Note an end unless a newer one is known."""
+        if progress.end_at is not None and (at is None or at < progress.end_at):
+            return
+        progress.end, progress.end_at = end, at
+
+    def end_observed(self, partition: Partition, end: int) -> None:
+        """Note the end of a partition as the brokers have just reported it."""
+        if partition in self.partitions:
+            self._note_end(self.partitions[partition], end, self.steady())
+
+    def without_end(self, seconds: float) -> list[Partition]:
+        """Return the partitions whose position is known and whose end is older than that."""
+        before = self.steady() - seconds
+        return [
+            partition
+            for partition, each in self.partitions.items()
+            if each.position is not None and (each.end_at is None or each.end_at < before)
+        ]
+
+    def note_in_flight(self, offsets: int, acknowledgements: int) -> None:
+        """Note how many offsets were read and not acknowledged; `acknowledgements` counts those since the
+        start.
+        """
+        if not offsets:
+            self.in_flight_since = None
+        elif self.in_flight_since is None or acknowledgements != self._acknowledgements:
+            self.in_flight_since = self.steady()
+        self.in_flight, self._acknowledgements = offsets, acknowledgements
 
     def database_times(self, partition: Partition, *, row_ms: int | None, watermark_ms: int | None) -> None:
         """Note when the newest row that was read was committed, and the time of the last watermark, by the
@@ -253,18 +301,19 @@ class Status:
         """Note how many table definitions the catalogue holds."""
         self.schemas = count
 
-    def set_check(self, name: str, ok: bool, detail: str = "") -> None:
-        """Set a line of /readyz: "configuration", "topics", "source", "target", "commit", "schema-history" or
-        "member".
+    def set_check(self, name: str, ok: bool, detail: str = "", reason: str = "") -> None:
+        """Set a line of /readyz: "configuration", "topics", "source", "source-topics", "target",
+        "offline-partitions", "commit", "schema-history", "records" or "member". `reason`: see Check.
         """
         before = self.checks.get(name)
         since = before.since if before and before.ok == ok else self.now()
-        self.checks[name] = Check(ok, _clean(detail), since)
-        if not ok and name in _OUTAGES:
-            self._outages.setdefault(name, since)
-        # That a new producer has connected does not say that records arrive: `recovered` does.
-        elif ok and name != "target":
+        self.checks[name] = Check(ok, _clean(detail), since, reason)
+        if ok:
             self._end_outage(name)
+        elif name in OUTAGES and name not in self._outages:
+            self._outages[name] = since
+            if self.on_failure is not None:
+                self.on_failure(name, detail)
 
     def recovered(self, *names: str) -> None:
         """Note that checks that were failing are ok again, as what they are about has just worked."""
@@ -306,30 +355,43 @@ class Status:
         return max(known, default=self._newest_ms)
 
     def is_end_current(self, progress: Progress) -> bool:
-        """Whether the brokers have told the end of a partition just now: not in an outage."""
+        """Whether the end of a partition was just observed: not in an outage."""
         source = self.checks.get("source")
         if progress.end_at is None or (source is not None and not source.ok):
             return False
         return self.steady() - progress.end_at <= END_SECONDS
 
     def lag_of(self, progress: Progress) -> int | None:
-        """The least that a partition's consumer lag is, in records; None if that is not known: an end offset
-        that was told long ago does not say that nothing waits.
-        """
-        lag = progress.told_lag
-        return lag if lag or self.is_end_current(progress) else None
+        """The records of a partition that were not read; None unless its end was just observed."""
+        return progress.lag if self.is_end_current(progress) else None
+
+    def committed_lag_of(self, progress: Progress) -> int | None:
+        """The records of a partition that are not committed; None unless its end was just observed."""
+        return progress.committed_lag if self.is_end_current(progress) else None
 
     @property
     def lag(self) -> int | None:
         """Consumer lag in records, of the assigned partitions whose lag is known; None if none is."""
-        known = [lag for progress in self.partitions.values() if (lag := self.lag_of(progress)) is not None]
-        return sum(known) if known or not self.partitions else None
+        return _sum_of_known(map(self.lag_of, self.partitions.values()))
+
+    @property
+    def committed_lag(self) -> int | None:
+        """Records that are not committed, of the assigned partitions where that is known; None if none is."""
+        return _sum_of_known(map(self.committed_lag_of, self.partitions.values()))
 
     @property
     def is_lag_exact(self) -> bool:
-        """Whether no more records can wait than `lag` says."""
-        every = self.partitions.values()
-        return all(self.is_end_current(each) and each.told_lag is not None for each in every)
+        """Whether the lag of every assigned partition is known, of one at least."""
+        every = [self.lag_of(each) for each in self.partitions.values()]
+        return bool(every) and None not in every
+
+    @property
+    def in_flight_age(self) -> float | None:
+        """For how many seconds records have been in flight without an acknowledgement; 0 without any."""
+        if self.in_flight is None:
+            return None
+        since = self.in_flight_since
+        return 0.0 if since is None else max(0.0, self.steady() - since)
 
     def sample(self) -> Sample:
         """Return the totals of this moment."""
@@ -389,6 +451,11 @@ def _count(topics: dict[str, Traffic], topic: str, total: Traffic, records: int,
     for each in (traffic, total):
         each.records += records
         each.size += size
+
+
+def _sum_of_known(figures: Iterable[int | None]) -> int | None:
+    known = [each for each in figures if each is not None]
+    return sum(known) if known else None
 
 
 def _clean(text: str) -> str:

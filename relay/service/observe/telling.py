@@ -1,4 +1,4 @@
-"""What is logged beside the work: that an outage is over, and how many lines were left out."""
+"""What is logged beside the work: that a check fails, that it is ok again, how many lines were left out."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ _LOOK_SECONDS: Final = 1.0
 #: What works again, by the check that failed.
 _WORDS: Final = {
     "source": "the brokers of the source answer again",
-    "target": "the target has acknowledged records again",
+    "source-topics": "the source topics exist again",
+    "target": "the target works again",
     "topics": "the topics can be used again",
+    "offline-partitions": "all partitions have leaders again",
+    "schema-history": "the schema history can be read again",
     "commit": "offsets are committed again",
     "records": "records can be relayed again",
 }
@@ -26,14 +29,19 @@ _WORDS: Final = {
 @contextlib.asynccontextmanager
 async def telling(log: Log, status: Status) -> AsyncIterator[None]:
     """Log these things during an `async with` block, and at its end how many lines are still unreported."""
+    status.on_failure = partial(_log_failure, log)
     status.on_recovery = partial(_tell_recovery, log)
     counting = asyncio.create_task(_count_out(log))
     try:
         yield
     finally:
         counting.cancel()
-        status.on_recovery = None
+        status.on_failure = status.on_recovery = None
         log.tell_left_out(at_once=True)
+
+
+def _log_failure(log: Log, check: str, detail: str) -> None:
+    log.warning("check.failing", check=check, message=detail)
 
 
 def _tell_recovery(log: Log, check: str, seconds: float) -> None:

@@ -137,6 +137,14 @@ class TogetherStatus(Status):
             for partition, number in self.readers.items()
         }
         self.assigned_at = max(each.assigned_at for each in every)
+        self.in_flight = _sum_or_none(each.in_flight for each in every)
+        waiting = [each.in_flight_since for each in every if each.in_flight_since is not None]
+        self.in_flight_since = min(waiting, default=None)
+        sides = dict.fromkeys(side for each in every for side in each.offline)
+        self.offline = {
+            side: frozenset[Partition]().union(*(each.offline.get(side, ()) for each in every))
+            for side in sides
+        }
         # A process that commits must not hide one that does not, and one without records need not commit.
         late = [each.last_commit for each in every if each.lag]
         done = [each.last_commit for each in every if each.last_commit is not None]
@@ -168,12 +176,19 @@ def _joined_checks(statuses: Mapping[int, Status]) -> dict[str, Check]:
         lines = {number: each.checks[name] for number, each in statuses.items() if name in each.checks}
         failing = {number: each for number, each in lines.items() if not each.ok}
         shown = failing or lines
+        reasons = {each.reason for each in shown.values()}
         details: dict[str, list[int]] = {}
         for number, each in sorted(shown.items()):
             details.setdefault(each.detail, []).append(number)
         since = (min if failing else max)(each.since for each in shown.values())
-        found[name] = Check(not failing, _told_by(details, len(statuses)), since)
+        reason = reasons.pop() if len(reasons) == 1 else ""
+        found[name] = Check(not failing, _told_by(details, len(statuses)), since, reason)
     return found
+
+
+def _sum_or_none(figures: Iterable[int | None]) -> int | None:
+    every = list(figures)
+    return None if None in every else sum(each for each in every if each is not None)
 
 
 def _told_by(details: Mapping[str, Sequence[int]], processes: int) -> str:

@@ -1,0 +1,279 @@
+"""Records what the requests of an aiokafka client show of its cluster: connections that fail, errors in
+answers, requests without an answer, topics that are gone, partitions without a leader.
+
+The client retries by itself for as long as a caller waits, and reports nothing meanwhile. So every request is
+observed where it leaves the client, on its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from aiokafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+
+from relay.kafka.aiokafka_compat import client_of
+from relay.kafka.error_words import text_of
+from relay.kafka.ports import Fault, FaultKind, Partition
+
+#: How long a request may be without an answer until that is a fault.
+ANSWER_SECONDS: Final = 5.0
+#: How long a failed connection or an error must last: the client heals most of them by its first retry.
+GRACE_SECONDS: Final = 1.0
+#: An error that has not come again for so long is no evidence of the present state.
+CURRENT_SECONDS: Final = 5.0
+
+_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _FIND_COORDINATOR = 0, 1, 2, 3, 10
+_JOIN_GROUP, _SYNC_GROUP = 11, 14
+#: Requests about the partitions of topics: the answer has topic, partition and error first in each row.
+_OF_PARTITIONS: Final = frozenset({_PRODUCE, _FETCH, _LIST_OFFSETS})
+#: Requests to the coordinator of a group: OffsetCommit, OffsetFetch, FindCoordinator, JoinGroup, Heartbeat,
+#: LeaveGroup, SyncGroup.
+_OF_GROUP: Final = frozenset({8, 9, _FIND_COORDINATOR, _JOIN_GROUP, 12, 13, _SYNC_GROUP})
+#: Requests whose answers the broker holds back until other members have asked, too.
+_HELD_BACK: Final = frozenset({_JOIN_GROUP, _SYNC_GROUP})
+#: Errors of normal work: rebalances, a transaction that is being completed, an offset that retention removed.
+_EXPECTED: Final = frozenset({1, 22, 25, 27, 51, 79})
+_LEADER_NOT_AVAILABLE: Final = 5
+_NO_LEADER: Final = -1
+#: The first member of a fault's key where it is about a broker; the second is its id.
+_NODE: Final = "node"
+Lacking = TypeVar("Lacking", bound=Hashable)
+
+
+class _Pending(NamedTuple):
+    """A request that is not answered. `limit`: how many seconds it may take."""
+
+    node: object
+    since: float
+    limit: float
+    group: bool = False
+
+
+class ClientHealth:
+    """Observes a client. `hold_seconds`: how long brokers may hold a fetch back until there are records."""
+
+    def __init__(self, hold_seconds: float = 0.0, steady: Callable[[], float] = time.monotonic) -> None:
+        self._hold_seconds, self._steady = hold_seconds, steady
+        self._client: Any = None
+        self._faults: dict[tuple[Hashable, ...], Fault] = {}
+        self._pending: dict[int, _Pending] = {}
+        self._batches: dict[int, float] = {}
+        self._numbers = itertools.count()
+        self._acknowledged_at = float("-inf")
+        #: When a broker last answered, by the steady clock.
+        self.answered_at = float("-inf")
+        # What the newest metadata lacks, and since when: topics, and leaders of partitions.
+        self._missing: dict[str, float] = {}
+        self._offline: dict[Partition, float] = {}
+
+    @property
+    def observes(self) -> bool:
+        """Whether there is a client."""
+        return self._client is not None
+
+    @property
+    def missing_topics(self) -> list[str]:
+        """Topics that the newest metadata does not have."""
+        return self._lasting(self._missing)
+
+    @property
+    def offline(self) -> list[Partition]:
+        """Partitions without a leader in the newest metadata."""
+        return self._lasting(self._offline)
+
+    def observe(self, owner: Any) -> None:
+        """Observe the connections of a consumer or producer from now on, and no others any more."""
+        client = self._client = client_of(owner)
+        connect = client._get_conn
+        self._faults.clear()
+        self._pending.clear()
+
+        async def connected(node: object, **options: Any) -> Any:
+            with self._waiting(node, ANSWER_SECONDS):
+                connection = await connect(node, **options)
+            if connection is None:
+                self._note((_NODE, node), FaultKind.UNREACHABLE, f"no connection to {self._address(node)}")
+            elif not hasattr(connection.send, "observed"):
+                connection.send = self._observed(node, connection)
+            return connection
+
+        client._get_conn = connected
+
+    def ask(self) -> None:
+        """Have the client ask for metadata, so that the next answer, or none, shows how things are."""
+        if self._client is not None and self._client._sync_task is not None:
+            self._client.force_metadata_update()
+
+    def faults(self) -> list[Fault]:
+        """Return what does not work now, the most telling first."""
+        now = self._steady()
+        found = [
+            each
+            for subject, each in self._faults.items()
+            if now - each.since >= GRACE_SECONDS and now - each.last <= CURRENT_SECONDS
+            if subject[0] != _NODE or self._is_needed(subject[1])
+        ]
+        for each in self._pending.values():
+            if now - each.since >= each.limit and (each.group or self._is_needed(each.node)):
+                detail = f"no answer from {self._address(each.node)} for {now - each.since:.0f} s"
+                found.append(Fault(FaultKind.UNANSWERED, detail, each.since, now, group=each.group))
+        if self._batches:
+            since = max(min(self._batches.values()), self._acknowledged_at)
+            if now - since >= ANSWER_SECONDS:
+                detail = f"no batch was acknowledged for {now - since:.0f} s"
+                found.append(Fault(FaultKind.UNANSWERED, detail, since, now))
+        return sorted(found)
+
+    # Batches of a producer: the client may hold them back without asking any broker.
+
+    def sending(self) -> int:
+        """Note that a batch was handed to the client; return its number."""
+        number = next(self._numbers)
+        self._batches[number] = self._steady()
+        return number
+
+    def sent(self, number: int, *, acknowledged: bool) -> None:
+        """Note the end of a batch."""
+        self._batches.pop(number, None)
+        if acknowledged:
+            self._acknowledged_at = self._steady()
+
+    # Requests.
+
+    def _observed(self, node: object, connection: Any) -> Callable[..., Any]:
+        send = connection.send
+
+        def observed(request: Any, expect_response: bool = True) -> Any:
+            answer = send(request, expect_response)
+            if not expect_response:
+                return answer
+            return self._awaited(node, request.API_KEY, answer)
+
+        observed.observed = True  # type: ignore[attr-defined]  # a mark for `observe`
+        return observed
+
+    async def _awaited(self, node: object, api: int, answer: Any) -> Any:
+        limit = math.inf if api in _HELD_BACK else ANSWER_SECONDS + self._hold_seconds * (api == _FETCH)
+        try:
+            with self._waiting(node, limit, group=api in _OF_GROUP):
+                response = await answer
+        except KafkaError as error:
+            self._note((_NODE, node), FaultKind.UNREACHABLE, f"{self._address(node)}: {text_of(error)}")
+            raise
+        self.answered_at = self._steady()
+        self._faults.pop((_NODE, node), None)
+        self._look(api, response)
+        return response
+
+    @contextlib.contextmanager
+    def _waiting(self, node: object, limit: float, *, group: bool = False) -> Iterator[None]:
+        """Note that a broker has to answer, within `limit` seconds; also what was given up after that."""
+        number, since = next(self._numbers), self._steady()
+        self._pending[number] = _Pending(node, since, limit, group)
+        try:
+            yield
+        except (TimeoutError, asyncio.CancelledError):
+            if self._steady() - since >= limit:
+                detail = f"no answer from {self._address(node)}"
+                self._note((_NODE, node), FaultKind.UNANSWERED, detail, since)
+            raise
+        finally:
+            self._pending.pop(number, None)
+
+    def _note(
+        self,
+        subject: tuple[Hashable, ...],
+        kind: FaultKind,
+        detail: str,
+        since: float | None = None,
+        *,
+        group: bool = False,
+        is_missing: bool = False,
+    ) -> None:
+        now = self._steady()
+        before = self._faults.get(subject)
+        begun = before.since if before else now if since is None else since
+        self._faults[subject] = Fault(kind, detail, begun, now, group, is_missing)
+
+    def _look(self, api: int, response: Any) -> None:
+        """Note the errors of an answer, and that what it is about works otherwise."""
+        if api == _METADATA:
+            self._look_at_metadata(response)
+            return
+        for subject, about, code in _codes(api, response):
+            error = for_code(code)
+            if error is NoError:
+                self._faults.pop(subject, None)
+            elif code not in _EXPECTED:
+                detail = f"{about}{text_of(error())}"
+                missing = error is UnknownTopicOrPartitionError
+                self._note(subject, FaultKind.REFUSED, detail, group=api in _OF_GROUP, is_missing=missing)
+
+    def _look_at_metadata(self, response: Any) -> None:
+        known = {(_NODE, broker[0]) for broker in response.brokers}
+        for subject in [each for each in self._faults if each[0] == _NODE and each not in known]:
+            del self._faults[subject]
+        for code, topic, _, partitions, *_ in response.topics:
+            error, subject = for_code(code), ("topic", topic)
+            is_missing = error is UnknownTopicOrPartitionError
+            leaderless = {
+                Partition(topic, each[1])
+                for each in partitions
+                if each[2] == _NO_LEADER or each[0] == _LEADER_NOT_AVAILABLE
+            }
+            _keep(self._missing, {topic}, {topic} if is_missing else (), self._steady())
+            others = [each for each in self._offline if each.topic == topic]
+            _keep(self._offline, others, leaderless, self._steady())
+            if error is NoError:
+                self._faults.pop(subject, None)
+            else:
+                detail = f"{topic}: {text_of(error())}"
+                self._note(subject, FaultKind.REFUSED, detail, is_missing=is_missing)
+
+    def _lasting(self, found: Mapping[Lacking, float]) -> list[Lacking]:
+        """Return those that were found some time ago: elections and new topics take a moment."""
+        now = self._steady()
+        return [each for each, since in found.items() if now - since >= GRACE_SECONDS]
+
+    def _is_needed(self, node: object) -> bool:
+        """Whether a broker leads partitions of ours, or none answers at all: the others may be enough."""
+        leads = bool(self._client.cluster.partitions_for_broker(node))
+        return leads or self._steady() - self.answered_at > CURRENT_SECONDS
+
+    def _address(self, node: object) -> str:
+        broker = self._client.cluster.broker_metadata(node) if self._client is not None else None
+        return f"{broker.host}:{broker.port}" if broker is not None else f"broker {node}"
+
+
+def _keep(
+    known: dict[Lacking, float], asked: Iterable[Lacking], found: Collection[Lacking], now: float
+) -> None:
+    """Replace those that were asked for by those that were found, with the times of their first finding."""
+    kept = {each: known.get(each, now) for each in found}
+    for each in asked:
+        known.pop(each, None)
+    known.update(kept)
+
+
+def _codes(api: int, response: Any) -> Iterator[tuple[tuple[Hashable, ...], str, int]]:
+    """Give the error codes of an answer: what each is about, as a key and in words."""
+    if api in _OF_PARTITIONS:
+        for topic, partitions in response.topics:
+            for partition, code, *_ in partitions:
+                yield (api, topic, partition), f"{topic}/{partition}: ", code
+        return
+    rows = getattr(response, "errors", None) or (
+        getattr(response, "topics", None) if api in _OF_GROUP else None
+    )
+    if rows:
+        codes = [each[-1] for _, partitions in rows for each in partitions]
+        # The first error stands for all: they have one cause most of the time.
+        yield (api,), "", next((code for code in codes if code not in {0, *_EXPECTED}), 0)
+    elif hasattr(response, "error_code"):
+        yield (api,), "", response.error_code
