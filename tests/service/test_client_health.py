@@ -191,7 +191,7 @@ async def test_a_connection_that_breaks_under_a_request_is_a_fault() -> None:
 
 async def test_topics_that_are_gone_and_partitions_without_a_leader_are_known() -> None:
     observed = Observed()
-    lost = (5, 1, -1, [1], [])
+    lost: Any = (5, 1, -1, [1], [])
     await observed.ask(
         _METADATA,
         metadata((0, "orders", False, [(0, 0, 2, [2], [2]), lost]), (_UNKNOWN_TOPIC, "gone", False, [])),
