@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import threading
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -15,6 +16,7 @@ from relay.limits import DEFAULT_LIMITS
 from relay.needs import Need
 
 Answer = TypeVar("Answer")
+_log = logging.getLogger("relay.cache")
 
 
 class AnswerCache:
@@ -30,6 +32,7 @@ class AnswerCache:
         #: others add to it, too.
         self._room = 0
         self._lock = threading.Lock()
+        self._is_reported = False
 
     def find(self, need: Need[Answer]) -> Answer | None:
         """Read an answer; None if there is none that can be read."""
@@ -41,11 +44,22 @@ class AnswerCache:
             return None
 
     def keep(self, need: Need[Answer], answer: Answer) -> None:
-        """Write an answer so that readers see all of it or nothing; a folder that refuses is passed over."""
+        """Write an answer so that readers see all of it or nothing. Log the first failure: the work goes on
+        without the folder, and the next start asks again.
+        """
         if not need.is_immutable:
             return
+        try:
+            self._keep(need, answer)
+        except OSError as error:
+            if not self._is_reported:
+                self._is_reported = True
+                why = error.strerror or type(error).__name__
+                _log.warning("answers cannot be kept in %s: %s; they are fetched again", self._folder, why)
+
+    def _keep(self, need: Need[Answer], answer: Answer) -> None:
         # What JSON cannot hold, such as half a character, is not kept either.
-        with contextlib.suppress(OSError, TypeError, ValueError):
+        with contextlib.suppress(TypeError, ValueError):
             path, data = self._path(need), msgspec.json.encode(answer)
             if len(data) <= self._most_bytes:
                 self._folder.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,7 @@
         ├─ DatabaseUnavailable      a database does not tell its definitions
         ├─ WatermarksUnknowable     rows are repartitioned, and this instance does not read all partitions
         ├─ InstanceFenced           a newer instance has taken over this one's shard
+        ├─ MemoryExhausted          the process has no memory left to write
         ├─ AddressUnavailable       the address of [http] cannot be served at
         ├─ ReplayUnderWay           another replay of the same dead letters is at work
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
@@ -210,6 +211,18 @@ class TopicUnusable(ServiceError):
     """A topic does not exist or cannot hold what the route writes."""
 
     code = "service.topic-unusable"
+
+
+class MemoryExhausted(ServiceError):
+    """The process has no memory left, outside of the translation of a record (see OutOfMemory)."""
+
+    code = "service.out-of-memory"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the process has no memory left; give it more, or lower fetch_max_bytes in [source], "
+            "max_batch_bytes in [target] or the limits in [limits]"
+        )
 
 
 class RecordsGone(ServiceError):

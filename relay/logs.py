@@ -15,7 +15,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Final, TextIO
 
 from relay.log_text import DEFAULT_SETTINGS, Field, LogFormat, LogSettings, as_json, as_text, for_terminal
 from relay.shown import printable
@@ -126,8 +126,12 @@ def _few(texts: list[str]) -> list[str]:
     return [*texts[:half], f"… ({len(texts)} in all) …", *texts[-half:]]
 
 
+#: The logger of `relay.answer_cache`.
+_CACHE: Final = "relay.cache"
+
+
 class ClientLogs(logging.Handler):
-    """Passes on the Kafka client's warnings, and what asyncio says about its tasks.
+    """Passes on the Kafka client's warnings, those of the answer cache, and asyncio's about its tasks.
 
     The client's debug texts hold keys and values of records, so the level stays at warning. While a broker is
     away the client says so dozens of times a second, so a message of one kind is logged seldom.
@@ -142,7 +146,7 @@ class ClientLogs(logging.Handler):
         kind = f"{record.name} {record.msg}"
         level = "error" if record.levelno >= logging.ERROR else "warning"
         self._log.seldom(
-            "kafka.client",
+            "cache.unwritable" if record.name == _CACHE else "kafka.client",
             kind,
             level=level,
             every_seconds=CLIENT_REPEAT_SECONDS,
@@ -156,7 +160,7 @@ def client_logs(log: Log) -> Iterator[None]:
     """Take over the output of the Kafka client and of asyncio during a `with` block."""
     handler = ClientLogs(log)
     # asyncio logs the client's own futures that nobody looked at.
-    loggers = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
+    loggers = [logging.getLogger(name) for name in ("aiokafka", "asyncio", _CACHE)]
     for logger in loggers:
         logger.addHandler(handler)
         logger.setLevel(logging.WARNING)

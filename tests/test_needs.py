@@ -228,6 +228,17 @@ def test_needs_of_different_types_have_different_files(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_folder_that_refuses_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "file" / "cache"
+    folder.parent.touch()
+    asking = Resolver(fetches={SchemaById: lambda _: SCHEMA}, cache=folder)
+    for number in range(3):
+        assert asking.fetch(SchemaById("r", number)) == SCHEMA
+    assert [each.getMessage() for each in caplog.records] == [
+        f"answers cannot be kept in {folder}: Not a directory; they are fetched again"
+    ]
+
+
 def test_objects_are_not_kept_and_a_folder_that_refuses_is_no_error(tmp_path: Path) -> None:
     given = iter((b"1", b"2"))
     asking = Resolver(fetches={ClaimCheck: lambda _: next(given)}, cache=tmp_path)

@@ -78,7 +78,7 @@ def _status(error: BaseException) -> int:
         return error.exit_status
     if isinstance(error, BrokenPipeError):
         return 0
-    if _is_full(error):
+    if _is_full(error) or isinstance(error, MemoryError):
         return _ENVIRONMENT
     return INTERRUPTED if isinstance(error, KeyboardInterrupt) else BUG
 
@@ -99,6 +99,8 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
         say_error(describe(error))
     elif isinstance(error, OSError) and _is_full(error):
         say_error(f"cannot write {error.filename or 'the output'}: {error.strerror}")
+    elif isinstance(error, MemoryError):
+        say_error("the process has no memory left; give it more, or less input at a time")
     elif not isinstance(error, KeyboardInterrupt):
         advice = "" if show_traceback else "; RELAY_TRACEBACK=1 shows where"
         say_error(

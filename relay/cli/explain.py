@@ -17,6 +17,7 @@ from relay.cli.loss_words import KIND_WORDS
 from relay.cli.requests.route import ExplainRequest
 from relay.codecs.losses import ASSUMED, INFORMATIONAL, Lossy
 from relay.config import Config
+from relay.config.choices import OverBudget
 from relay.config.kafka import source_cluster
 from relay.config.registries import resolver_of
 from relay.detection import FormatHints
@@ -31,12 +32,15 @@ from relay.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import misfit_of
 from relay.shown import printable, quoted, to_json
+from relay.translator import Translator
 
 _POLICIES: Mapping[Policy, str] = {
     Policy.STOP: "relay stops before this record",
     Policy.SKIP: "relay passes over this record and counts it",
     Policy.DEAD_LETTER: "relay writes this record to {topic} and goes on",
 }
+#: What is true of every policy but `stop`.
+_BUDGET: Final = "; it stops before this record where more fail than [errors] allows ({keys})"
 
 
 #: What is counted, by what it means: headings, their styles and the kinds below them.
@@ -57,7 +61,8 @@ class Loss(msgspec.Struct, frozen=True):
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one record. `unchecked`: why it is not known that the target takes the output.
-    `window`: of how many records the rows are joined to messages.
+    `window`: of how many records the rows are joined to messages. `letter_misfit`: why the dead-letter topic
+    does not take the record's dead letter, at which relay stops.
     """
 
     record: ConsumerRecord
@@ -68,6 +73,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     error: RelayError | None = None
     unchecked: str = ""
     window: int = 1
+    letter_misfit: str = ""
 
 
 def place_of(request: ExplainRequest, config: Config) -> Place:
@@ -136,10 +142,11 @@ async def _explain(config: Config, place: Place) -> Explanation:
         events = resolver.inspect(translator, record)
     except RelayError as raised:
         error, events = error or raised, []
-    unchecked = ""
+    unchecked = letter_misfit = ""
     try:
         if misfit := await misfit_of(config, produced):
             error = misfit_error(record, misfit, config.route.to, tables_in(record, translator))
+        letter_misfit = await _letter_misfit(config, error, record, translator)
     except ServiceError as raised:
         unchecked = str(raised)
     joining = translator.route.joining
@@ -152,7 +159,19 @@ async def _explain(config: Config, place: Place) -> Explanation:
         losses=losses,
         error=error,
         unchecked=unchecked,
+        letter_misfit=letter_misfit,
     )
+
+
+async def _letter_misfit(
+    config: Config, error: RelayError | None, record: ConsumerRecord, translator: Translator
+) -> str:
+    """Say why the dead-letter topic does not take a record's dead letter; "" if it does, or gets none."""
+    if error is None:
+        return ""
+    letters = config.error_policy(1).apply(error, record, translator).dead_letters
+    misfit = await misfit_of(config, letters)
+    return "" if misfit is None else str(misfit_error(record, misfit, config.route.to))
 
 
 def _record_of(found: Lookup, place: Place) -> ConsumerRecord:
@@ -206,7 +225,7 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
             "path": path,
             "reason": reason,
             "class": error_class(error),
-            "policy": str(policy),
+            "policy": str(Policy.STOP if explanation.letter_misfit else policy),
         }
     return found
 
@@ -240,7 +259,7 @@ def _lines(explanation: Explanation, config: Config) -> list[Line]:
         for loss in found:
             told = layout.wrapped(loss.words, f"  {loss.what}  {loss.count}  ", "      ", layout.width())
             lines += [[(line, "")] for line in told]
-    return lines if error is None else lines + _error_lines(error, config)
+    return lines if error is None else lines + _error_lines(error, explanation.letter_misfit, config)
 
 
 def _source_lines(explanation: Explanation, config: Config) -> list[Line]:
@@ -317,7 +336,23 @@ def _joins(explanation: Explanation) -> str:
     return f"its rows may be in one message with those of the offsets {first} to {first + size - 1}"
 
 
-def _error_lines(error: RelayError, config: Config) -> list[Line]:
+def _outcome(policy: Policy, letter_misfit: str, config: Config) -> str:
+    """Say what relay does with a record that failed."""
+    if letter_misfit:
+        return f"relay stops before this record, as its dead letter does not fit: {letter_misfit}"
+    text = _POLICIES[policy].format(topic=config.errors.dead_letter_topic)
+    keys = [
+        name
+        for name, over in (
+            ("first_failures", config.errors.on_first_failures),
+            ("failure_share", config.errors.on_failure_share),
+        )
+        if over is OverBudget.STOP
+    ]
+    return text if policy is Policy.STOP or not keys else text + _BUDGET.format(keys=", ".join(keys))
+
+
+def _error_lines(error: RelayError, letter_misfit: str, config: Config) -> list[Line]:
     rows = {"code": error.code}
     if isinstance(error, CodecError):
         rows |= {
@@ -330,7 +365,7 @@ def _error_lines(error: RelayError, config: Config) -> list[Line]:
     name = error_class(error)
     policy = config.error_policy(1).policy_of(error)
     setting = "no policy is for this" if name is None else f'{name} = "{policy}" in [errors]'
-    rows["policy"] = f"{setting}: {_POLICIES[policy].format(topic=config.errors.dead_letter_topic)}"
+    rows["policy"] = f"{setting}: {_outcome(policy, letter_misfit, config)}"
     return [
         [],
         [("error", "bold red")],

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from relay.cli.requests.route import DemoRequest, RunRequest
+from relay.errors import ConfigError
 
 
 def run(request: RunRequest) -> int:
@@ -10,9 +13,13 @@ def run(request: RunRequest) -> int:
 
     Each way imports what it needs: a supervisor loads no Kafka client.
     """
-    config = request.config.load(
-        delivery__processes=request.processes, log__level=request.log_level, log__format=request.log_format
-    )
+    options = {"log__level": request.log_level, "log__format": request.log_format}
+    try:
+        config = request.config.load(delivery__processes=request.processes, **options)
+    except ConfigError as error:
+        if not _logs_json(request):
+            raise
+        return _logged(error)
     if not request.dry_run and config.delivery.processes > 1:
         from relay.service.processes.supervisor import supervise
 
@@ -20,6 +27,29 @@ def run(request: RunRequest) -> int:
     from relay.service.app import run_service
 
     return run_service(config, dry_run=request.dry_run)
+
+
+def _logs_json(request: RunRequest) -> bool:
+    """Whether the log of this run is JSON, as far as its configuration tells, and no person is watching."""
+    from relay.config.loading import log_format
+    from relay.log_text import LogFormat
+
+    settings = request.config.with_keys(log__format=request.log_format)
+    found = log_format(request.config.file, settings)
+    if found is not LogFormat.AUTO:
+        return found is LogFormat.JSON
+    return not (sys.stdout.isatty() or sys.stderr.isatty())
+
+
+def _logged(error: ConfigError) -> int:
+    """Log what is wrong with the configuration, and return the exit status."""
+    from relay.log_text import LogFormat, LogSettings
+    from relay.logs import Log
+
+    problems = [str(problem) for problem in error.problems]
+    log = Log(settings=LogSettings(format=LogFormat.JSON))
+    log.error("config.invalid", code=error.code, message="; ".join(problems), problems=problems)
+    return error.exit_status
 
 
 def demo(request: DemoRequest) -> int:

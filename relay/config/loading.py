@@ -9,6 +9,7 @@ commas; the hyphens of a codec's option become underscores
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -29,9 +30,10 @@ from relay.config.keys import is_table, keys_of, type_at
 from relay.config.repairs import Repairs
 from relay.config.secrets import secrets_in, without_secrets
 from relay.config.tables import Route
-from relay.config.variables import ignored_variables, near, stray_variables, variable_of
+from relay.config.variables import BETWEEN, PREFIX, ignored_variables, near, stray_variables, variable_of
 from relay.errors import ConfigError, Problem
 from relay.files import read_small
+from relay.log_text import LogFormat
 from relay.shown import shown_name
 
 _CHOICE = re.compile("'([^']*)'")
@@ -99,6 +101,18 @@ def examine(
     secrets = secrets_in(data, os.environ, settings)
     told = [_named(each, flags) for each in without_secrets(problems, secrets)]
     return Examined(config, told, [_named(each, flags) for each in without_secrets(besides, secrets)])
+
+
+def log_format(path: Path, settings: Sequence[str]) -> LogFormat:
+    """Return `format` of [log], whatever else is wrong with the configuration."""
+    given: list[Any] = [
+        each.partition("=")[2] for each in reversed(settings) if each.startswith("log.format=")
+    ]
+    given.append(os.environ.get(f"{PREFIX}LOG{BETWEEN}FORMAT"))
+    with contextlib.suppress(ConfigError, AttributeError):
+        given.append(_read(path).get("log", {}).get("format"))
+    found = next((each for each in given if each), LogFormat.AUTO)
+    return LogFormat(found) if found in list(LogFormat) else LogFormat.AUTO
 
 
 #: How often what is wrong is taken away: a key, then what follows from its absence.

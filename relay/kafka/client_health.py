@@ -37,8 +37,12 @@ _OF_PARTITIONS: Final = frozenset({_PRODUCE, _FETCH, _LIST_OFFSETS})
 _OF_GROUP: Final = frozenset({8, 9, _FIND_COORDINATOR, _JOIN_GROUP, 12, 13, _SYNC_GROUP})
 #: Requests whose answers the broker holds back until other members have asked, too.
 _HELD_BACK: Final = frozenset({_JOIN_GROUP, _SYNC_GROUP})
-#: Errors of normal work: rebalances, a transaction that is being completed, an offset that retention removed.
-_EXPECTED: Final = frozenset({1, 22, 25, 27, 51, 79})
+#: Requests to the coordinator of transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn,
+#: TxnOffsetCommit.
+_OF_TRANSACTIONS: Final = frozenset({22, 24, 25, 26, 28})
+#: Errors of normal work: rebalances, a transaction that is being completed, an offset that retention removed,
+#: a group without offsets.
+_EXPECTED: Final = frozenset({1, 22, 25, 27, 51, 69, 79, 88})
 _LEADER_NOT_AVAILABLE: Final = 5
 _NO_LEADER: Final = -1
 #: The first member of a fault's key where it is about a broker; the second is its id.
@@ -206,6 +210,8 @@ class ClientHealth:
         if api == _METADATA:
             self._look_at_metadata(response)
             return
+        if api not in _OF_PARTITIONS | _OF_GROUP | _OF_TRANSACTIONS:
+            return
         for subject, about, code in _codes(api, response):
             error = for_code(code)
             if error is NoError:
@@ -268,12 +274,11 @@ def _codes(api: int, response: Any) -> Iterator[tuple[tuple[Hashable, ...], str,
             for partition, code, *_ in partitions:
                 yield (api, topic, partition), f"{topic}/{partition}: ", code
         return
-    rows = getattr(response, "errors", None) or (
-        getattr(response, "topics", None) if api in _OF_GROUP else None
-    )
+    rows = getattr(response, "errors", None) or getattr(response, "topics", None)
     if rows:
-        codes = [each[-1] for _, partitions in rows for each in partitions]
-        # The first error stands for all: they have one cause most of the time.
+        # Each row ends with its code, or with the code and tags. The first error stands for all: they have
+        # one cause most of the time.
+        codes = [each[-1 - isinstance(each[-1], dict)] for _, partitions, *_ in rows for each in partitions]
         yield (api,), "", next((code for code in codes if code not in {0, *_EXPECTED}), 0)
     elif hasattr(response, "error_code"):
         yield (api,), "", response.error_code

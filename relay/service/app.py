@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -17,7 +16,7 @@ from relay.config import Config, Mode, kafka
 from relay.config.bootstrap import bootstrapped
 from relay.config.registries import resolver_of
 from relay.detection import FormatHints
-from relay.errors import BrokerUnavailable, RelayError
+from relay.errors import BrokerUnavailable, MemoryExhausted, RelayError
 from relay.kafka.clients import Clusters
 from relay.kafka.fencing import ProducerIdentity
 from relay.kafka.ports import Partition
@@ -44,6 +43,7 @@ from relay.service.observe.report import summary
 from relay.service.observe.status import Status
 from relay.service.observe.telling import telling
 from relay.service.observe.watchdog import Watchdog
+from relay.service.stop_signals import stopped_by_signals
 from relay.summaries import MOST_NAMES
 from relay.topics.startup import Creates, Topics, WrittenTopics, check_topics
 from relay.topics.table_topics import TableTopics
@@ -58,7 +58,7 @@ Beside = Callable[[asyncio.Event, Status], AbstractAsyncContextManager[None]]
 def run_service(
     config: Config, log: Log | None = None, translator: Translates | None = None, *, dry_run: bool = False
 ) -> int:
-    """Run the relay in this process until SIGTERM or SIGINT, and return the exit status. `dry_run`: as
+    """Run the relay in this process until a signal to stop, and return the exit status. `dry_run`: as
     `relay.service.dry_run` says.
 
     0 stopped on request, all delivered and committed, 1 a bug, 2 the user's input, 3 the environment.
@@ -89,18 +89,10 @@ def _takes_windows(config: Config) -> bool:
 
 async def _run_until_signal(config: Config, log: Log, run: Callable[..., Awaitable[int]]) -> int:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    status = Status(About.of(config))
-    try:
+    with stopped_by_signals(stop.set):
+        status = Status(About.of(config))
         with Watchdog(status, config.delivery.stall_timeout_seconds, log):
             return await run(stop, config, log, status=status)
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            # One more signal while the interpreter ends must not change the exit status.
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)
 
 
 async def run_until(
@@ -140,6 +132,8 @@ async def relay_until(
         return _record_refused(refused, config, log, status)
     except RelayError as error:
         return _failed(error, log, status)
+    except MemoryError:
+        return _failed(MemoryExhausted(), log, status)
     except Exception as error:
         _log_defect(error, log)
         return DEFECT
@@ -361,6 +355,8 @@ def _record_refused(refused: RecordRefused, config: Config, log: Log, status: St
             "record.refused", partition=partition, offset=offset, code=error.code, message=message, next=then
         )
         return error.exit_status
+    if isinstance(error, MemoryError):
+        return _failed(MemoryExhausted(), log, status)
     kind = type(error).__name__
     log.error("record.refused", partition=partition, offset=offset, code="defect", message=kind, next=then)
     _log_defect(error, log)

@@ -121,7 +121,7 @@ OUTPUTS: dict[str, tuple[str | Path, ...]] = {
     "check": ("check", "--config", "CONFIG"),
     "check-wrong": ("check", "--config", "BROKEN"),
     "check-wrong-values": ("check", "--config", "CONFIG", *WRONG_VALUES),
-    "no-file": ("run", "--config", "nowhere.toml"),
+    "no-file": ("run", "--config", "nowhere.toml", "--log-format", "text"),
 }
 
 

@@ -116,6 +116,20 @@ async def test_a_rebalance_is_no_fault() -> None:
     assert [each.group for each in observed.health.faults()] == [True]
 
 
+@pytest.mark.parametrize("code", [0, _NOT_AUTHORIZED])
+async def test_answers_of_all_forms_are_read(code: int) -> None:
+    """Flexible versions have tags at the end of each row; AddPartitionsToTxn calls its rows errors."""
+    flexible = SimpleNamespace(topics=[("orders", [(0, 7, -1, "", code, {})], {})], error_code=0)
+    added = SimpleNamespace(errors=[("out", [(0, code)])])
+    ended = SimpleNamespace(error_code=code)
+    for api, answer in ((9, flexible), (24, added), (26, ended)):
+        observed = Observed()
+        await observed.ask(api, answer)
+        observed.time += GRACE_SECONDS
+        assert len(observed.faults) == bool(code)
+    await observed.ask(65, SimpleNamespace(topics="of another form"))
+
+
 async def test_a_refused_connection_is_a_fault_until_the_broker_answers() -> None:
     observed = Observed()
     observed.client.is_refused = True

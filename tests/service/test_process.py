@@ -105,7 +105,9 @@ async def finished(process: asyncio.subprocess.Process) -> tuple[int, list[dict[
     return process.returncode, [json.loads(line) for line in out.splitlines()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
+)
 async def test_a_signal_drains_commits_and_ends(
     kafka: Any, make_config: Any, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -170,9 +172,32 @@ async def test_a_wrong_configuration_ends_with_2(tmp_path: Path) -> None:
     path = tmp_path / "relay.toml"
     path.write_text("[route]\nfrom = 'ticdc-canal'\n")
     for command in ("run", "check"):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "relay", command, "--config", str(path), stderr=asyncio.subprocess.PIPE
-        )
-        _, errors = await process.communicate()
-        assert process.returncode == 2
-        assert b"route.to: is missing" in errors
+        status, output, errors = await ended(command, "--config", str(path))
+        assert status == 2
+        assert "route.to: is missing" in output + errors
+
+
+async def ended(*words: str) -> tuple[int | None, str, str]:
+    """Run a command; give its exit status, its output and its errors."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "relay", *words, stdout=pipe, stderr=pipe
+    )
+    output, errors = await process.communicate()
+    return process.returncode, output.decode(), errors.decode()
+
+
+@pytest.mark.parametrize("log", ["", "[log]\nformat = 'json'\n", "[log]\nformat = 'text'\n"])
+async def test_a_log_of_json_holds_what_is_wrong_with_the_configuration(tmp_path: Path, log: str) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(f"[route]\nfrom = 'ticdc-canal'\n{log}")
+    _, output, errors = await ended("run", "--config", str(path))
+    if "text" in log:
+        assert output == ""
+        assert errors.startswith("error: ")
+        return
+    (line,) = output.splitlines()
+    event = json.loads(line)
+    assert (event["level"], event["event"], event["code"]) == ("error", "config.invalid", "config")
+    assert any(each.startswith("route.to: is missing") for each in event["problems"])
+    assert errors == ""

@@ -27,6 +27,7 @@ from relay.service.observe import report
 from relay.service.observe.figures import Check
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import ProcessReport, Status
+from relay.service.observe.together import SILENT_SECONDS
 
 ORDERS = "orders"
 
@@ -282,6 +283,26 @@ def test_what_processes_use_is_added_up(clock: Clock) -> None:
     collections = two["python_gc_collections_total", ("generation", "2")]
     assert collections >= gc.get_stats()[2]["collections"] + GENERATION["collections"] - 1
     assert alone.keys() - two.keys() == set()
+
+
+def test_a_process_that_reports_nothing_is_not_at_work(clock: Clock) -> None:
+    """As one that was stopped with SIGSTOP: it runs, and does nothing."""
+    found = together(clock, running_status(clock), running_status(clock))
+    found.look_for_silent()
+    assert "processes" not in found.checks
+    clock.passes(SILENT_SECONDS - 1)
+    found.told(0, found.processes[0])
+    clock.passes(1)
+    found.look_for_silent()
+    body = report.details(found)
+    assert found.checks["processes"][:2] == (False, "no report for 5 s from process 1 (pid 1000000001)")
+    assert (body["degraded"], body["processes"]["1"]["state"]) == (True, "not responding")
+    assert body["processes"]["1"]["lag_records"] is None
+    assert report.readiness(found)["processes"] == {"0": "running", "1": "not responding"}
+    assert metrics(found)["relay_process_running", ("process", "1")] == 0
+    found.told(1, found.processes[1])
+    assert found.checks["processes"].ok
+    assert metrics(found)["relay_process_running", ("process", "1")] == 1
 
 
 def test_idle_processes_are_known_when_all_are_at_work(clock: Clock) -> None:

@@ -20,7 +20,7 @@ from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.model import Op
 from relay.service.observe.figures import Histogram, Progress
 from relay.service.observe.process_metrics import ProcessesCollector
-from relay.service.observe.status import RUNNING, Status
+from relay.service.observe.status import Status
 
 #: The kind of rows in `relay_events_total`; their label `op` is the operation, and other kinds have none.
 ROW_CHANGE: Final = "row-change"
@@ -231,8 +231,7 @@ class StatusCollector(Collector):
         """Say which of several processes are at work."""
         status, count = self._status, self._status.about.processes
         if count > 1:
-            at_work = {number for number, told in status.processes.items() if told.status.phase == RUNNING}
-            found = {(str(number),): int(number in at_work) for number in range(count)}
+            found = {(str(number),): int(status.is_at_work(number)) for number in range(count)}
             text = "Whether a process relays (1), or starts, stops or has ended (0)."
             yield _gauge("relay_process_running", text, ("process",), found.items())
 

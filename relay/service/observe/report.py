@@ -16,6 +16,8 @@ from relay.service.observe.about import SCHEMA_HISTORY, Endpoint
 from relay.service.observe.figures import Failure, Progress, Sample, Traffic
 from relay.service.observe.status import RUNNING, STARTING, ProcessReport, Status
 
+#: The state of a process that reports nothing.
+SILENT: Final = "not responding"
 RATE_SECONDS: Final = 60.0
 Json = dict[str, Any]
 
@@ -96,7 +98,16 @@ def _of_processes(
     """Return a member with something of each process by its number; none where one works alone."""
     count = status.about.processes
     found = {str(number): shown(status.processes.get(number)) for number in range(count)}
+    for number in status.silent:
+        found[str(number)] = _silent(found[str(number)])
     return {"processes": found} if count > 1 else {}
+
+
+def _silent(shown: Json | str) -> Json | str:
+    """Return what is shown of a process that reports nothing: its figures are not known."""
+    if isinstance(shown, str):
+        return SILENT
+    return dict.fromkeys(shown) | {"pid": shown["pid"], "state": SILENT, "degraded": True}
 
 
 def _state(told: ProcessReport | None) -> str:

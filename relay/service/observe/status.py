@@ -330,6 +330,16 @@ class Status:
     # What health, metrics and the status page read.
 
     @property
+    def silent(self) -> Mapping[int, int]:
+        """For how many seconds each of several processes has reported nothing; see TogetherStatus."""
+        return {}
+
+    def is_at_work(self, number: int) -> bool:
+        """Whether one of several processes relays; see TogetherStatus."""
+        told = self.processes.get(number)
+        return told is not None and told.status.phase == RUNNING
+
+    @property
     def is_alive(self) -> bool:
         """Whether the loop turns. It only has to while it is running: a start may wait for a group, and a
         stop has a time limit of its own.

@@ -27,6 +27,8 @@ from relay.service.observe.status import (
     Status,
 )
 
+#: How long a process may report nothing; it should once a second.
+SILENT_SECONDS: Final = 5
 _OVER: Final = frozenset({DRAINING, STOPPED})
 Key = TypeVar("Key", bound=Hashable)
 
@@ -43,6 +45,9 @@ class TogetherStatus(Status):
     ) -> None:
         super().__init__(about, now, steady=steady)
         self._is_stopping = False
+        # When each process has last reported, by the steady clock, and what is shown of those that have not.
+        self._told_at: dict[int, float] = {}
+        self._silent_shown: dict[int, int] = {}
 
     def stopping(self) -> None:
         """Note that the processes are asked to stop."""
@@ -52,12 +57,46 @@ class TogetherStatus(Status):
     def told(self, number: int, report: ProcessReport) -> None:
         """Take what a process tells, in place of what it told before."""
         self.processes[number] = report
+        self._told_at[number] = self.steady()
+        self._join()
+
+    def look_for_silent(self) -> None:
+        """Notice processes that have reported nothing for a while, and those that report again."""
+        if self._silent_shown != self.silent:
+            self._join()
+
+    @property
+    def silent(self) -> dict[int, int]:
+        """For how many whole seconds each process has reported nothing, of those that should have."""
+        ages = {number: int(self.steady() - at) for number, at in self._told_at.items()}
+        return {
+            number: age
+            for number, age in ages.items()
+            if age >= SILENT_SECONDS and self.processes[number].status.phase != STOPPED
+        }
+
+    def is_at_work(self, number: int) -> bool:
+        """Whether a process relays, as far as it has just reported."""
+        told = self.processes.get(number)
+        return told is not None and told.status.phase == RUNNING and number not in self.silent
+
+    def _join(self) -> None:
         every = [self.processes[each].status for each in sorted(self.processes)]
         self._enter(self._common_phase(every))
         self._add_counts(every)
         self._find_positions(every)
         self._join_errors(every)
-        self.checks = _joined_checks({each: told.status for each, told in self.processes.items()})
+        self._silent_shown = silent = self.silent
+        checks = _joined_checks({each: told.status for each, told in self.processes.items()})
+        names = [f"process {number} (pid {self.processes[number].pid})" for number in silent]
+        if names or "processes" in self.checks:
+            detail = (
+                f"no report for {max(silent.values(), default=0)} s from {', '.join(names)}" if names else ""
+            )
+            before = self.checks.get("processes")
+            since = before.since if before and before.ok == (not names) else self.now()
+            checks["processes"] = Check(not names, detail, since)
+        self.checks = checks
         self.heartbeat()
 
     def ended(self, number: int) -> None:

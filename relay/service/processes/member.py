@@ -20,6 +20,7 @@ from relay.logs import Log
 from relay.service.app import run_member
 from relay.service.observe.status import ProcessReport, Status
 from relay.service.processes.channel import packed, receive_first
+from relay.service.stop_signals import STOP_SIGNALS
 
 #: How often the supervisor is told how we are.
 TELL_SECONDS: Final = 1.0
@@ -45,7 +46,7 @@ async def _beside(
 ) -> AsyncIterator[None]:
     """Tell the supervisor how we are, and stop when it is gone."""
     # The supervisor blocked these signals until they could be handled.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     reader, writer = await asyncio.open_connection(sock=channel)
     tasks = [
         asyncio.create_task(_stop_at_end(reader, stop, log)),

@@ -26,19 +26,21 @@ from relay.service.observe.report import summary
 from relay.service.observe.status import ProcessReport
 from relay.service.observe.together import TogetherStatus
 from relay.service.processes.channel import packed, receive
+from relay.service.stop_signals import STOP_SIGNALS, stopped_by_signals
 
 DEFECT: Final = 1
 #: How much longer than its drain a process may take to disconnect and end, as an orchestrator is told.
 DISCONNECT_SECONDS: Final = 15.0
+#: How often to look for processes that report nothing.
+LOOK_SECONDS: Final = 0.5
 #: How long a process must be without partitions until that is said.
 IDLE_SECONDS: Final = 10.0
-_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 #: What a shell adds to the number of the signal that has ended a process.
 _ENDED_BY_SIGNAL: Final = 128
 
 
 def supervise(config: Config, log: Log | None = None) -> int:
-    """Run the relay in processes until SIGTERM or SIGINT, or until one of them ends. Return the exit status:
+    """Run the relay in processes until a signal to stop, or until one of them ends. Return the exit status:
     that of the first process that ended with another one than 0.
     """
     return asyncio.run(_supervise_until_signal(config, log or Log(settings=config.log.settings)))
@@ -46,16 +48,8 @@ def supervise(config: Config, log: Log | None = None) -> int:
 
 async def _supervise_until_signal(config: Config, log: Log) -> int:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.set)
-    try:
+    with stopped_by_signals(stop.set):
         return await supervise_until(stop, config, log)
-    finally:
-        for number in _SIGNALS:
-            # One more signal while the interpreter ends must not change the exit status.
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)
 
 
 async def supervise_until(stop: asyncio.Event, config: Config, log: Log) -> int:
@@ -110,9 +104,10 @@ class Crew:
         time.
         """
         lives = [asyncio.create_task(self._life(each)) for each in self._processes]
-        asked, watch = asyncio.create_task(stop.wait()), asyncio.create_task(self._tell_idle())
+        asked = asyncio.create_task(stop.wait())
+        watching = [asyncio.create_task(self._tell_idle()), asyncio.create_task(self._look_for_silent())]
         await asyncio.wait([asked, *lives], return_when=asyncio.FIRST_COMPLETED)
-        for task in (asked, watch):
+        for task in (asked, *watching):
             task.cancel()
         self._log.info("relay.stopping")
         self._status.stopping()
@@ -137,6 +132,12 @@ class Crew:
             self._log.error("process.ended", process=number, pid=process.pid, status=status)
         else:
             self._log.info("process.ended", process=number, pid=process.pid, status=0)
+
+    async def _look_for_silent(self) -> None:
+        """Have the status notice processes that report nothing."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self._status.look_for_silent()
 
     async def _tell_idle(self) -> None:
         """Say once which processes have nothing to do: for a moment that is so in every rebalance."""
@@ -221,7 +222,7 @@ class Process:
 @contextlib.contextmanager
 def _blocked_signals() -> Iterator[None]:
     """Make a process that is started meanwhile hold signals back until it has set how they are handled."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:
