@@ -145,8 +145,11 @@ class ClientLogs(logging.Handler):
         """Log one of the client's records as an event."""
         kind = f"{record.name} {record.msg}"
         level = "error" if record.levelno >= logging.ERROR else "warning"
+        if record.name == _CACHE:
+            self._log.warning("cache.unwritable", message=record.getMessage())
+            return
         self._log.seldom(
-            "cache.unwritable" if record.name == _CACHE else "kafka.client",
+            "kafka.client",
             kind,
             level=level,
             every_seconds=CLIENT_REPEAT_SECONDS,

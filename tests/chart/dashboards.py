@@ -137,10 +137,10 @@ OPERATION = [
         "Nothing is read or written where there is no leader.",
         [
             Query(
-                f"max by (side, topic) (relay_offline_partitions{{{WHERE}}}) > 0",
+                f"max by (side, topic) (relay_offline_partitions{{{WHERE}}})",
                 "offline {{side}} {{topic}}",
             ),
-            Query(f"sum by (topic) (relay_unknown_lag_partitions{{{WHERE}}}) > 0", "unknown {{topic}}"),
+            Query(f"sum by (topic) (relay_unknown_lag_partitions{{{WHERE}}})", "unknown {{topic}}"),
         ],
     ),
     Panel(
