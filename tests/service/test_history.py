@@ -19,6 +19,7 @@ from support import CANAL, OPEN, TICDC, captured
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.catalog import Catalog
 from relay.errors import TopicUnusable
+from relay.kafka.client_health import ClientHealth
 from relay.kafka.ports import Partition, Undelivered
 from relay.kafka.progress import progress_in, progress_records
 from relay.model import TableId
@@ -274,6 +275,7 @@ class Topic:
 
     def __init__(self) -> None:
         self.coming: list[ConsumerRecord] = []
+        self.health = ClientHealth()
 
     async def to_end(self, take: Callable[[list[ConsumerRecord]], None], _: object) -> None:
         take(await self.new())

@@ -137,6 +137,7 @@ class Relay:
         self._is_revoking = self._is_drained = self._has_opened = False
         self._next_commit = self._next_report = 0.0
         self._drain_until: float | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._guesses_told = 0
         # How many bytes the last round wrote for each byte that it took.
         self._growth = FIRST_GROWTH
@@ -147,7 +148,7 @@ class Relay:
 
     async def run(self) -> None:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or whatever a bug raised."""
-        watching = asyncio.create_task(self._recovery.checks.watch())
+        watching = self._watching = asyncio.create_task(self._recovery.checks.watch())
         try:
             await self._stop.unless_asked(self._start())
             await self._turn_until_stopped()
@@ -199,6 +200,9 @@ class Relay:
 
     async def _turns(self) -> None:
         while not self._stop.is_set():
+            if self._watching is not None and self._watching.done():
+                # A bug: without it, checks would be wrong.
+                self._watching.result()
             await self._turn()
 
     # Called by the group's background task.
