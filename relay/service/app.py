@@ -17,6 +17,7 @@ from relay.config.bootstrap import bootstrapped
 from relay.config.registries import resolver_of
 from relay.detection import FormatHints
 from relay.errors import BrokerUnavailable, MemoryExhausted, RelayError
+from relay.kafka.admin import TopicAdmin
 from relay.kafka.clients import Clusters
 from relay.kafka.fencing import ProducerIdentity
 from relay.kafka.ports import Partition
@@ -240,6 +241,7 @@ async def _assembled(
         targets=targets,
         budget=ErrorBudget(config.errors, config.route.from_, translator, status),
         hints=FormatHints(translator.known_schema if isinstance(translator, Translator) else None),
+        refresh=partial(_refresh, TopicAdmin(clusters.target), written),
     )
     source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
     sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
@@ -327,6 +329,11 @@ async def _check_again(
     if targets is not None:
         targets.forget()
     written.update(await check_topics(config, clusters, creates=Creates.LOGS))
+
+
+async def _refresh(admin: TopicAdmin, written: WrittenTopics, topic: str) -> None:
+    """Look at one target topic again."""
+    written.update(WrittenTopics.of((await admin.look([topic])).found))
 
 
 #: How much a round takes where tables have topics of their own: one poll would make batches of one record.

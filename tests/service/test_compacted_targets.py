@@ -4,6 +4,7 @@ lowered while relay runs are found in the same way.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,22 @@ async def test_a_limit_is_lowered_while_relay_runs(route: Route, mode: str) -> N
     assert await relay.stop() == 0
     values = [each.value for each in await route.written()]
     assert values == [b"0", b"1", b"2", b"x" * 50_000, b"4", b"5", b"6", b"7", b"9"]
+
+
+async def test_a_limit_is_raised_while_relay_runs(route: Route) -> None:
+    """The topic is looked at again before a record is given up, which no later start would bring back."""
+    await route.lay(partitions=1, errors_too_large="skip", target_compression="none")
+    await route.set_target(max_message_bytes="20000")
+    route.translator = Tables(route.target)
+    route.translator.grow = {b"3": 50_000, b"8": 50_000}
+    await route.produce(5, partitions=1)
+    relay = route.start()
+    await route.until_committed(5, relay)
+    assert len(relay.log.named("record.skipped")) == 1
+    await route.set_target(max_message_bytes="1000000")
+    await asyncio.sleep(5.5)
+    await route.produce(5, start=5, partitions=1)
+    await route.until_committed(10, relay)
+    assert await relay.stop() == 0
+    values = [each.value for each in await route.written()]
+    assert values == [b"0", b"1", b"2", b"4", b"5", b"6", b"7", b"x" * 50_000, b"9"]

@@ -47,6 +47,7 @@ async def ensure_topic(config: Config) -> bool:
         if refused:
             raise TopicUnusable(not_created(wanted, refused[wanted.name], cluster.servers))
         # Only the broker knows what it has made of the request, or who has created the topic meanwhile.
+        await cluster.look_until_found([wanted.name])
         await _is_there(wanted, cluster, config)
     return is_missing
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
 
 from relay.catalog import Catalog
 from relay.detection import FormatHints
-from relay.errors import RelayError, TopicUnusable
+from relay.errors import RelayError, ServiceError, TopicUnusable
 from relay.joining import Joiner
 from relay.kafka.ports import Partition, Sink
 from relay.kafka.sizes import Misfit, misfit_error
@@ -36,6 +36,8 @@ from relay.topics.table_topics import TableTopics
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010
+#: How often a topic that refuses records is looked at again, and how long that may take.
+REFRESH_SECONDS = 5.0
 #: Records between two looks at the clock.
 LOOK_EVERY = 16
 #: How many records are translated before their topics are ensured, where topics depend on tables.
@@ -48,7 +50,8 @@ class Intake:
     `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
     `joins`: how rows of neighbouring records become one message; None if they do not. `targets`: the target
     topics of tables; None if all topics are known at the start. `budget`: how many records may fail; None for
-    any number. `hints`: names the formats of records that are refused.
+    any number. `hints`: names the formats of records that are refused. `refresh`: looks at a topic again,
+    since its limits may have been changed; None where nobody can.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
@@ -65,12 +68,26 @@ class Intake:
         targets: TableTopics | None = None,
         budget: ErrorBudget | None = None,
         hints: FormatHints | None = None,
+        refresh: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
         self.errors = errors or ErrorPolicies({})
         self.history_topic, self.ahead, self.joins, self.targets = history_topic, ahead, joins, targets
-        self.budget = budget
+        self.budget, self._refresh, self._refresh_at = budget, refresh, 0.0
         self.dialects, self.hints = DialectWatch(log), hints or FormatHints()
+
+    async def refreshed(self, topic: str) -> bool:
+        """Look at a topic again, unless that was done just now; return whether its limits are fresh."""
+        if self._refresh is None or time.monotonic() < self._refresh_at:
+            return False
+        try:
+            async with asyncio.timeout(REFRESH_SECONDS):
+                await self._refresh(topic)
+        except (ServiceError, TimeoutError):
+            return False
+        finally:
+            self._refresh_at = time.monotonic() + REFRESH_SECONDS
+        return True
 
     def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:
         """Build a round. `is_over`: a stop or a rebalance came."""
@@ -321,7 +338,10 @@ class RoundBuilder:
         """
         if not await self._has_topics(produced, record):
             return None
-        if misfit := self._sink.misfit(produced):
+        misfit = self._sink.misfit(produced)
+        if misfit and await self._intake.refreshed(misfit.topic):
+            misfit = self._sink.misfit(produced)
+        if misfit:
             instead = self._apply_error_policy(self._misfit_error(record, misfit), record)
             if instead is None:
                 return None
