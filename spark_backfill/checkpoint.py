@@ -77,8 +77,7 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
     }
     found |= {f"backfill.{key}": _shown_paths(tables["backfill"][key]) for key in ("schema_input", "output")}
     found["schema.wait"] = config.waits_for_ddl
-    letters = any(getattr(config.errors, name) is Policy.DEAD_LETTER for name in _POLICIES)
-    found["errors.dead_letter_topic"] = config.errors.dead_letter_topic if letters else ""
+    found["errors.dead_letter_topic"] = config.dead_letter_topic if config.has_dead_letters else ""
     return dict(sorted(found.items()))
 
 

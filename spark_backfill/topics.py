@@ -300,7 +300,7 @@ class TargetTopics(NamedTuple):
     def terms(self) -> Terms:
         """What a translating task has to know of them."""
         partitions = self.topics.target_partitions
-        dead_letters = partitions.get(self.config.errors.dead_letter_topic, KEEP_PARTITION)
+        dead_letters = partitions.get(self.config.dead_letter_topic, KEEP_PARTITION)
         # Source topics were compared with target topics; of files only the records tell where they belong.
         is_told_by_records = self.config.backfill.input and not self.config.has_table_topics
         return Terms(

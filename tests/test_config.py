@@ -18,7 +18,8 @@ from relay.cli.check import check
 from relay.cli.requests.options import ConfigSource
 from relay.cli.requests.route import CheckRequest
 from relay.config import Config, load_config
-from relay.errors import ConfigError
+from relay.config.secrets import secrets_in, without_secrets
+from relay.errors import ConfigError, Problem
 
 
 @pytest.fixture(autouse=True)
@@ -238,7 +239,10 @@ def test_check_prints_no_secrets(
             "[delivery]\nshards = 2",
             'delivery.mode: shards and transactional_id are for exactly-once (set mode = "exactly-once")',
         ),
-        ('[errors]\ndecode = "dead-letter"', "errors: decode: dead-letter needs dead_letter_topic"),
+        (
+            '[errors]\ndecode = "dead-letter"\ndead_letter_topic = ""',
+            "errors: decode: dead-letter needs a dead_letter_topic",
+        ),
         (
             '[errors]\ndead_letter_topic = "orders"',
             "errors.dead_letter_topic: orders is also in source.topics (name another topic)",
@@ -344,6 +348,7 @@ def test_a_start_in_time_is_utc_without_a_zone(tmp_path: Path, text: str) -> Non
 def test_own_topics_and_ids_follow_the_group(tmp_path: Path) -> None:
     config = load(tmp_path, MINIMAL + '[delivery]\nmode = "exactly-once"\nshards = 3\nshard = 2')
     assert config.history_topic == "relay.schema-history.g"
+    assert config.dead_letter_topic == "relay.dead-letters.g"
     assert config.transactional_id == "g-2"
     assert config.is_one_cluster
 
@@ -351,6 +356,34 @@ def test_own_topics_and_ids_follow_the_group(tmp_path: Path) -> None:
 def test_a_group_may_have_a_name_that_no_topic_has(tmp_path: Path) -> None:
     config = load(tmp_path, MINIMAL.replace('group_id = "g"', 'group_id = "blue: orders/ä"'))
     assert config.history_topic == "relay.schema-history.blue--orders---ced38a4a"
+
+
+@pytest.mark.parametrize(
+    "key", ["errors.dead_letter_topic", "schema.history_topic", "delivery.progress_topic"]
+)
+def test_an_address_in_place_of_a_topic_gives_no_secret_away(tmp_path: Path, key: str) -> None:
+    """Two keys with the same wrong name were named with it."""
+    table, name = key.split(".")
+    for address in (
+        "kafka://user:s3cr3tpw@host/x",
+        "kafka://host/x?token=s3cr3tpw",
+        "kafka://host?signature=s3cr3tpw",
+    ):
+        others = {"errors": 'dead_letter_topic = "{}"', "schema": 'history_topic = "{}"'}
+        others["delivery"] = 'mode = "exactly-once"\nprogress_topic = "{}"'
+        text = MINIMAL.replace("[target]", '[target]\nbootstrap_servers = "elsewhere:9092"')
+        text += "".join(f"[{each}]\n{line.format(address)}\n" for each, line in others.items())
+        found = problems(tmp_path, text)
+        assert any(each.startswith(f"{table}.{name}: (not shown) is no topic name") for each in found)
+        assert "s3cr3tpw" not in "".join(found)
+
+
+def test_addresses_in_texts_of_libraries_lose_their_passwords() -> None:
+    address = "s3://user:s3cr3tpw@host/x?access-token=other-one&region=eu"
+    secrets = secrets_in({"a": {"storage": address}}, {}, [])
+    assert secrets == {"s3cr3tpw", "other-one"}
+    (problem,) = without_secrets([Problem("a", f"no {address}", "")], secrets)
+    assert str(problem) == "a: no s3://user:(not shown)@host/x?access-token=(not shown)&region=eu"
 
 
 def test_secrets_are_never_shown(tmp_path: Path) -> None:

@@ -77,9 +77,9 @@ def test_events_are_chosen_by_kind(tmp_path: Path) -> None:
 
 def test_no_table_has_a_topic_that_relay_reads_or_keeps(tmp_path: Path) -> None:
     config = load(tmp_path, MINIMAL.replace("{topic}.canal", "{table}"))
-    assert config.reserved_topics == {"orders", "relay.schema-history.g"}
+    assert config.reserved_topics == {"orders", "relay.schema-history.g", "relay.dead-letters.g"}
     other = MINIMAL.replace("{topic}.canal", "{table}") + 'bootstrap_servers = "elsewhere:9092"'
-    assert load(tmp_path, other).reserved_topics == {"relay.schema-history.g"}
+    assert load(tmp_path, other).reserved_topics == {"relay.schema-history.g", "relay.dead-letters.g"}
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def _say(request: ListRequest | ReplayRequest, text: str) -> None:
 def _load_config(given: ConfigSource) -> Config:
     """Load a configuration that names a dead-letter topic. Raises ConfigError."""
     config = given.load()
-    if not config.errors.dead_letter_topic:
+    if not config.dead_letter_topic:
         hint = "name the topic that holds the dead letters of this route"
         raise ConfigError([Problem("errors.dead_letter_topic", "is not set", hint)])
     return config
@@ -83,7 +83,7 @@ async def _read_index(
     config: Config, keeps_content: Callable[[Place], bool], *, quiet: bool
 ) -> DeadLetterIndex:
     """Read the whole dead-letter topic. Raises ServiceError."""
-    topic = config.errors.dead_letter_topic
+    topic = config.dead_letter_topic
     index = DeadLetterIndex(keeps_content)
     progress = ProgressReport(f"reading {topic}", quiet=quiet)
     with quiet_client():
@@ -115,7 +115,7 @@ def list_dead_letters(request: ListRequest) -> None:
     elif chosen:
         others = {each.route for each in chosen} - {"", config.route_name}
         _print_letters(chosen, with_route=bool(others), with_replayed=request.filter.replayed)
-    _say(request, _list_summary(config.errors.dead_letter_topic, chosen, found, index.other_records))
+    _say(request, _list_summary(config.dead_letter_topic, chosen, found, index.other_records))
 
 
 def _list_summary(topic: str, chosen: list[DeadLetter], found: list[DeadLetter], others: int) -> str:
@@ -202,7 +202,7 @@ def _time(milliseconds: int) -> str:
 def show_dead_letter(request: ShowRequest) -> None:
     """Print one dead letter with key and value. Raises ConfigError, ServiceError."""
     config = _load_config(request.config)
-    topic, position = config.errors.dead_letter_topic, request.position
+    topic, position = config.dead_letter_topic, request.position
     place = Place.parse(position if position.count("/") > 1 else f"{topic}/{position}")
     if place is None or place.topic != topic:
         hint = f"PARTITION/OFFSET in {topic}, as `list` shows it"
@@ -265,7 +265,7 @@ async def _replay(config: Config, wanted: DeadLetterFilter, request: ReplayReque
     if not chosen:
         _say(request, "There are no dead letters to replay.")
         return Outcome()
-    own = filter(None, (config.errors.dead_letter_topic, config.history_topic))
+    own = filter(None, (config.dead_letter_topic, config.history_topic))
     topics = await target_topics(config, {*config.fixed_topics, *own})
     learned = await learned_translator(config)
     if learned.failed:

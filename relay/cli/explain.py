@@ -340,7 +340,7 @@ def _outcome(policy: Policy, letter_misfit: str, config: Config) -> str:
     """Say what relay does with a record that failed."""
     if letter_misfit:
         return f"relay stops before this record, as its dead letter does not fit: {letter_misfit}"
-    text = _POLICIES[policy].format(topic=config.errors.dead_letter_topic)
+    text = _POLICIES[policy].format(topic=config.dead_letter_topic)
     keys = [
         name
         for name, over in (

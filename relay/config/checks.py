@@ -211,8 +211,9 @@ def _own_topic_problems(config: Config) -> Iterator[Problem]:
         **{name: _target_path(config, name) for name in _fixed_topics(config)},
     }
     for path, name in config.own_topics.items():
-        yield from _name_problems(path, name)
-        if name in taken:
+        wrong = list(_name_problems(path, name))
+        yield from wrong
+        if name in taken and not wrong:
             yield Problem(path, f"{name} is also in {taken[name]}", "name another topic")
         taken[name] = path
 

@@ -36,7 +36,7 @@ from relay.config.variables import BETWEEN, PREFIX, ignored_variables
 from relay.dead_letters import route_name
 from relay.kernel import translator_class
 from relay.partitioning import Partitioning
-from relay.policies import ErrorPolicies
+from relay.policies import ErrorPolicies, Policy
 from relay.routing import TopicRule, partitions_by_name, templates_of
 from relay.selection import Selection, chosen_tables, left_out_kinds
 from relay.topic_names import TopicTemplate
@@ -124,6 +124,16 @@ class Config(BaseSettings):
         return not self.target.bootstrap_servers or same_brokers(
             self.source.bootstrap_servers, self.target.bootstrap_servers
         )
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """The topic of dead letters; "" if there is none."""
+        return self.errors.dead_letter_topic.replace("{group_id}", _in_topic_names(self.source.group_id))
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether a policy writes dead letters."""
+        return Policy.DEAD_LETTER in self.errors.by_class.values()
 
     @property
     def history_topic(self) -> str:
@@ -230,7 +240,7 @@ class Config(BaseSettings):
     def own_topics(self) -> dict[str, str]:
         """The topics that relay keeps beside the target, by their keys."""
         own = {
-            "errors.dead_letter_topic": self.errors.dead_letter_topic,
+            "errors.dead_letter_topic": self.dead_letter_topic,
             "schema.history_topic": self.history_topic,
         }
         if self.delivery.mode is Mode.EXACTLY_ONCE and not self.is_one_cluster:
@@ -281,7 +291,7 @@ class Config(BaseSettings):
 
     def error_policy(self, dead_letter_partitions: int) -> ErrorPolicies:
         """Return what happens to records that cannot be relayed."""
-        topic = self.errors.dead_letter_topic
+        topic = self.dead_letter_topic
         return ErrorPolicies(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
 
     def translator(self, before_commit_ts: int | None = None) -> Translator:

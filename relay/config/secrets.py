@@ -17,6 +17,9 @@ _SECRET = re.compile(
     r"(password|secret|(access|account)[-_]key|(sas|session|bearer)[-_]token)$", re.IGNORECASE
 )
 _PARAMETER = re.compile(r"[?&]([\w-]+)=([^&]+)")
+_SECRET_PARAMETER = re.compile(r"password|passwd|secret|token|credential|signature|key", re.IGNORECASE)
+#: The password of an address, such as that of a storage.
+_LOGIN = re.compile(r"://[^/?#@:\s]*:([^/?#@\s]+)@")
 #: Shorter ones would be found in ordinary words.
 _SHORTEST = 4
 
@@ -35,7 +38,10 @@ def _secrets(table: Mapping[str, object]) -> Iterator[str]:
         elif _SECRET.search(name) and isinstance(value, str | int | float):
             yield str(value)
         elif isinstance(value, str):
-            yield from (text for parameter, text in _PARAMETER.findall(value) if _SECRET.search(parameter))
+            yield from _LOGIN.findall(value)
+            yield from (
+                text for parameter, text in _PARAMETER.findall(value) if _SECRET_PARAMETER.search(parameter)
+            )
 
 
 def without_secrets(problems: Sequence[Problem], secrets: set[str]) -> list[Problem]:

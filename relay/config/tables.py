@@ -374,7 +374,7 @@ class Errors(_ConfigTable):
     encode: Policy = Policy.STOP
     too_large: Policy = Policy.STOP
     claim_check: Policy = Policy.STOP
-    dead_letter_topic: str = ""
+    dead_letter_topic: str = "relay.dead-letters.{group_id}"
     first_failures: NonNegativeInt = 20
     on_first_failures: OverBudget = OverBudget.STOP
     failure_share: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)
@@ -386,7 +386,7 @@ class Errors(_ConfigTable):
     def _has_a_topic(self) -> Self:
         named = [name for name in ERROR_CLASSES if getattr(self, name) is Policy.DEAD_LETTER]
         if named and not self.dead_letter_topic:
-            raise ValueError(f"{', '.join(named)}: dead-letter needs dead_letter_topic")
+            raise ValueError(f"{', '.join(named)}: dead-letter needs a dead_letter_topic")
         return self
 
     @property

@@ -15,7 +15,6 @@ from relay.codecs.row_keys import has_row_keys, keys_of
 from relay.config import Config, Mode, Start
 from relay.kafka.admin import CreateError, NewTopic, TopicInfo
 from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
-from relay.policies import Policy
 from relay.times import duration_text
 from relay.topics.retention import FOREVER_MS, longest_retention_ms, retention_ms, retention_settings
 
@@ -134,8 +133,7 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
         yield RequiredTopic(
             name=name, role=Role.PROGRESS, partitions=1, replicas=replicas, settings=_OFTEN_COMPACTED
         )
-    errors = config.errors
-    if Policy.DEAD_LETTER in {errors.decode, errors.encode, errors.too_large, errors.claim_check}:
+    if config.has_dead_letters:
         # A dead letter is the record as it came: what the source takes must fit, and its age is no reason to
         # delete it.
         room = (
@@ -143,7 +141,7 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
             + HEADER_ROOM_BYTES
         )
         yield RequiredTopic(
-            name=errors.dead_letter_topic,
+            name=config.dead_letter_topic,
             role=Role.DEAD_LETTERS,
             partitions=max((found.partitions for found in sources.values()), default=0),
             sources=config.source.topics,
