@@ -57,6 +57,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "relay needs a configuration: give `config` (--set-file config=relay.toml), or the name of a ConfigMap in `existingConfigMap`" -}}
 {{- end -}}
 {{- include "relay.checkSecrets" . -}}
+{{- if not .Values.existingConfigMap -}}
+{{- include "relay.checkConfig" . -}}
+{{- end -}}
 {{- include "relay.checkVariables" . -}}
 {{- include "relay.checkOwnKeys" . -}}
 {{- include "relay.checkScaler" . -}}
@@ -104,6 +107,26 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- $value := default "" .value -}}
 {{- if or (and $value (regexMatch (printf "(?i)%s$" $names) .name)) (regexMatch $given $value) (regexMatch $login $value) -}}
 {{- fail (printf "extraEnv: %s holds a secret as text: %s" .name $advice) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* What relay would refuse at its start: no TOML, protocols that it does not have, the brokers of the example. */}}
+{{- define "relay.checkConfig" -}}
+{{- $read := fromToml .Values.config -}}
+{{- if and (hasKey $read "Error") (kindIs "string" $read.Error) -}}
+{{- /* What follows may quote the text, which may hold a secret. */ -}}
+{{- fail (printf "`config` is not TOML: %s" (regexFind "^toml: line [0-9]+" $read.Error | default "it cannot be read")) -}}
+{{- end -}}
+{{- if contains "change-me.invalid" .Values.config -}}
+{{- fail "`config` is the chart's example, whose brokers do not exist: give your own (--set-file config=relay.toml)" -}}
+{{- end -}}
+{{- $known := .Files.Get "files/protocols.yaml" | fromYaml -}}
+{{- $route := get $read "route" | default dict -}}
+{{- range $side, $names := dict "from" $known.sources "to" $known.targets -}}
+{{- $name := get (ternary $route dict (kindIs "map" $route)) $side -}}
+{{- if and $name (not (has $name $names)) (not $.Values.otherProtocols) -}}
+{{- fail (printf "%s in [route] of `config` is %q, which is none of relay's protocols: %s; with a package that adds protocols set otherProtocols=true" $side $name (join ", " $names)) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -90,6 +90,8 @@ def protocols() -> str:
             without.append(codec.name)
     sources = [codec for codec in BUILT_IN.values() if codec.is_readable]
     lists = {
+        "sources": [each.name for each in sources],
+        "targets": [each.name for each in BUILT_IN.values() if each.is_writable],
         "sourcesWithoutWatermarks": [each.name for each in sources if not each.decodes.watermark],
         "sourcesWithDdlInPartition0": [
             each.name for each in sources if each.decodes.ddl and not each.ddl_everywhere

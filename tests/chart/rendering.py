@@ -15,6 +15,10 @@ CHART = ROOT / "helm"
 RELEASE, NAMESPACE = "orders", "cdc"
 NAME = "orders-relay"
 Object = dict[str, Any]
+#: The chart's example, with brokers that may exist.
+CONFIG = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["config"].replace(
+    "change-me.invalid", "kafka"
+)
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
@@ -44,6 +48,8 @@ class Rendered:
     """
 
     def __init__(self, values: dict[str, Any]) -> None:
+        if "config" not in values and not values.get("existingConfigMap"):
+            values = values | {"config": CONFIG}
         self.texts = chart().render(values, name=RELEASE, namespace=NAMESPACE)
         self.notes = self.texts.pop("relay/templates/NOTES.txt")
         found = [each for text in self.texts.values() for each in yaml.load_all(text, _Loader) if each]

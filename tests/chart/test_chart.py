@@ -160,8 +160,8 @@ def test_probes_ask_relay() -> None:
         "no = 'line end'",
         "\n\n  leading = 1\n\ttab = 2 \r\ntrailing = 3   \n\n\n",
         'template = "{{ .Values.x }} ${HOME} $(HOME)"\n# {{- fail "no" }}\n',
-        "quotes = \"\\\"\\\\\" \nother = '''a'b'''\n<html> & 'é', '中文', '😀', '\u00a0', '\u2028'\n",
-        "---\n# a document\n...\n- x: [1, 2]\n: *a &b !c |\n",
+        "quotes = \"\\\"\\\\\" \nother = '''a'b'''\n# <html> & 'é', '中文', '😀', '\u00a0', '\u2028'\n",
+        "text = '''\n---\n# a document\n...\n- x: [1, 2]\n: *a &b !c |\n'''\n",
     ],
 )
 def test_the_configuration_is_handed_on_byte_for_byte(text: str) -> None:
@@ -213,12 +213,13 @@ def test_the_configuration_may_come_from_elsewhere() -> None:
     assert "ConfigMap" not in Rendered({"existingConfigMap": "mine"}).objects
 
 
-def test_the_default_configuration_cannot_be_mistaken_for_a_real_one() -> None:
-    """Names below .invalid never exist (RFC 2606), so relay stops, and its message has the name."""
-    servers = tomllib.loads(default().toml)["source"]["bootstrap_servers"]
-    assert servers == "change-me.invalid:9092"
-    assert "brokers of the example, which do not exist" in default().notes
-    assert "brokers of the example" not in example("default").notes
+def test_the_example_brokers_are_refused() -> None:
+    """Names below .invalid never exist (RFC 2606)."""
+    example_config = values_of(CHART / "values.yaml")["config"]
+    assert tomllib.loads(example_config)["source"]["bootstrap_servers"] == "change-me.invalid:9092"
+    with pytest.raises(helm.HelmRenderError, match="is the chart's example, whose brokers do not exist"):
+        Rendered({"config": example_config})
+    Rendered({"config": example_config, "existingConfigMap": "mine"})
 
 
 def test_only_tmp_can_be_written() -> None:

@@ -159,6 +159,27 @@ def test_what_no_schema_sees_is_refused_with_advice(values: dict[str, Any], mess
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("[route\nfrom = 1", "`config` is not TOML: toml: line "),
+        ('[route]\nfrom = "canal-json"\nfrom = "canal-json"\n', "`config` is not TOML: toml: line 3"),
+        ("password_file", "`config` is not TOML"),
+        ('[route]\nfrom = "cannal-json"\n', 'from in [route] of `config` is "cannal-json", which is none'),
+        ('route = {from = "canal-json", to = "x"}\n', 'to in [route] of `config` is "x", which is none'),
+        ('[route]\nfrom = "flat-json"\n', 'from in [route] of `config` is "flat-json", which is none'),
+    ],
+)
+def test_what_relay_would_not_start_with_is_refused(config: str, message: str) -> None:
+    with pytest.raises(helm.HelmRenderError) as refused:
+        Rendered({"config": config})
+    assert message in str(refused.value)
+
+
+def test_packages_may_bring_other_protocols() -> None:
+    Rendered({"config": '[route]\nfrom = "toy-json"\n', "otherProtocols": True})
+
+
 def test_what_is_commented_out_does_not_count() -> None:
     text = '[delivery]\n# mode = "exactly-once"\n# drain_timeout_seconds = 600\ndrain_timeout_seconds = 30\n'
     assert Rendered({"config": text}).workload["kind"] == "Deployment"
