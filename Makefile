@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes image-test check core fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
+.PHONY: help setup demo test quick bytes image-test check core audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
 
 help:  ## this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -57,6 +57,13 @@ core: setup  ## the core's tests, which need no Kafka
 
 quick: setup  ## lint, types, import contracts and the core's tests
 	@$(MAKE) --no-print-directory -j 2 check core
+
+audit: | $(UV)  ## advisories about the lowest and the locked versions; needs the databases of PyPI and RustSec
+	@mkdir -p .cache/audit
+	$(UV) pip compile --quiet --resolution lowest-direct --all-extras --no-emit-package relay-cdc-kernel --python-version 3.11 pyproject.toml -o .cache/audit/lowest.txt
+	$(UV) export --quiet --locked --all-extras --no-emit-workspace --no-hashes -o .cache/audit/locked.txt
+	for each in lowest locked; do $(UV) tool run pip-audit --disable-pip --no-deps --strict -r .cache/audit/$$each.txt || exit 1; done
+	cd kernel && cargo audit
 
 # The digests of other records are beside them, unless DIGESTS says otherwise.
 RECORDS ?= tests/data

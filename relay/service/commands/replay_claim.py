@@ -39,7 +39,7 @@ async def only_replay(config: Config) -> AsyncIterator[None]:
 
     Raises ReplayUnderWay, DeliveryFailed, TopicUnusable, BrokerUnavailable.
     """
-    topic, name = config.errors.dead_letter_topic, uuid.uuid4().hex
+    topic, name = config.dead_letter_topic, uuid.uuid4().hex
     sink = KafkaSink(producer_settings(config), (await target_topics(config, [topic])).limits)
 
     async def announce(*, ends: bool = False) -> None:
@@ -70,7 +70,7 @@ async def only_replay(config: Config) -> AsyncIterator[None]:
 
 async def _check_first(config: Config, name: str) -> None:
     """Raise ReplayUnderWay if another replay has announced itself before this one, and has not ended."""
-    topic, brokers = config.errors.dead_letter_topic, Brokers.from_settings(target_cluster(config))
+    topic, brokers = config.dead_letter_topic, Brokers.from_settings(target_cluster(config))
     part = Part(since_ms=int(1000 * (time.time() - LEASE_SECONDS)), partitions=(0,))
     deadline = time.monotonic() + VISIBLE_SECONDS
     while True:
