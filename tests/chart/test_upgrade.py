@@ -12,7 +12,7 @@ from typing import Any
 
 import helm_python as helm
 import pytest
-from chart.rendering import CHART, NAME, NAMESPACE, RELEASE
+from chart.rendering import CHART, CONFIG, NAME, NAMESPACE, RELEASE
 
 Answers = dict[str, dict[str, Any]]
 KINDS = {
@@ -79,6 +79,7 @@ def refusal(values: dict[str, Any], beside: Answers) -> str:
     """What Helm says; once the chart has rendered, it asks for the types of all objects, which this server
     does not have.
     """
+    values = {"config": CONFIG} | values
     with api_server(discovery() | beside) as address:
         kubeconfig = {
             "apiVersion": "v1",
