@@ -10,11 +10,18 @@ from relay.codecs.losses import Lossy
 from relay.model import Event, Op, RowChange, SchemaChange, TableId
 from relay.selection import KINDS, kind_of
 
+#: Kinds of events that come by themselves, however few rows can be translated.
+_IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
 #: How many tables `EventCounts.guessed` names at most.
 MAX_GUESSED_TABLES: Final = 100
 _SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 #: Under which tables beyond a number are counted together (`CountsByTable`).
 OTHER_TABLES: Final = TableId("", "")
+
+
+def changes_in(events: Counter[str]) -> int:
+    """Return how many rows and statements are among translated events, counted by kind."""
+    return sum(count for kind, count in events.items() if kind not in _IDLE_EVENTS)
 
 
 class CountsByTable:

@@ -16,6 +16,7 @@ from relay.errors import (
     RecordTooLarge,
     RelayError,
     SchemaMissing,
+    TooManyFailures,
 )
 from relay.model import Event, RowChange, SchemaChange, TableId
 from relay.needs import Need
@@ -98,6 +99,17 @@ class ErrorPolicies(NamedTuple):
             return Refused(policy, [], tables)
         letter = dead_letter(record, error, self.topic, tables, self.partitions, self.route)
         return Refused(policy, [letter], tables)
+
+
+def nothing_relayed(count: int, error: BaseException, protocol: str) -> TooManyFailures:
+    """Return the error for a run whose first records all fail: `first_failures` of [errors] is exceeded."""
+    text = str(error)
+    end = "" if text.endswith((".", "?", "!")) else "."
+    return TooManyFailures(
+        f"none of the first {count} records could be relayed: {text}{end} Is `from`, {protocol}, the "
+        "protocol of these topics? `relay inspect` shows what can be read of a record; in [errors], "
+        "`first_failures` and `on_first_failures` say how many may fail at the start"
+    )
 
 
 class Inspects(Protocol):

@@ -141,11 +141,20 @@ class JavaAdmin:
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """Return the number of partitions of each topic. Raises TopicUnusable."""
+        return {name: found.partitions().size() for name, found in self._topics(topics)}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the id of each topic (KIP-516), "" from brokers before Kafka 2.8. Raises TopicUnusable."""
+        none = self._jvm.org.apache.kafka.common.Uuid.ZERO_UUID
+        found = {name: found.topicId() for name, found in self._topics(topics)}
+        return {name: "" if each is None or each.equals(none) else str(each) for name, each in found.items()}
+
+    def _topics(self, topics: Iterable[str]) -> list[tuple[str, Any]]:
         names = self._jvm.java.util.ArrayList()
         for topic in topics:
             names.add(topic)
         found = self._answer(lambda: self._admin.describeTopics(names).allTopicNames().get())
-        return {entry.getKey(): entry.getValue().partitions().size() for entry in found.entrySet()}
+        return [(entry.getKey(), entry.getValue()) for entry in found.entrySet()]
 
     def cluster_id(self) -> str:
         """Return the id of the cluster; "" if it has none."""

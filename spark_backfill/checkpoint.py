@@ -16,6 +16,8 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,6 +37,7 @@ from spark_backfill.frames import RECORDS, Columns, record_batch
 _VERSION: Final = 1
 _NEW_RUN: Final = "a new run needs a new checkpoint and a new target"
 _WRITTEN: Final = "place string, records bigint"
+_NO_IDS: Final[Mapping[str, str]] = MappingProxyType({})
 #: The number of what stands before the first step.
 BEFORE: Final = -1
 #: A name and a password in a path. Hadoop's paths have no parameters: what is behind a `?` names files.
@@ -124,14 +127,33 @@ class Checkpoint:
         """Return where the first run began."""
         return None if self._kept is None else self._kept["first"]
 
-    def check(self, now: Mapping[str, Any]) -> None:
-        """Raise ConfigError, with the keys that differ, if earlier runs had another configuration."""
-        if self._kept is not None and (keys := differing(self._kept["keys"], now)):
+    def check(self, now: Mapping[str, Any], topic_ids: Mapping[str, str] = _NO_IDS) -> None:
+        """Raise ConfigError, with the keys that differ, if earlier runs had another configuration; and for a
+        source topic that was deleted and created again since.
+        """
+        if self._kept is None:
+            return
+        if keys := differing(self._kept["keys"], now):
             raise ConfigError([_problem(key, self._path.toString()) for key in keys])
+        known = self._kept["topic_ids"]
+        new = [topic for topic, kept in known.items() if topic_ids.get(topic, kept) != kept]
+        if new:
+            names = ", ".join(sorted(new))
+            message = (
+                f"{names}: created again since the last run, so the offsets of the checkpoint are of others"
+            )
+            raise ConfigError([Problem("source.topics", message, _NEW_RUN)])
 
-    def keep(self, now: Mapping[str, Any], first: Mapping[str, int]) -> None:
+    def keep(
+        self, now: Mapping[str, Any], first: Mapping[str, int], topic_ids: Mapping[str, str] = _NO_IDS
+    ) -> None:
         """Keep what this run is made with. Raises ServiceError."""
-        document = {"version": _VERSION, "keys": dict(now), "first": dict(sorted(first.items()))}
+        document = {
+            "version": _VERSION,
+            "keys": dict(now),
+            "first": dict(sorted(first.items())),
+            "topic_ids": dict(sorted(topic_ids.items())),
+        }
         if document == self._kept:
             return
         # Written under another name first: one of the two files is always whole.
@@ -163,11 +185,35 @@ class Checkpoint:
     def _read(self, path: Any) -> dict[str, Any] | None:
         try:
             (row,) = self._spark.read.text(path.toString(), wholetext=True).collect()
-            found = json.loads(row.value)
-            known = {"version": found["version"], "keys": dict(found["keys"]), "first": dict(found["first"])}
+            return _document(row.value)
         except (ValueError, KeyError, TypeError):
             return None
-        return known if known["version"] == _VERSION else None
+
+
+def _document(text: str) -> dict[str, Any] | None:
+    """Read a kept configuration; None for one of another version. Raises ValueError, KeyError, TypeError."""
+    found = json.loads(text)
+    known = {"version": found["version"], "keys": dict(found["keys"]), "first": dict(found["first"])}
+    # Checkpoints of older versions have no topic ids.
+    known["topic_ids"] = dict(found.get("topic_ids", {}))
+    return known if known["version"] == _VERSION else None
+
+
+def local_problems(config: Config) -> list[Problem]:
+    """Return what a checkpoint in a local folder refuses; needs no Spark. Clusters are not compared."""
+    folder = config.backfill.checkpoint.removeprefix("file://")
+    if not folder or "://" in folder:
+        return []
+    file = Path(folder, "relay", "configuration.json")
+    try:
+        kept = _document(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    if kept is None:
+        return []
+    clusters = {name: kept["keys"].get(name, "") for name in ("source.cluster", "target.cluster")}
+    now = described(config, clusters["source.cluster"], clusters["target.cluster"])
+    return [_problem(key, str(file)) for key in differing(kept["keys"], now)]
 
 
 def _problem(key: str, path: str) -> Problem:

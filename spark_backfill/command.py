@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -30,8 +31,10 @@ from relay.errors import ConfigError, Problem, RelayError, ServiceError
 from relay.selection import chosen_tables
 from relay.shown import printable
 from relay.summaries import MOST_NAMES
+from spark_backfill.checkpoint import local_problems
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems
+from spark_backfill.first_records import share_exceeded
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.progress import telling
 from spark_backfill.sessions import is_started_by_java, session
@@ -49,9 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Otherwise PySpark prints Java's stack, which holds a row's value.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     log: SparkLog | None = None
+    folders: dict[str, str] = {}
     try:
         config = load_config(given.config, given.set)
         _check(config, continuous=given.continuous)
+        folders = _folders(config)
         _check_summary(config.backfill.summary)
         _tell_definitions(config)
         if not is_started_by_java():
@@ -61,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:  # the outermost place: whatever comes here is reported, not hidden
-        return _report(explained(error), log)
+        return _report(explained(error, folders), log)
 
 
 class _Work:
@@ -172,9 +177,17 @@ def _check(config: Config, *, continuous: bool) -> None:
         problems += input_problems(config)
     if backfill.input and backfill.input_format is InputFormat.TICDC_STORAGE:
         problems += storage_problems(config)
-    problems += _range_problems(config)
+    problems += [*_range_problems(config), *local_problems(config)]
     if problems:
         raise ConfigError(problems)
+
+
+def _folders(config: Config) -> dict[str, str]:
+    """Return the folders that a run writes, by the key that names each."""
+    backfill = config.backfill
+    own = backfill.spark.get("spark.local.dir") or os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
+    found = {"backfill.output": backfill.output, "backfill.checkpoint": backfill.checkpoint}
+    return {name: folder for name, folder in found.items() if folder} | {"spark.local.dir": own.split(",")[0]}
 
 
 def _tell_definitions(config: Config) -> None:
@@ -246,6 +259,8 @@ def _tell_step(step: int, counts: Counts) -> None:
 def _summarise(config: Config, counts: Counts, seconds: float) -> None:
     for line in as_text(counts, seconds):
         _say(line)
+    if said := share_exceeded(config, counts):
+        _say(f"warning: {said.replace('of a step ', '')}")
     if config.backfill.summary:
         text = json.dumps(as_document(counts, seconds), indent=2, ensure_ascii=False) + "\n"
         try:

@@ -19,7 +19,9 @@ from relay.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, OutputFolder, read_files
+from spark_backfill.first_records import check_first_records, check_share, share_stops
 from spark_backfill.joined import joined, joining_of
+from spark_backfill.lease import Lease
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.places import check_apart, check_folder, check_places
 from spark_backfill.registries import NO_ANSWERS, RegistrySchemas
@@ -68,9 +70,29 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     schemas: RegistrySchemas | None = None,
 ) -> Counts:
     """Translate records and write what they become; return what was counted."""
-    context = spark.sparkContext
+    if share_stops(config):
+        check_share(config, _translated(spark, config, records, catalog, _count_only, bounds, terms, schemas))
     if schemas is not None:
         schemas.register_written(spark, records, catalog, bounds, terms)
+    return _translated(spark, config, records, catalog, write, bounds, terms, schemas)
+
+
+def _count_only(produced: DataFrame) -> None:
+    produced.write.format("noop").mode("overwrite").save()
+
+
+def _translated(  # noqa: PLR0913, PLR0917 - as above
+    spark: SparkSession,
+    config: Config,
+    records: Captured,
+    catalog: Catalog,
+    write: Callable[[DataFrame], None],
+    bounds: Bounds,
+    terms: Terms,
+    schemas: RegistrySchemas | None,
+) -> Counts:
+    """Translate records, give what they become to `write`, and return what was counted."""
+    context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
     # Tasks of the second kind have the same numbers.
     of_joined = context.accumulator(Parts(), CountsParam())
@@ -115,6 +137,7 @@ def from_files(spark: SparkSession, config: Config, warn: Callable[[str], object
     bounds = Bounds(
         source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms
     )
+    check_first_records(config, records, catalog, bounds, schemas.known)
     sources = partitions_in(records) if config.translator().copies_ddl else ()
     if backfill.output:
         check_folder(spark, backfill.output, backfill.output_layout)
@@ -160,15 +183,16 @@ class TopicsRun:
     ) -> None:
         self._spark, self._config, self._tell = spark, config, tell
         check_places(spark, config.backfill)
+        self._lease = Lease(spark, config.backfill.checkpoint, warn)
         checkpoint, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
         self._source = SourceTopics.from_config(spark, config, checkpoint.first)
         now = described(config, self._source.cluster, "" if output else target_cluster(spark, config))
-        checkpoint.check(now)
+        checkpoint.check(now, self._source.topic_ids)
         if output:
             check_folder(spark, output, config.backfill.output_layout, is_new=checkpoint.first is None)
         # Last: topics are created only when nothing is refused.
         self._topics = None if output else TargetTopics.from_config(config)
-        checkpoint.keep(now, self._source.first)
+        checkpoint.keep(now, self._source.first, self._source.topic_ids)
         self._store = StepStore(spark, config.backfill.checkpoint)
         self._ahead: dict[str, int] = {}
         self._catalog: Catalog | None = None
@@ -181,7 +205,14 @@ class TopicsRun:
             self.counts.warnings = self._topics.topics.warnings
 
     def run(self, *, continuous: bool = False) -> Counts:
-        """Run until there is nothing more, or until `stop`. Raises what a step has raised."""
+        """Run until there is nothing more, or until `stop`.
+
+        Raises what a step has raised, and ServiceError if another run is at work with this checkpoint.
+        """
+        with self._lease:
+            return self._run(continuous=continuous)
+
+    def _run(self, *, continuous: bool) -> Counts:
         writer = self._source.stream(self._spark).writeStream.foreachBatch(self._on_batch)
         writer = writer.option("checkpointLocation", f"{self._config.backfill.checkpoint.rstrip('/')}/spark")
         query = self._query = (writer if continuous else writer.trigger(availableNow=True)).start()
@@ -217,6 +248,9 @@ class TopicsRun:
         schemas = self._schemas
         self._catalog = learn_ddl(config, [*ddl, *self._read_ahead()], self._catalog, schemas)
         bounds, catalog = self._source.bounds, self._catalog
+        if not self.counts.read:
+            check_first_records(config, records, catalog, bounds, schemas.known)
+        self._lease.check()
         if self._topics is not None:
             write, terms = self._topics.write, self._topics.terms._replace(sources=self._sources())
             counts = run_step(

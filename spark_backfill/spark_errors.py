@@ -4,7 +4,12 @@ input, in plain words and without a value of a row.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from py4j.protocol import Py4JNetworkError
@@ -15,6 +20,24 @@ from spark_backfill.task_errors import error_of_task
 
 #: What Java says of a time that Spark cannot hold.
 OVERFLOW: Final = "ArithmeticException: long overflow"
+#: Where Spark's reasons name a partition: as `topic-partition`.
+_GONE: Final = re.compile(
+    r"in offset \[(?P<first>\d+), \d+\) for topic partition (?P<range>\S+-\d+)"
+    r"|Starting offset for (?P<reset>\S+-\d+) was (?P<offset>\d+) but consumer reset to (?P<left>\d+)"
+    r"|Partition (?P<changed>\S+-\d+) offset was changed from (?P<previous>\d+) to (?P<new>\d+)"
+)
+_AFTER_LOSS: Final = (
+    "To go on without them, begin a new run behind them: a new checkpoint, and source.start_offsets "
+    "(docs/backfill.md)"
+)
+_DISK_FULL: Final = "No space left on device"
+#: Less than Spark writes between two looks.
+_LITTLE_BYTES: Final = 64 << 20
+_AFTER_FULL_DISK: Final = (
+    "Make room there, and start the job again: from topics it goes on behind the last step, from files it "
+    "writes everything again"
+)
+_NO_FOLDERS: Final[Mapping[str, str]] = MappingProxyType({})
 #: Classes of Java by which Spark says that the environment failed.
 _ENVIRONMENT: Final = re.compile(r"(?<![\w.])(org\.apache\.(kafka|hadoop)|java\.(io|net|nio))[\w.]*Exception")
 _LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
@@ -61,16 +84,22 @@ _MEANINGS: Final = {
 }
 
 
-def explained(error: BaseException) -> BaseException:  # noqa: PLR0911 - a list of cases
-    """Return the error behind Spark's own; the same error if nothing is known of it."""
+def explained(  # noqa: C901, PLR0911 - a list of cases
+    error: BaseException, folders: Mapping[str, str] = _NO_FOLDERS
+) -> BaseException:
+    """Return the error behind Spark's own; the same error if nothing is known of it.
+
+    folders: Folders that the run writes, by the key that names each, to say which disk is full.
+    """
     if isinstance(error, RelayError):
         return error
     text = str(error)
     if stopped := error_of_task(text):
         return stopped
     if lost := _LOST.search(text):
-        why = "the records that come next were deleted by retention, or with their topic"
-        return RecordsGone(f"{why}: {_line_with(text, lost[0])}")
+        return RecordsGone(f"{_gone(text)}: {_line_with(text, lost[0])}. {_AFTER_LOSS}")
+    if _DISK_FULL in text:
+        return ServiceError(f"{_full_disk(folders)} ({_line_with(text, _DISK_FULL)}). {_AFTER_FULL_DISK}")
     for words, meaning in _MEANINGS.items():
         if found := re.search(words, text):
             return ServiceError(meaning.format(*found.groups()))
@@ -85,6 +114,30 @@ def explained(error: BaseException) -> BaseException:  # noqa: PLR0911 - a list 
         return error
     file = _UNREADABLE.search(text)
     return ServiceError((f"{file['file']}: " if file else "") + _line_with(text, java[0]))
+
+
+def _gone(text: str) -> str:
+    """Return which records are gone, as far as Spark's text says."""
+    if found := _GONE.search(text):
+        topic, _, partition = (found["range"] or found["reset"] or found["changed"]).rpartition("-")
+        first, left = found["first"] or found["offset"] or found["previous"], found["left"] or found["new"]
+        until = f"; the oldest record that is left is {left}" if left else ""
+        place = f"{topic}/{partition}"
+        return (
+            f"records of {place} from offset {first} on were deleted by retention, or with their topic{until}"
+        )
+    return "the records that come next were deleted by retention, or with their topic"
+
+
+def _full_disk(folders: Mapping[str, str]) -> str:
+    """Return which of the run's local folders are full."""
+    full = []
+    for name, folder in folders.items():
+        path = Path(folder.removeprefix("file://"))
+        with contextlib.suppress(OSError):
+            if "://" not in str(path) and shutil.disk_usage(path).free < _LITTLE_BYTES:
+                full.append(f"{path} ({name})")
+    return f"no space is left on the disk of {', '.join(full)}" if full else "a disk is full"
 
 
 def too_late(records: str) -> ConfigError:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -33,7 +34,7 @@ _MOST_WATCHED: Final = 16
 
 class SourceTopics(NamedTuple):
     """The source topics. `first`: where each partition begins; `oldest`: where its oldest record is;
-    `bounds`: where it ends.
+    `bounds`: where it ends. `topic_ids`: by which a topic differs from a later one of the same name.
     """
 
     config: Config
@@ -43,6 +44,7 @@ class SourceTopics(NamedTuple):
     first: Mapping[str, int]
     bounds: Bounds
     cluster: str = ""
+    topic_ids: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
     def from_config(
@@ -64,7 +66,8 @@ class SourceTopics(NamedTuple):
                 first = {place: kept.get(place, offset) for place, offset in oldest.items()}
             # The time bounds as well: a record may come before Spark sees the end.
             bounds = Bounds(end=_end(admin, config, partitions), before_ms=config.backfill.end_timestamp_ms)
-            return cls(config, options, partitions, oldest, first, bounds, admin.cluster_id())
+            ids = admin.topic_ids(partitions)
+            return cls(config, options, partitions, oldest, first, bounds, admin.cluster_id(), ids)
 
     @property
     def written_partitions(self) -> int:

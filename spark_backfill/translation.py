@@ -211,7 +211,9 @@ class _Task:
         self._counts.guessed = Counter({str(table): rows for table, rows in guessed.items()})
         self._counts.copied_topics = self._translator.copied_topics
         for (table, kind), count in self._tables.items():
-            self._counts.tables.setdefault(str(table), Counter())[kind] += count
+            # CREATE DATABASE is about a database alone.
+            name = str(table) if table.table else table.database
+            self._counts.tables.setdefault(name, Counter())[kind] += count
         context = TaskContext.get()
         self._job.counters.add({context.partitionId() if context else 0: self._counts})
 

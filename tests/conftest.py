@@ -196,6 +196,14 @@ class Kafka:
         async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers) as consumer:
             return sum((await consumer.end_offsets(await self.partitions(topic))).values())
 
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic, and wait until it is gone."""
+        await self._admin.delete_topics([name])
+        await self.until(lambda: self._is_gone(name))
+
+    async def _is_gone(self, name: str) -> bool:
+        return name not in await self.topics()
+
     async def delete_before(self, topic: str, offset: int) -> None:
         """Delete the records of partition 0 below an offset, as retention does."""
         await self._admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(offset)})

@@ -11,7 +11,7 @@ from spark.backfills import config_for
 
 from relay.config import Config
 from relay.errors import ConfigError
-from spark_backfill.checkpoint import Checkpoint, described, differing
+from spark_backfill.checkpoint import Checkpoint, described, differing, local_problems
 
 GOLDEN = Path(__file__).parent / "checkpoint.golden.json"
 
@@ -33,13 +33,14 @@ def config(**tables: Any) -> Config:
 
 
 FIRST = {"a/0": 7, "b/0": 0}
+IDS = {"a": "3Db5QLSqSZieL3rJBUUegA", "b": "jL2Q0mVSQBCXkv2LpKRVvg"}
 
 
 def kept(spark: Any, folder: Path, now: dict[str, Any]) -> None:
     """What a run does at its start."""
     checkpoint = Checkpoint(spark, str(folder))
-    checkpoint.check(now)
-    checkpoint.keep(now, FIRST)
+    checkpoint.check(now, IDS)
+    checkpoint.keep(now, FIRST, IDS)
 
 
 def test_what_is_kept_is_readable_and_holds_no_secret(spark: Any, tmp_path: Path) -> None:
@@ -49,6 +50,38 @@ def test_what_is_kept_is_readable_and_holds_no_secret(spark: Any, tmp_path: Path
     assert (tmp_path / "relay/configuration.json").read_text() == GOLDEN.read_text()
     assert "SECRET" not in GOLDEN.read_text()
     assert Checkpoint(spark, str(tmp_path)).first == FIRST
+
+
+def test_a_topic_that_was_created_again_is_refused(spark: Any, tmp_path: Path) -> None:
+    now = described(config(), "cluster-1", "cluster-2")
+    kept(spark, tmp_path, now)
+    again = IDS | {"b": "AAAAAAAAAAAAAAAAAAAAAA"}
+    with pytest.raises(
+        ConfigError, match=r"^source.topics: b: created again since the last run, with offsets"
+    ):
+        Checkpoint(spark, str(tmp_path)).check(now, again)
+
+
+def test_a_checkpoint_without_ids_of_topics_gets_them(spark: Any, tmp_path: Path) -> None:
+    now = described(config(), "cluster-1", "cluster-2")
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    checkpoint.keep(now, FIRST)
+    file = tmp_path / "relay/configuration.json"
+    older = json.loads(file.read_text())
+    del older["topic_ids"]
+    (file.parent / ".configuration.json.crc").unlink(missing_ok=True)
+    file.write_text(json.dumps(older))
+    kept(spark, tmp_path, now)
+    assert json.loads(file.read_text())["topic_ids"] == IDS
+
+
+def test_a_local_checkpoint_is_compared_without_spark(spark: Any, tmp_path: Path) -> None:
+    own = config(backfill={"checkpoint": str(tmp_path)})
+    kept(spark, tmp_path, described(own, "cluster-1", "cluster-2"))
+    assert local_problems(own) == []
+    other = config(backfill={"checkpoint": str(tmp_path), "end": "latest"})
+    (found,) = [each for each in local_problems(other) if each.path == "backfill.end"]
+    assert "is not what the checkpoint was made with" in str(found)
 
 
 def test_paths_are_kept_without_passwords() -> None:

@@ -271,6 +271,16 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
     assert "error: backfill.schema_input: decode.malformed: record file:" in capsys.readouterr().err
 
 
+LOST_RANGE = (
+    "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some data may have been lost; Reason: Could not read records "
+    "in offset [120, 180) for topic partition shop-orders-3 with consumer group spark-kafka-source-1."
+)
+LOST_START = (
+    "[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost; Reason: Starting offset for orders-0 was "
+    "7 but consumer reset to 90."
+)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -292,6 +302,15 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
                 "java.io.IOException: no"
             ),
             "s3a://b/x.jsonl: java.io.IOException: no",
+        ),
+        (LOST_RANGE, "records of shop-orders/3 from offset 120 on were deleted by retention, or with their"),
+        (
+            LOST_START,
+            "records of orders/0 from offset 7 on were deleted by retention, or with their topic; the",
+        ),
+        (
+            "org.apache.spark.SparkException: Job aborted\njava.io.IOException: No space left on device\n at x",
+            "a disk is full (java.io.IOException: No space left on device). Make room there, and start the job",
         ),
         (
             "Multiple streaming queries are concurrently using file:/c/spark/offsets",

@@ -111,7 +111,24 @@ async def test_a_second_run_needs_nothing_that_retention_has_deleted(
     await kafka.delete_before(source, len(records) + 2)
     with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
         TopicsRun(spark, config).run()
-    assert isinstance(explained(raised.value), RecordsGone)
+    error = explained(raised.value)
+    assert isinstance(error, RecordsGone)
+    assert f"records of {source}/0 from offset {len(records)} on were deleted by retention" in str(error)
+    assert "a new checkpoint, and source.start_offsets" in str(error)
+
+
+async def test_a_topic_that_was_created_again_is_refused(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """Its first records have offsets that the checkpoint says are done."""
+    source, target = await kafka.topic(), await kafka.topic()
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    await kafka.produce(source, records[:20])
+    config = topics_config(kafka, source, target, tmp_path)
+    assert TopicsRun(spark, config).run().read == 20
+    await kafka.delete_topic(source)
+    await kafka.topic(name=source)
+    await kafka.produce(source, records)
+    with pytest.raises(ConfigError, match=f"source.topics: {source}: created again since the last run"):
+        TopicsRun(spark, config)
 
 
 async def test_the_first_start_is_the_beginning_of_all_runs(spark: Any, kafka: Any, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 
 from relay.config.choices import OverBudget
 from relay.config.tables import Errors
+from relay.counts import changes_in
 from relay.errors import RelayError, TooManyFailures
+from relay.policies import nothing_relayed
 from relay.records import Place
 from relay.service.observe.figures import HasCounts
 from relay.service.observe.status import Status
@@ -23,8 +25,6 @@ from relay.service.observe.status import Status
 CHECK: Final = "records"
 #: How many samples a window has at most.
 _SAMPLES: Final = 60
-#: Kinds of events that come by themselves, however few rows can be translated.
-_IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
 
 
 class _Sample(NamedTuple):
@@ -94,7 +94,7 @@ class ErrorBudget:
     @property
     def _translated(self) -> int:
         """Rows and statements that were translated since the start."""
-        return sum(count for kind, count in self._translator.events.items() if kind not in _IDLE_EVENTS)
+        return changes_in(self._translator.events)
 
     def _spend_first(
         self, first: set[Place], error: RelayError, place: Place, named: Callable[[], Exception] | None
@@ -105,13 +105,7 @@ class ErrorBudget:
         self._tell_first(first)
         if not most or len(first) <= most or self._wanted.on_first_failures is not OverBudget.STOP:
             return None
-        said = str(named() if named else error)
-        end = "" if said.endswith((".", "?", "!")) else "."
-        return TooManyFailures(
-            f"none of the first {len(first)} records could be relayed: {said}{end} Is `from`, "
-            f"{self._protocol}, the protocol of these topics? `relay inspect` shows what can be read of a "
-            "record; in [errors], `first_failures` and `on_first_failures` say how many may fail at the start"
-        )
+        return nothing_relayed(len(first), named() if named else error, self._protocol)
 
     def _tell_first(self, first: set[Place]) -> None:
         count = len(first) if len(first) <= self._wanted.first_failures else self._failed

@@ -1,0 +1,88 @@
+"""A look at the first records of a run, before anything is written.
+
+A topic or a file of another format fails record by record. With the policies `skip` and `dead-letter` a run
+would leave out all of it, or write all of it as dead letters, and end well.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.catalog import Catalog
+from relay.config import Config
+from relay.config.choices import OverBudget
+from relay.counts import changes_in
+from relay.errors import RelayError, TooManyFailures
+from relay.needs import Need
+from relay.policies import Policy, nothing_relayed
+from spark_backfill.counts import Counts
+from spark_backfill.files import Captured
+from spark_backfill.frames import read_records
+from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
+from spark_backfill.terms import Bounds
+
+#: At most so many records are looked at: control messages may stand before the first row.
+_LOOKED_AT: Final = 1_000
+
+
+def stops_at_every_failure(config: Config) -> bool:
+    """Whether every record that fails ends the run, so that no number of failures has to be limited."""
+    return all(policy is Policy.STOP for policy in config.errors.by_class.values())
+
+
+def check_first_records(
+    config: Config, records: Captured, catalog: Catalog, bounds: Bounds, known: RegistryAnswers = NO_ANSWERS
+) -> None:
+    """Raise TooManyFailures if none of the first records can be translated, and more than `first_failures`
+    fail, as the service does.
+    """
+    most = config.errors.first_failures
+    if stops_at_every_failure(config) or not most or config.errors.on_first_failures is not OverBudget.STOP:
+        return
+    policies = config.error_policy(1)
+    translator = config.translator(config.backfill.end_commit_ts or None)
+    translator.catalog = catalog
+    resolver = task_resolver(config, known)
+    failed = 0
+    for batch in records.frame.limit(max(_LOOKED_AT, 2 * most)).toArrow().to_batches():
+        for record in read_records(records.reader, batch):
+            if not bounds.contains(record):
+                continue
+            try:
+                try:
+                    translator.translate(record)
+                except Need:
+                    resolver.translate(translator, record)
+            except RelayError as error:
+                if policies.policy_of(error) is Policy.STOP:
+                    return
+                failed += 1
+                if failed > most:
+                    raise nothing_relayed(failed, error, config.route.from_) from error
+            if changes_in(translator.events):
+                return
+
+
+def share_exceeded(config: Config, counts: Counts) -> str:
+    """Return what to say of a step of which more than `failure_share` failed; "" if no more did."""
+    errors = config.errors
+    failed = sum(codes.total() for codes in counts.failed.values())
+    read = failed + changes_in(counts.events)
+    if failed < errors.least_failures or failed <= errors.failure_share * read:
+        return ""
+    return (
+        f"{failed} of {read} records, rows and statements of a step failed, more than the share of "
+        f"{errors.failure_share:g}"
+    )
+
+
+def check_share(config: Config, counts: Counts) -> None:
+    """Raise TooManyFailures if more than `failure_share` of a step failed."""
+    if said := share_exceeded(config, counts):
+        hint = "`failure_share` and `on_failure_share` in [errors] say what happens"
+        raise TooManyFailures(f"{said}; nothing of it was written. {hint}")
+
+
+def share_stops(config: Config) -> bool:
+    """Whether a step is counted before it is written: `on_failure_share = "stop"` has it translated twice."""
+    return not stops_at_every_failure(config) and config.errors.on_failure_share is OverBudget.STOP

@@ -1,0 +1,168 @@
+"""A lease in the checkpoint: two runs at one checkpoint would write the same step twice.
+
+The lease is a file that names its run and is written again every few seconds while the run lasts. A clean end
+deletes it. A start that finds one watches it: if it changes, another run is at work; if it does not, that run
+was killed, and the start takes the lease over. No clocks are compared. A run that was killed on this machine
+is known by its process id, so that a restart there does not wait.
+
+Where the file system creates files atomically (a local disk, HDFS), one of two runs that start together is
+refused at once; elsewhere (object stores) at its first step at the latest, before it writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Self
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from relay.errors import ServiceError
+from spark_backfill.files import hadoop_path
+
+#: How often a lease is renewed, and how long one must not have changed before it is taken over.
+RENEW_SECONDS: Final = 4.0
+WATCH_SECONDS: Final = 15.0
+
+
+class Holder(NamedTuple):
+    """Who holds a lease. `renewals`: how often it was written since."""
+
+    run: str
+    host: str
+    pid: int
+    renewals: int
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is certainly no more: a process of this machine that does not exist."""
+        if self.host != platform.node():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+        return False
+
+
+class Lease:
+    """The lease of this run, held from `__enter__` to `__exit__`.
+
+    Entering raises ServiceError while another run holds it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        checkpoint: str,
+        say: Callable[[str], object] = lambda _: None,
+        *,
+        renew_seconds: float = RENEW_SECONDS,
+        watch_seconds: float = WATCH_SECONDS,
+    ) -> None:
+        self._path, self._system = hadoop_path(spark, f"{checkpoint.rstrip('/')}/relay/lease.json")
+        self._say, self._renew_seconds, self._watch_seconds = say, renew_seconds, watch_seconds
+        self._holder = Holder(uuid.uuid4().hex, platform.node(), os.getpid(), 0)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="relay-lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Take the lease."""
+        if not self._create():
+            found = self._found()
+            if found is not None and not found.is_gone:
+                self._watch(found)
+            self._write()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the lease back."""
+        self._ended.set()
+        self._thread.join(self._renew_seconds)
+        with contextlib.suppress(Py4JError, OSError, ServiceError):  # Spark itself may have ended
+            if self.is_held():
+                self._system.delete(self._path, False)
+
+    def is_held(self) -> bool:
+        """Whether the lease is still this run's."""
+        found = self._found()
+        return found is not None and found.run == self._holder.run
+
+    def check(self) -> None:
+        """Raise ServiceError unless the lease is still this run's."""
+        found = self._found()
+        if found is None or found.run != self._holder.run:
+            raise self._refused(found)
+
+    def _watch(self, found: Holder) -> None:
+        self._say(
+            f"{self._path} is of a run of process {found.pid} on {found.host}: waiting whether it lives"
+        )
+        end = time.monotonic() + self._watch_seconds
+        while time.monotonic() < end:
+            time.sleep(min(1.0, self._watch_seconds / 10))
+            now = self._found()
+            if now is None:  # it has just ended
+                return
+            if now != found:
+                raise self._refused(now)
+
+    def _refused(self, found: Holder | None) -> ServiceError:
+        who = "another run" if found is None else f"another run, process {found.pid} on {found.host},"
+        return ServiceError(
+            f"{who} is at work with this checkpoint ({self._path}): wait for its end, or stop it"
+        )
+
+    def _renew(self) -> None:
+        while not self._ended.wait(self._renew_seconds):
+            # A disk that fails for a moment is no reason to end: `check` comes before each step.
+            with contextlib.suppress(Py4JError, OSError):
+                if self.is_held():
+                    self._holder = self._holder._replace(renewals=self._holder.renewals + 1)
+                    self._write()
+
+    def _create(self) -> bool:
+        """Write the lease if there is none; whether there was none."""
+        try:
+            stream = self._system.create(self._path, False)
+        except Py4JJavaError as error:
+            if "FileAlreadyExists" in error.java_exception.getClass().getSimpleName():
+                return False
+            raise
+        self._finish(stream)
+        return True
+
+    def _write(self) -> None:
+        self._finish(self._system.create(self._path, True))
+
+    def _finish(self, stream: Any) -> None:
+        stream.write(bytearray(json.dumps(self._holder._asdict()).encode()))
+        stream.close()
+
+    def _found(self) -> Holder | None:
+        """Return who holds the lease, None if nobody does. One that is just being written is read again."""
+        for _ in range(20):
+            try:
+                if not self._system.exists(self._path):
+                    return None
+                stream = self._system.open(self._path)
+                try:
+                    text = bytes(stream.readAllBytes())
+                finally:
+                    stream.close()
+                return Holder(**json.loads(text))
+            except (Py4JJavaError, ValueError, TypeError):
+                time.sleep(0.1)
+        raise ServiceError(
+            f"{self._path} cannot be read: delete it if no run is at work with this checkpoint"
+        )

@@ -1,0 +1,71 @@
+"""Two runs with one checkpoint: the second is refused, and a run that was killed is replaced."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.errors import ServiceError
+from spark_backfill.lease import Lease
+
+
+def lease(spark: Any, folder: Path) -> Lease:
+    return Lease(spark, str(folder), renew_seconds=0.2, watch_seconds=2.0)
+
+
+def held_by(folder: Path, host: str, pid: int) -> Path:
+    """A lease that another run has left."""
+    file = folder / "relay" / "lease.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"run": "other", "host": host, "pid": pid, "renewals": 3}))
+    return file
+
+
+def dead_process() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_second_run_is_refused_while_the_first_one_lives(spark: Any, tmp_path: Path) -> None:
+    with (
+        lease(spark, tmp_path) as first,
+        pytest.raises(ServiceError, match="is at work with this checkpoint"),
+        lease(spark, tmp_path),
+    ):
+        raise AssertionError("two runs hold one lease")
+    assert not first.is_held()
+    with lease(spark, tmp_path):
+        pass
+    assert list((tmp_path / "relay").glob("lease.json")) == []
+
+
+def test_a_run_that_was_killed_on_this_machine_is_replaced_at_once(spark: Any, tmp_path: Path) -> None:
+    held_by(tmp_path, platform.node(), dead_process())
+    said: list[str] = []
+    with Lease(spark, str(tmp_path), said.append, watch_seconds=600) as taken:
+        taken.check()
+    assert said == []
+
+
+def test_a_run_of_another_machine_is_replaced_if_it_gives_no_sign(spark: Any, tmp_path: Path) -> None:
+    held_by(tmp_path, "elsewhere", 7)
+    with lease(spark, tmp_path) as taken:
+        taken.check()
+
+
+def test_a_run_whose_lease_was_taken_writes_no_step(spark: Any, tmp_path: Path) -> None:
+    with lease(spark, tmp_path) as first:
+        file = tmp_path / "relay" / "lease.json"
+        found = json.loads(file.read_text()) | {"run": "other", "host": "elsewhere"}
+        (tmp_path / "relay" / ".lease.json.crc").unlink(missing_ok=True)
+        file.write_text(json.dumps(found))
+        with pytest.raises(ServiceError, match=r"process .* on elsewhere, is at work with this checkpoint"):
+            first.check()
+    assert file.exists(), "a lease of another run is left alone"
