@@ -139,9 +139,7 @@ class Checkpoint:
         new = [topic for topic, kept in known.items() if topic_ids.get(topic, kept) != kept]
         if new:
             names = ", ".join(sorted(new))
-            message = (
-                f"{names}: created again since the last run, so the offsets of the checkpoint are of others"
-            )
+            message = f"{names}: created again since the last run, with offsets that count from 0 again"
             raise ConfigError([Problem("source.topics", message, _NEW_RUN)])
 
     def keep(

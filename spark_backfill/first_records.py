@@ -12,6 +12,7 @@ from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import OverBudget
 from relay.counts import changes_in
+from relay.detection import FormatHints
 from relay.errors import RelayError, TooManyFailures
 from relay.needs import Need
 from relay.policies import Policy, nothing_relayed
@@ -58,7 +59,8 @@ def check_first_records(
                     return
                 failed += 1
                 if failed > most:
-                    raise nothing_relayed(failed, error, config.route.from_) from error
+                    named = FormatHints(translator.known_schema).named(error, record)
+                    raise nothing_relayed(failed, named, config.route.from_) from error
             if changes_in(translator.events):
                 return
 

@@ -79,8 +79,9 @@ def test_a_local_checkpoint_is_compared_without_spark(spark: Any, tmp_path: Path
     own = config(backfill={"checkpoint": str(tmp_path)})
     kept(spark, tmp_path, described(own, "cluster-1", "cluster-2"))
     assert local_problems(own) == []
-    other = config(backfill={"checkpoint": str(tmp_path), "end": "latest"})
-    (found,) = [each for each in local_problems(other) if each.path == "backfill.end"]
+    other = config(backfill={"checkpoint": str(tmp_path), "end_timestamp": "2026-01-30T12:00:00Z"})
+    (found,) = local_problems(other)
+    assert found.path == "backfill.end_timestamp"
     assert "is not what the checkpoint was made with" in str(found)
 
 
