@@ -148,6 +148,30 @@ async def test_garbage_is_explained_with_its_policy(route: Route, policy: str, w
     assert error["reason"]
 
 
+async def test_where_a_policy_goes_on_the_error_budget_may_still_end_relay(route: Route) -> None:
+    """The log of a relay that ended so names this command."""
+    await route.kafka.produce(route.source, [ConsumerRecord("", 0, 0, 5, None, b"no message")])
+    route.configure(policy="dead-letter")
+    result = await explain(route, 0)
+    words = "it stops before this record where more fail than [errors] allows (first_failures)"
+    assert words in " ".join(result.stdout.split())
+
+
+async def test_a_dead_letter_that_does_not_fit_ends_relay_whatever_the_policy(
+    kafka: Any, relay: Callable[..., Result], tmp_path: Path
+) -> None:
+    route = await Route.made(kafka, relay, tmp_path)
+    dead = await kafka.topic(max_message_bytes="200")
+    await kafka.produce(route.source, [ConsumerRecord("", 0, 0, 5, None, b"no message" * 50)])
+    route.dead = dead
+    route.configure(policy="dead-letter")
+    result = await explain(route, 0)
+    assert "relay stops before this record, as its dead letter does not fit" in " ".join(
+        result.stdout.split()
+    )
+    assert explained(await explain(route, 0, "--json"))["error"]["policy"] == "stop"
+
+
 async def test_what_the_target_cannot_hold_is_explained_with_its_events(route: Route) -> None:
     records = await fill(route)
     row = next(filter(is_row, records))

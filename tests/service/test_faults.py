@@ -13,7 +13,7 @@ from aiokafka.errors import CorruptRecordException
 
 from relay.demo.kafka import Cluster
 from relay.kafka.ports import Undelivered
-from relay.kafka.sink import KafkaSink
+from relay.kafka.sink import KafkaBatch, KafkaSink
 from relay.kafka.source import KafkaSource
 from relay.records import SOURCE_HEADER, ConsumerRecord
 from relay.topics.startup import Topics, check_topics
@@ -160,3 +160,18 @@ async def test_a_broker_that_comes_back_and_one_that_does_not(
 
 async def started(kafka: Any, topic: str) -> bool:
     return bool(await kafka.length(topic) > 0)
+
+
+async def test_full_memory_while_writing_is_the_environment_and_no_bug(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bool:
+        raise MemoryError
+
+    monkeypatch.setattr(KafkaBatch, "append", full)
+    source, target = await kafka.topic(2), await kafka.topic(2)
+    await kafka.produce(source, numbered(10))
+    relay = run_relay(make_config(source, target), echo(target))
+    assert await relay.ended() == 3
+    (failed,) = relay.log.named("relay.failed")
+    assert (failed["code"], relay.log.named("relay.defect")) == ("service.out-of-memory", [])

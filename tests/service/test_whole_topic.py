@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
 
 from relay.config.kafka import target_cluster
@@ -20,6 +22,8 @@ from relay.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 COUNT = 40
+#: The request's key in Kafka's protocol.
+METADATA = 3
 
 
 async def filled(kafka: Any, make_config: Any) -> tuple[WholeTopic, str]:
@@ -94,3 +98,32 @@ async def test_progress_is_complete_although_its_reading_was_cut_off(kafka: Any,
     await asyncio.wait({reading})
     assert await progress.read() == {rare: 7, busy: 19_999}
     await progress.stop()
+
+
+async def test_brokers_are_asked_now_and_then_about_a_topic_that_is_gone(
+    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself the client asks hundreds of times a second."""
+    whole, topic = await filled(kafka, make_config)
+    await whole.to_end(lambda _: None)
+    asked, send = 0, AIOKafkaConnection.send
+
+    def counted(self: Any, request: Any, **options: Any) -> Any:
+        nonlocal asked
+        asked += request.API_KEY == METADATA
+        return send(self, request, **options)
+
+    monkeypatch.setattr(AIOKafkaConnection, "send", counted)
+    await kafka._admin.delete_topics([topic])
+    await kafka.until(lambda: is_missing(whole))
+    asked, until = 0, time.monotonic() + 2.0
+    while time.monotonic() < until:
+        await whole.new()
+        await asyncio.sleep(0.01)
+    await whole.stop()
+    assert asked <= 30
+
+
+async def is_missing(whole: WholeTopic) -> bool:
+    await whole.new()
+    return whole.name in whole.health.missing_topics
