@@ -12,6 +12,7 @@ from typing import Final
 
 from faults.site import Brokers, Feeder, RelayProcess
 
+START = "the first answer over HTTP"
 REFUSED, ERROR, SILENCE = "a refused connection", "an error in an answer", "5 s without an answer"
 #: When a request counts as not answered, and a process as silent.
 SILENCE_SECONDS: Final = 5.0
@@ -34,8 +35,9 @@ Heal = Callable[[Stage], Awaitable[object]]
 @dataclass(frozen=True)
 class Fault:
     """`checks`: those of which the first to fail counts. `cures_itself`: relay does. `ends_relay`: it does
-    not wait, and ends. `load`: messages at a time. `replicas`: the nodes that have the source's and the
-    target's partitions.
+    not wait, and ends. `load`: messages at a time. `idle`: none come any more. `replicas`: the nodes that
+    have the source's and the target's partitions. `tables`: so many are in the schema history, which a start
+    has to read. `alerts`: those that must fire.
     """
 
     title: str
@@ -51,6 +53,9 @@ class Fault:
     ddl_every: int = 0
     poison_every: int = 0
     ends_relay: bool = False
+    idle: bool = False
+    tables: int = 0
+    alerts: tuple[str, ...] = ()
 
 
 async def delete_source(stage: Stage) -> float:
@@ -143,6 +148,15 @@ async def restart_it(stage: Stage) -> None:
     await asyncio.to_thread(node.wait_ready)
 
 
+async def restart(stage: Stage) -> float:
+    """Another relay is started in its place."""
+    await asyncio.to_thread(stage.relay.stop)
+    stage.relay.start()
+    while not await stage.relay.status():  # noqa: ASYNC110 - nothing tells
+        await asyncio.sleep(0.02)
+    return time.monotonic()
+
+
 async def stop_process(stage: Stage) -> float:
     """SIGSTOP of one of two processes."""
     os.kill(await _process(stage), signal.SIGSTOP)
@@ -159,8 +173,21 @@ async def _process(stage: Stage) -> int:
 
 
 FAULTS: Final[dict[str, Fault]] = {
-    "source-deleted": Fault("source topic deleted", ERROR, ("source-topics",), delete_source),
-    "target-deleted": Fault("target topic deleted", ERROR, ("target",), delete_target, create_target),
+    "source-deleted": Fault(
+        "source topic deleted",
+        ERROR,
+        ("source-topics",),
+        delete_source,
+        alerts=("RelaySourceTopicMissing", "RelayTopicUnread"),
+    ),
+    "target-deleted": Fault(
+        "target topic deleted",
+        ERROR,
+        ("target",),
+        delete_target,
+        create_target,
+        alerts=("RelayUnacknowledged",),
+    ),
     "history-deleted": Fault(
         "schema history topic deleted",
         ERROR,
@@ -177,11 +204,43 @@ FAULTS: Final[dict[str, Fault]] = {
         cures_itself=True,
         poison_every=5,
     ),
-    "refused": Fault("broker killed", REFUSED, ("source", "target"), kill_broker, restart_broker),
+    "refused": Fault(
+        "broker killed",
+        REFUSED,
+        ("source", "target"),
+        kill_broker,
+        restart_broker,
+        alerts=("RelayLagUnknown", "RelayUnacknowledged", "RelaySchemaInferred"),
+    ),
+    "refused-idle": Fault(
+        "broker killed, idle relay",
+        REFUSED,
+        ("source",),
+        kill_broker,
+        restart_broker,
+        idle=True,
+        alerts=("RelayLagUnknown",),
+    ),
     "refused-busy": Fault(
         "broker killed, under load", REFUSED, ("source", "target"), kill_broker, restart_broker, load=400
     ),
-    "hung": Fault("broker hangs", SILENCE, ("source", "target"), hold_bytes, release_bytes),
+    "hung": Fault(
+        "broker hangs",
+        SILENCE,
+        ("source", "target"),
+        hold_bytes,
+        release_bytes,
+        alerts=("RelayLagUnknown", "RelayUnacknowledged"),
+    ),
+    "hung-idle": Fault(
+        "broker hangs, idle relay",
+        SILENCE,
+        ("source",),
+        hold_bytes,
+        release_bytes,
+        idle=True,
+        alerts=("RelayLagUnknown",),
+    ),
     "hung-busy": Fault(
         "broker hangs, under load", SILENCE, ("source", "target"), hold_bytes, release_bytes, load=400
     ),
@@ -193,6 +252,18 @@ FAULTS: Final[dict[str, Fault]] = {
         restart_it,
         brokers=3,
         replicas=((_VICTIM,), (1,)),
+        alerts=("RelayOfflinePartitions", "RelayLagUnknown"),
+    ),
+    "no-leader-idle": Fault(
+        "source partition without a leader, idle relay",
+        REFUSED,
+        ("source", "offline-partitions"),
+        kill_one_of_three,
+        restart_it,
+        brokers=3,
+        replicas=((_VICTIM,), (1,)),
+        idle=True,
+        alerts=("RelayOfflinePartitions",),
     ),
     "no-target-leader": Fault(
         "target partition without a leader",
@@ -202,6 +273,7 @@ FAULTS: Final[dict[str, Fault]] = {
         restart_it,
         brokers=3,
         replicas=((1,), (_VICTIM,)),
+        alerts=("RelayOfflinePartitions", "RelayUnacknowledged"),
     ),
     "not-enough-replicas": Fault(
         "NOT_ENOUGH_REPLICAS",
@@ -211,8 +283,10 @@ FAULTS: Final[dict[str, Fault]] = {
         restart_it,
         brokers=3,
         replicas=((1,), (1, _VICTIM)),
+        alerts=("RelayUnacknowledged",),
     ),
     "write-denied": Fault("right to write revoked", ERROR, ("target",), deny_writing, ends_relay=True),
+    "slow-start": Fault("slow start: 8000 tables in the schema history", START, (), restart, tables=8000),
     "process-stopped": Fault(
         "one of two processes stopped (SIGSTOP)",
         SILENCE,

@@ -20,11 +20,15 @@ from relay.demo.kafka import free_ports
 PROMETHEUS = shutil.which("prometheus")
 #: Interval of scrapes and evaluations, and the `for` of every alert that has one.
 INTERVAL_SECONDS, FOR_SECONDS = 1.0, 3.0
+UNACKNOWLEDGED_SECONDS = 5
 
 
 def _rules() -> dict[str, Any]:
     """The chart's rules with short times."""
-    short = {rule["alert"]: {"for": f"{FOR_SECONDS:g}s"} for rule in rules() if "for" in rule}
+    short: dict[str, dict[str, Any]] = {
+        rule["alert"]: {"for": f"{FOR_SECONDS:g}s"} for rule in rules() if "for" in rule
+    }
+    short["RelayUnacknowledged"]["threshold"] = UNACKNOWLEDGED_SECONDS
     values = {"prometheusRule": {"enabled": True, "alerts": short}}
     spec: dict[str, Any] = Rendered(values).objects["PrometheusRule"]["spec"]
     return spec

@@ -19,6 +19,7 @@ _HEADS = (
     "metric",
     "alert after its `for`",
     "headline",
+    "alerts",
 )
 
 
@@ -30,7 +31,7 @@ def table(outcomes: dict[str, Outcome]) -> str:
         seconds = (outcome.page, outcome.check, outcome.metric, outcome.alert)
         shown = ["–" if each is None else f"{each:.1f} s" for each in seconds]
         check = ", ".join(f"`{each}`" for each in outcome.check_name.split())
-        rows.append((fault.title, fault.evidence, check, *shown, outcome.headline))
+        rows.append((fault.title, fault.evidence, check, *shown, outcome.headline, ", ".join(outcome.alerts)))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

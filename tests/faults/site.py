@@ -25,6 +25,8 @@ from aiokafka.protocol.admin import CreateAclsRequest
 from faults.forwarder import Forwarder, forwarding
 from relay.demo.kafka import Cluster, free_ports
 from relay.kafka.aiokafka_compat import within
+from relay.records import ConsumerRecord
+from relay.service.loop.history import history_record
 
 USER, PASSWORD = "relay", "correct-horse"
 #: relay's own listener, which the forwarder stands in front of; the harness uses the broker's first one.
@@ -48,6 +50,8 @@ password = "{PASSWORD}"
 """
 _TOPIC, _LITERAL, _DENY, _WRITE = 2, 3, 2, 4
 START_SECONDS = 120.0
+#: Offsets of statements that only the history has.
+_REMEMBERED = 1_000_000
 
 
 class Brokers:
@@ -199,11 +203,15 @@ class Feeder:
             poison=bool(self.poison_every) and number % self.poison_every == 0,
         )
 
-    async def fill(self, values: list[bytes]) -> None:
-        """Write these and wait."""
+    async def remember(self, history: str, tables: int) -> None:
+        """Write the statements of many tables into a schema history."""
         async with AIOKafkaProducer(bootstrap_servers=self._brokers.cluster.bootstrap_servers) as producer:
-            for value in values:
-                await producer.send(self._topic, value)
+            for number in range(tables):
+                value = message(0, ddl=True).replace(b"TABLE t ", b"TABLE t%d " % number)
+                value = value.replace(b'"table": "t"', b'"table": "t%d"' % number)
+                record = ConsumerRecord(self._topic, 0, _REMEMBERED + number, 0, None, value)
+                kept = history_record(record, history)
+                await producer.send(history, kept.value, kept.key)
             await producer.flush()
 
 

@@ -19,7 +19,7 @@ PROMISED_SECONDS: Final = 5.0
 #: How long an alert may take beside its own `for`: two evaluations.
 ALERT_SECONDS: Final = 2 * INTERVAL_SECONDS
 _SAMPLE_SECONDS: Final = 0.2
-FAULT_SECONDS: Final = 12.0
+FAULT_SECONDS: Final = 16.0
 _HEAL_SECONDS: Final = 60.0
 _CHECK_OK = re.compile(r'^relay_check_ok\{check="([a-z-]+)"\} 0\.0$', re.MULTILINE)
 
@@ -54,13 +54,15 @@ class Outcome:
     ok_again: float | None = None
     check_name: str = ""
     headline: str = ""
+    alerts: list[str] = field(default_factory=list)
+    promised: tuple[str, ...] = ("page", "check", "metric")
     wrong: list[str] = field(default_factory=list)
 
     @property
     def complaints(self) -> list[str]:
         """What is not as promised."""
         found = list(self.wrong)
-        for name in ("page", "check", "metric"):
+        for name in self.promised:
             seconds = getattr(self, name)
             if seconds is None or seconds > PROMISED_SECONDS:
                 found.append(f"{name}: {seconds} s after the first evidence")
@@ -122,6 +124,11 @@ async def play(
     try:
         await relay.until_written(20)
         await asyncio.sleep(1.0)
+        if fault.tables:
+            await feeder.remember(relay.history, fault.tables)
+        if fault.idle:
+            tasks[0].cancel()
+            await asyncio.sleep(2.0)
         begun = time.monotonic()
         evidence = await fault.inflict(stage)
         await asyncio.sleep(max(0.0, evidence - time.monotonic()) + seconds)
@@ -134,31 +141,44 @@ async def play(
             task.cancel()
         await asyncio.wait(tasks)
         await asyncio.to_thread(relay.stop)
-    return judged(fault, watcher.samples, begun, evidence, healed)
+    outcome = judged(fault, watcher.samples, begun, evidence, healed)
+    if prometheus is not None and seconds >= FAULT_SECONDS:
+        outcome.wrong += [f"{name} does not fire" for name in fault.alerts if name not in outcome.alerts]
+    return outcome
 
 
 def judged(fault: Fault, samples: list[Sample], begun: float, evidence: float, healed: float) -> Outcome:
     """Say what the samples show."""
     outcome, wanted = Outcome(), set(fault.checks)
     during = [each for each in samples if begun <= each.at <= healed]
+    before = {name for each in samples if each.at < begun for name in each.alerts} - set(fault.alerts)
     after = [each for each in samples if each.at > healed]
 
     def first(shows: Any) -> float | None:
         found = next((each for each in during if shows(each)), None)
         return None if found is None else round(max(0.0, found.at - evidence), 1)
 
+    if fault.tables:
+        outcome.headline = next(
+            (each.headline.partition(" for ")[0] for each in during if each.at >= evidence), ""
+        )
     failing = next((each for each in during if wanted & each.failing), None)
     if failing is not None:
         outcome.check_name = " ".join(sorted(wanted & failing.failing))
         outcome.headline = next(
             (each.headline for each in during if each.at >= failing.at and each.level != "good"), ""
         )
-    outcome.page = first(lambda each: each.level != "good" and each.status["degraded"])
+    outcome.page = first(
+        lambda each: each.level != "good" and (each.status["degraded"] or each.status["state"] == "starting")
+    )
     outcome.check = first(lambda each: wanted & each.failing)
     outcome.metric = first(lambda each: wanted & each.metrics)
     outcome.alert = _alert(fault, during)
+    fired = {name.partition("/")[0] for each in during for name in each.alerts}
+    outcome.alerts = sorted(fired - {name.partition("/")[0] for name in before})
     ok = next((each for each in after if not each.failing), None)
     outcome.ok_again = None if ok is None else round(ok.at - healed, 1)
+    outcome.promised = ("page",) if fault.tables else outcome.promised
     outcome.wrong = _wrong(fault, during, evidence)
     if fault.heal is not None and ok is None:
         outcome.wrong.append("the check is not ok again")
@@ -178,10 +198,17 @@ def _alert(fault: Fault, during: list[Sample]) -> float | None:
 
 def _wrong(fault: Fault, during: list[Sample], evidence: float) -> list[str]:
     """Say what was shown and was not so, once the fault had to be known."""
+    starting = [each for each in during if each.status["state"] == "starting"]
+    found = [
+        "a lag while it starts"
+        for each in starting
+        if each.status["lag"]["records"] is not None or each.status["lag"]["is_exact"] or each.level == "good"
+    ][:1]
+    if fault.tables:
+        return found if starting else ["it starts at once"]
     if fault.cures_itself:
         return ["not cured"] if during[-1].failing else []
     late = [each for each in during if each.at > evidence + PROMISED_SECONDS]
-    found = []
     if any(not each.status["degraded"] for each in late):
         found.append("not degraded")
     if any(each.level == "good" for each in late):
