@@ -39,7 +39,7 @@ async def run(names: list[str], folder: Path, seconds: float = FAULT_SECONDS) ->
 async def _played(
     fault: Fault, brokers: Brokers, folder: Path, headlines: Headlines, seconds: float
 ) -> Outcome:
-    relay = RelayProcess(brokers, folder, processes=fault.processes)
+    relay = RelayProcess(brokers, folder, processes=fault.processes, mode=fault.mode)
     await prepared(fault, brokers, relay)
     async with contextlib.AsyncExitStack() as stack:
         prometheus = None

@@ -12,6 +12,7 @@ from typing import Final
 
 from faults.site import Brokers, Feeder, RelayProcess
 
+EXACTLY_ONCE: Final = "exactly-once"
 START = "the first answer over HTTP"
 REFUSED, ERROR, SILENCE = "a refused connection", "an error in an answer", "5 s without an answer"
 #: When a request counts as not answered, and a process as silent.
@@ -49,6 +50,7 @@ class Fault:
     brokers: int = 1
     replicas: tuple[tuple[int, ...], tuple[int, ...]] = ((1,), (1,))
     processes: int = 1
+    mode: str = "at-least-once"
     cures_itself: bool = False
     ddl_every: int = 0
     poison_every: int = 0
@@ -187,6 +189,25 @@ FAULTS: Final[dict[str, Fault]] = {
         delete_target,
         create_target,
         alerts=("RelayUnacknowledged",),
+    ),
+    "source-deleted-once": Fault(
+        "source topic deleted, exactly-once", ERROR, ("source-topics",), delete_source, mode=EXACTLY_ONCE
+    ),
+    "target-deleted-once": Fault(
+        "target topic deleted, exactly-once",
+        ERROR,
+        ("target",),
+        delete_target,
+        create_target,
+        mode=EXACTLY_ONCE,
+    ),
+    "hung-once": Fault(
+        "broker hangs, exactly-once",
+        SILENCE,
+        ("source", "target"),
+        hold_bytes,
+        release_bytes,
+        mode=EXACTLY_ONCE,
     ),
     "history-deleted": Fault(
         "schema history topic deleted",

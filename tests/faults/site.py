@@ -218,7 +218,9 @@ class Feeder:
 class RelayProcess:
     """One `relay run`, asked over HTTP."""
 
-    def __init__(self, brokers: Brokers, folder: Path, *, processes: int = 1) -> None:
+    def __init__(
+        self, brokers: Brokers, folder: Path, *, processes: int = 1, mode: str = "at-least-once"
+    ) -> None:
         folder.mkdir()
         name = uuid.uuid4().hex[:8]
         self.source, self.target = f"source-{name}", f"target-{name}"
@@ -247,6 +249,7 @@ dead_letter_topic = "{self.dead_letters}"
 on_failure_share = "degrade"
 failure_share = 1.0
 [delivery]
+mode = "{mode}"
 processes = {processes}
 drain_timeout_seconds = 3
 [http]

@@ -20,6 +20,8 @@ from relay.service.loop.ledger import Connections, Ledger
 from relay.service.observe.status import Status
 
 LOOK_SECONDS: Final = 0.5
+#: How often the positions of all partitions are reported.
+REPORT_SECONDS: Final = 1.0
 #: How old the end of a partition may become: nothing is fetched of it while much of it waits here.
 END_SECONDS: Final = 2.0
 #: How often topics that relay may create are created again.
@@ -64,7 +66,7 @@ class HealthChecks:
         # Why brokers cannot be reached, in their own words, by check.
         self._reasons: dict[str, str] = {}
         self._failures: dict[str, _Failure] = {}
-        self._polled_at = self._create_at = float("-inf")
+        self._polled_at = self._create_at = self._report_at = float("-inf")
 
     # What the loop has met.
 
@@ -142,7 +144,9 @@ class HealthChecks:
             self._look_at(HISTORY, history_faults, history)
         self._look_at_topics(source)
         self._look_for_leaders(source, sink)
-        self._ledger.report_positions()
+        if time.monotonic() >= self._report_at:
+            self._report_at = time.monotonic() + REPORT_SECONDS
+            self._ledger.report_positions()
         self._status.note_in_flight(self._ledger.in_flight, self._ledger.acknowledgements)
         return any(each.is_missing for each in [*sink_faults, *history_faults])
 
