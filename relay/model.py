@@ -471,6 +471,7 @@ class DdlKind(enum.Enum):
     REMOVE_TTL = "remove ttl"
     ALTER_TABLE_OPTION = "alter table option"
     SEQUENCE = "sequence"
+    ADMINISTRATION = "administration"
     OTHER = "other"
 
 

@@ -50,16 +50,43 @@ _ALIASES: Final = {
     "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint",
     "int4": "int", "int8": "bigint", "bool": "tinyint", "boolean": "tinyint", "dec": "decimal",
     "numeric": "decimal", "fixed": "decimal", "real": "double", "double precision": "double",
-    "float4": "float", "float8": "double", "character": "char", "nchar": "char", "national char": "char",
-    "national character": "char", "character varying": "varchar", "char varying": "varchar",
-    "nvarchar": "varchar", "varcharacter": "varchar", "national varchar": "varchar",
+    "float4": "float", "float8": "double", "nchar": "char", "national char": "char",
+    "char varying": "varchar", "nvarchar": "varchar", "national varchar": "varchar",
     "nchar varchar": "varchar", "nchar varying": "varchar", "national char varying": "varchar",
-    "national character varying": "varchar", "var_string": "varchar", "char byte": "binary",
-    "long": "mediumtext", "long varchar": "mediumtext", "long char varying": "mediumtext",
-    "long varbinary": "mediumblob", "serial": "bigint", "geomcollection": "geometrycollection",
+    "var_string": "varchar", "char byte": "binary", "long": "mediumtext", "long varchar": "mediumtext",
+    "long char varying": "mediumtext", "long varbinary": "mediumblob", "long byte": "mediumblob",
+    "serial": "bigint", "geomcollection": "geometrycollection",
 }  # fmt: skip
-#: Words that may follow the first word of a type and belong to its name.
-_NAME_WORDS: Final = frozenset({"precision", "varying", "varchar", "varbinary", "byte", "char", "character"})
+#: Words that the servers' lexers take for one another.
+_SYNONYMS: Final = {"character": "char", "varcharacter": "varchar"}
+#: What names of several words begin with, and these names.
+_NAMES: Final = frozenset(
+    " ".join(words[:count])
+    for words in (name.split() for name in _ALIASES)
+    for count in range(2, len(words) + 1)
+)
+
+
+#: Types of MySQL, TiDB and MariaDB that have one name only.
+_KNOWN: Final = (
+    INTEGERS | FLOATS | BINARIES | CHARS | FRACTIONAL | _ALIASES.keys()
+    | {"decimal", "bit", "date", "year", "enum", "set", "json", "vector", "inet4", "inet6", "uuid", "xmltype"}
+)  # fmt: skip
+
+
+def is_known_type(name: str) -> bool:
+    """Return whether a name in a table's definition is that of a type, in any case and spelling."""
+    words = [_SYNONYMS.get(word, word) for word in name.lower().split()]
+    return " ".join(words) in _KNOWN
+
+
+def joined_name(name: str, word: str) -> str | None:
+    """Return the name of a type with one more word, in lower case; None if no type has such a name."""
+    words = [_SYNONYMS.get(each, each) for each in f"{name} {word}".lower().split()]
+    joined = " ".join(words)
+    return joined if word and joined in _NAMES else None
+
+
 #: What a character type becomes with CHARACTER SET binary (MySQL Reference Manual §11.3.2).
 _AS_BINARY: Final = {
     "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob",
@@ -101,11 +128,12 @@ class _Words:
             raise ValueError("unbalanced quotes in a type")
         self._at = 0
 
-    def peek(self) -> str:
-        """The next word in lower case, "" at the end or before a quoted string."""
-        if self._at == len(self._tokens) or self._tokens[self._at][1]:
+    def peek(self, ahead: int = 0) -> str:
+        """The next word in lower case, or one behind it; "" at the end or before a quoted string."""
+        at = self._at + ahead
+        if at >= len(self._tokens) or self._tokens[at][1]:
             return ""
-        return self._tokens[self._at][0].lower()
+        return self._tokens[at][0].lower()
 
     def take(self) -> str:
         token = self._tokens[self._at][0]
@@ -167,11 +195,10 @@ def _parsed(text: str) -> ColumnType:
     if not is_type_name(words.peek()) or words.peek() == "unsigned":
         raise ValueError("a type does not begin with a name")
     name = words.take().lower()
-    while words.peek() in _NAME_WORDS and f"{name} {words.peek()}" in _ALIASES | {
-        "long char": "",
-        "national varchar": "",
-    }:
-        name = f"{name} {words.take().lower()}"
+    name = _SYNONYMS.get(name, name)
+    while words.peek(1) != "set" and (joined := joined_name(name, words.peek())) is not None:
+        words.take()
+        name = joined
     attributes = _Attributes(unsigned=unsigned)
     arguments = words.arguments()
     while not words.done():
@@ -310,7 +337,7 @@ _IMPLIED: Final = {"decimal": (10, 0), "bit": (1, None), "char": (1, None), "bin
 
 def with_implied_parameters(column_type: ColumnType) -> ColumnType:
     """Return the type as a table definition means it: a bare DECIMAL is DECIMAL(10,0), BIT is BIT(1), CHAR is
-    CHAR(1), DATETIME has fsp 0.
+    CHAR(1), DATETIME has fsp 0, and ZEROFILL has the display width of its type.
 
     Only for text from a table definition: on the wire a bare word says that the parameters are unknown.
     """
@@ -319,6 +346,8 @@ def with_implied_parameters(column_type: ColumnType) -> ColumnType:
         return msgspec.structs.replace(column_type, length=length, scale=scale)
     if column_type.length is None and column_type.base in FRACTIONAL:
         return ColumnType(column_type.base, length=0)
+    if column_type.length is None and column_type.zerofill and column_type.base in DISPLAY_WIDTHS:
+        return msgspec.structs.replace(column_type, length=DISPLAY_WIDTHS[column_type.base][1])
     return column_type
 
 

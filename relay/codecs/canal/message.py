@@ -234,6 +234,7 @@ _WORDS: Final = {
     DdlKind.DROP_VIEW: "QUERY",
     DdlKind.RECOVER_TABLE: "QUERY",
     DdlKind.SEQUENCE: "QUERY",
+    DdlKind.ADMINISTRATION: "QUERY",
     DdlKind.OTHER: "QUERY",
 }
 DDL_WORDS: Final = frozenset(_WORDS.values()) | {"ALTER"}

@@ -392,6 +392,7 @@ _WITHOUT_MESSAGE: Final = frozenset(
         DdlKind.TRUNCATE_TABLE,
         DdlKind.RECOVER_TABLE,
         DdlKind.SEQUENCE,
+        DdlKind.ADMINISTRATION,
         DdlKind.OTHER,
     }
 )

@@ -29,6 +29,7 @@ _TYPES: Final = {
             DdlKind.ALTER_CHECK,
             DdlKind.ALTER_TABLE_OPTION,
             DdlKind.SEQUENCE,
+            DdlKind.ADMINISTRATION,
             DdlKind.OTHER,
         ),
         _QUERY,

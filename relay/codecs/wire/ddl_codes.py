@@ -60,6 +60,7 @@ _CODES: Final = {
     DdlKind.ALTER_PARTITIONING: 71,
     DdlKind.REMOVE_PARTITIONING: 72,
     DdlKind.ALTER_TABLE_OPTION: _SEVERAL,
+    DdlKind.ADMINISTRATION: 0,
     DdlKind.OTHER: 0,
 }
 #: What a number stands for; numbers that share a kind with another have no line above.
@@ -67,7 +68,7 @@ _KINDS: Final = {
     **{
         code: kind
         for kind, code in _CODES.items()
-        if kind not in {DdlKind.RENAME_COLUMN, DdlKind.ALTER_TABLE_OPTION}
+        if kind not in {DdlKind.RENAME_COLUMN, DdlKind.ALTER_TABLE_OPTION, DdlKind.ADMINISTRATION}
     },
     16: DdlKind.ALTER_TABLE_OPTION,  # shard row id
     34: DdlKind.SEQUENCE,
@@ -144,6 +145,7 @@ _COARSE: Final = frozenset(
         DdlKind.ADD_INDEX,
         DdlKind.REBASE_AUTO_ID,
         DdlKind.SEQUENCE,
+        DdlKind.ADMINISTRATION,
         DdlKind.OTHER,
     }
 )

@@ -1,9 +1,10 @@
 """Reads the items of ALTER TABLE and the options of a table.
 
-Contract: `alter_items` gives the changes of the whole statement in their order. An item that is not known
-becomes an OtherChange and is stepped over up to the next comma, so that one new option of a newer server does
-not hide the columns that are added. Source: MySQL Reference Manual 8.4 §15.1.9 (ALTER TABLE), TiDB "ALTER
-TABLE".
+Contract: `alter_items` gives the changes of the whole statement in their order. An item that is known to
+leave columns and keys alone becomes an OtherChange. Anything that is not known raises DdlNotUnderstood: it
+may change a column, and a definition without that change is a wrong one. An option with `=` is one, whatever
+its name. Sources: the grammars of MySQL 9, MariaDB 11 and TiDB 8.5 (`alter_list_item`, `alter_commands`,
+`AlterTableSpec`).
 """
 
 from __future__ import annotations
@@ -50,13 +51,29 @@ def table_name(cursor: Cursor) -> TableName:
 
 def alter_items(cursor: Cursor) -> tuple[Change, ...]:
     """Read the items of ALTER TABLE, from behind the table's name to the end of the statement."""
+    skip_lock_wait(cursor)
     changes: list[Change] = []
     while not cursor.at_end():
         changes += _item(cursor)
         if cursor.look() == ")":
             raise DdlNotUnderstood("a parenthesis is closed that was not opened")
         cursor.accept(",")  # options follow one another without one
-    return tuple(changes) or (OtherChange(DdlKind.ALTER_TABLE_OPTION),)
+    return tuple(_last_rename(changes)) or (OtherChange(DdlKind.ALTER_TABLE_OPTION),)
+
+
+def skip_lock_wait(cursor: Cursor) -> None:
+    """Step over MariaDB's `NOWAIT` and `WAIT n`."""
+    if cursor.look() == "WAIT" and cursor.peek(1).kind == "number":
+        cursor.take()
+        cursor.take()
+    else:
+        cursor.accept("NOWAIT")
+
+
+def _last_rename(changes: list[Change]) -> list[Change]:
+    """Of several RENAME TO the servers carry out the last one."""
+    renames = [change for change in changes if isinstance(change, RenameTo)]
+    return [change for change in changes if not isinstance(change, RenameTo) or change is renames[-1]]
 
 
 def _item(cursor: Cursor) -> list[Change]:
@@ -70,11 +87,19 @@ def _item(cursor: Cursor) -> list[Change]:
     elif cursor.look() in {"PARTITION", "REMOVE"}:
         # `ADD COLUMN … PARTITION BY …` needs no comma (MySQL's grammar).
         found += _item(cursor)
+    elif not cursor.at_item_end():
+        raise _unknown(cursor)
     return found
 
 
+def _unknown(cursor: Cursor) -> DdlNotUnderstood:
+    return DdlNotUnderstood(f"{cursor.look()[:32] or cursor.peek().kind} in ALTER TABLE")
+
+
 def _set(cursor: Cursor) -> list[Change]:
-    """TiDB: SET TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'."""
+    """TiDB: SET [HYPO] TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'."""
+    cursor.accept("HYPO")
+    cursor.expect("TIFLASH", "REPLICA")
     while not cursor.at_item_end() or (cursor.look() == "," and cursor.peek(1).kind == "string"):
         cursor.skip()
     return [OtherChange(DdlKind.ALTER_TABLE_OPTION)]
@@ -118,20 +143,25 @@ def _drop(cursor: Cursor) -> list[Change]:
     if cursor.look() == "PARTITION":
         return _of_partition(DdlKind.DROP_PARTITION)(cursor)
     if cursor.accept("CONSTRAINT"):
+        if cursor.accept("PRIMARY", "KEY"):
+            return [DropPrimaryKey()]
         cursor.accept("IF", "EXISTS")
-        return [DropIndex(cursor.name(), is_constraint=True)]
+        dropped = drop_index(cursor)
+        return [DropIndex(dropped.name, is_constraint=True) if isinstance(dropped, DropIndex) else dropped]
     for words, kind in _DROPPED.items():
         if cursor.accept(*words):
             return [OtherChange(kind)]
     is_column = cursor.accept("COLUMN")
     tolerant = cursor.accept("IF", "EXISTS")
-    if not is_column and not tolerant and not _ends_after_name(cursor):
-        return [OtherChange(DdlKind.OTHER)]  # DROP STATS_EXTENDED s, DROP SYSTEM VERSIONING
+    if not is_column and not tolerant and not _ends_after_name(cursor) and cursor.accept_any(*_NO_COLUMNS):
+        return [OtherChange(DdlKind.OTHER)]
     name = column_name(cursor)
     cursor.accept_any("RESTRICT", "CASCADE")
     return [DropColumn(name, tolerant)]
 
 
+#: `DROP STATS_EXTENDED s`, `DROP SYSTEM VERSIONING` and the like.
+_NO_COLUMNS: Final = ("STATS_EXTENDED", "SYSTEM", "PERIOD", "MASKING")
 _DROPPED: Final = {
     ("FOREIGN", "KEY"): DdlKind.DROP_FOREIGN_KEY,
     ("CHECK",): DdlKind.DROP_CHECK,
@@ -171,28 +201,40 @@ def _change(cursor: Cursor) -> list[Change]:
 def _rename(cursor: Cursor) -> list[Change]:
     if cursor.look() in {"COLUMN", "INDEX", "KEY"}:
         word = cursor.take().text.upper()
-        cursor.accept("IF", "EXISTS")
+        tolerant = cursor.accept("IF", "EXISTS")
         old = cursor.name()
         cursor.expect("TO")
         new = cursor.name()
-        return [RenameColumn(old, new) if word == "COLUMN" else RenameIndex(old, new)]
+        return [RenameColumn(old, new, tolerant) if word == "COLUMN" else RenameIndex(old, new)]
     cursor.accept_any("TO", "AS", "=")
     return [RenameTo(table_name(cursor))]
 
 
 def _alter(cursor: Cursor) -> list[Change]:
     if cursor.accept_any("INDEX", "KEY"):
-        return [OtherChange(DdlKind.ALTER_INDEX_VISIBILITY)]
+        return _altered_with(cursor, DdlKind.ALTER_INDEX_VISIBILITY, "VISIBLE", "INVISIBLE", "IGNORED")
     if cursor.accept_any("CHECK", "CONSTRAINT"):
-        return [OtherChange(DdlKind.ALTER_CHECK)]
+        return _altered_with(cursor, DdlKind.ALTER_CHECK, "ENFORCED")
     cursor.accept("COLUMN")
-    cursor.accept("IF", "EXISTS")
+    tolerant = cursor.accept("IF", "EXISTS")
     name = column_name(cursor)
     if cursor.accept("SET", "DEFAULT"):
-        return [SetDefault(name, default_value(cursor))]
+        return [SetDefault(name, default_value(cursor), tolerant)]
     if cursor.accept("DROP", "DEFAULT"):
-        return [SetDefault(name, None)]
-    return [OtherChange(DdlKind.MODIFY_COLUMN)]  # SET VISIBLE, SET INVISIBLE
+        return [SetDefault(name, None, tolerant)]
+    if cursor.accept("SET", "VISIBLE") or cursor.accept("SET", "INVISIBLE"):
+        return [OtherChange(DdlKind.MODIFY_COLUMN)]
+    raise _unknown(cursor)
+
+
+def _altered_with(cursor: Cursor, kind: DdlKind, *words: str) -> list[Change]:
+    """Read `[IF EXISTS] name [NOT] word`."""
+    cursor.accept("IF", "EXISTS")
+    cursor.name()
+    cursor.accept("NOT")
+    if not cursor.accept_any(*words):
+        raise _unknown(cursor)
+    return [OtherChange(kind)]
 
 
 def _convert(cursor: Cursor) -> list[Change]:
@@ -203,14 +245,20 @@ def _convert(cursor: Cursor) -> list[Change]:
     if cursor.accept("TABLE"):  # MariaDB: CONVERT TABLE t TO PARTITION p …
         return [OtherChange(DdlKind.ALTER_PARTITIONING, table_name(cursor))]
     cursor.expect("TO")
-    if not (cursor.accept("CHARACTER", "SET") or cursor.accept("CHAR", "SET") or cursor.accept("CHARSET")):
-        return [OtherChange(DdlKind.OTHER)]
-    charset = charset_name(cursor)
-    return [TableCharset(None if charset == "default" else charset, _collation(cursor), convert=True)]
+    if not accept_charset(cursor):
+        raise _unknown(cursor)
+    return [TableCharset(*charset_and_collation(cursor), convert=True)]
 
 
-def _collation(cursor: Cursor) -> str | None:
-    return charset_name(cursor) if cursor.accept("COLLATE") else None
+def accept_charset(cursor: Cursor) -> bool:
+    """Step over `CHARACTER SET` in one of its spellings if it comes next."""
+    return cursor.accept("CHARACTER", "SET") or cursor.accept("CHAR", "SET") or cursor.accept("CHARSET")
+
+
+def charset_and_collation(cursor: Cursor) -> tuple[str | None, str | None]:
+    """Read what follows `CHARACTER SET`, with a COLLATE behind it. DEFAULT, the database's, is None."""
+    charset, collation = charset_name(cursor), charset_name(cursor) if cursor.accept("COLLATE") else None
+    return None if charset == "default" else charset, None if collation == "default" else collation
 
 
 def _exchange(cursor: Cursor) -> list[Change]:
@@ -223,7 +271,8 @@ def _exchange(cursor: Cursor) -> list[Change]:
 def _remove(cursor: Cursor) -> list[Change]:
     if cursor.accept("TTL"):
         return [OtherChange(DdlKind.REMOVE_TTL)]
-    return [OtherChange(DdlKind.REMOVE_PARTITIONING if cursor.accept("PARTITIONING") else DdlKind.OTHER)]
+    cursor.expect("PARTITIONING")
+    return [OtherChange(DdlKind.REMOVE_PARTITIONING)]
 
 
 def _partition(cursor: Cursor) -> list[Change]:
@@ -236,12 +285,24 @@ def _partition(cursor: Cursor) -> list[Change]:
     return [OtherChange(DdlKind.ALTER_PARTITIONING)]
 
 
+def _to_the_end(cursor: Cursor) -> list[Change]:
+    """TiDB: ANALYZE PARTITION p0 INDEX a, b; COMPACT PARTITION p0, p1 TIFLASH REPLICA."""
+    if not cursor.at_item_end() and cursor.look() not in {"PARTITION", "TIFLASH"}:
+        raise _unknown(cursor)
+    is_alone = not cursor.accept("PARTITION")
+    while not (cursor.at_item_end() if is_alone else cursor.at_end()):
+        cursor.skip()
+    return [OtherChange(DdlKind.OTHER)]
+
+
 def _of_partition(kind: DdlKind) -> Callable[[Cursor], list[Change]]:
-    """`<verb> PARTITION p0, p1 …` is of this kind; a verb without PARTITION is something else."""
+    """`<verb> PARTITION p0, p1 …` is of this kind, and so is `DISCARD TABLESPACE`."""
 
     def read(cursor: Cursor) -> list[Change]:
-        if cursor.look() != "PARTITION" and cursor.look(1) != "PARTITION":
+        if cursor.accept("TABLESPACE"):
             return [OtherChange(DdlKind.OTHER)]
+        if cursor.look() != "PARTITION" and cursor.look(1) != "PARTITION":
+            raise _unknown(cursor)
         _skip_partition_names(cursor)
         return [OtherChange(kind)]
 
@@ -249,13 +310,22 @@ def _of_partition(kind: DdlKind) -> Callable[[Cursor], list[Change]]:
 
 
 def _skip_partition_names(cursor: Cursor) -> None:
-    """`p0, p1` is one item despite its comma; a comma, INTO, TABLESPACE or the end follows a name there."""
+    """`p0, p1` is one item despite its comma, which shows in what follows a name there."""
     while not cursor.at_end():
         if cursor.look() == ",":
             is_name = cursor.peek(1).kind in {"word", "name"}
-            if not is_name or cursor.look(2) not in {"", ",", ";", "INTO", "TABLESPACE"}:
+            if not is_name or cursor.look(2) not in _AFTER_PARTITIONS:
                 return
         cursor.skip()
+
+
+#: What follows the name of a partition: the next one, or what is done with it.
+_AFTER_PARTITIONS: Final = frozenset(
+    {
+        *("", ",", ";", "INTO", "TABLESPACE"),
+        *("FOR", "QUICK", "FAST", "MEDIUM", "EXTENDED", "CHANGED", "USE_FRM"),
+    }
+)
 
 
 def _order(cursor: Cursor) -> list[Change]:
@@ -302,7 +372,8 @@ _ITEMS: Final[dict[str, Callable[[Cursor], list[Change]]]] = {
     "SPLIT": _of_partition(DdlKind.REORGANIZE_PARTITION),
     "FIRST": _of_partition(DdlKind.DROP_PARTITION),
     "LAST": _of_partition(DdlKind.ADD_PARTITION),
-    "ANALYZE": _of_partition(DdlKind.OTHER),
+    "ANALYZE": _to_the_end,
+    "COMPACT": _to_the_end,
     "CHECK": _of_partition(DdlKind.OTHER),
     "OPTIMIZE": _of_partition(DdlKind.OTHER),
     "REBUILD": _of_partition(DdlKind.OTHER),
@@ -311,7 +382,7 @@ _ITEMS: Final[dict[str, Callable[[Cursor], list[Change]]]] = {
     "IMPORT": _of_partition(DdlKind.OTHER),
 }
 #: Options that say how the statement runs, not what it does.
-_HOW: Final = frozenset({"ALGORITHM", "LOCK", "WITH", "WITHOUT", "VALIDATION", "NOWAIT", "WAIT"})
+_HOW: Final = frozenset({"ALGORITHM", "LOCK"})
 _OPTION_KINDS: Final = {
     "AUTO_INCREMENT": DdlKind.REBASE_AUTO_ID,
     "AUTO_RANDOM_BASE": DdlKind.REBASE_AUTO_ID,
@@ -319,21 +390,32 @@ _OPTION_KINDS: Final = {
     "TTL_ENABLE": DdlKind.ALTER_TTL,
     "TTL_JOB_INTERVAL": DdlKind.ALTER_TTL,
 }
-#: Table options that are known where no `=` shows that they are one.
-_PLAIN_OPTIONS: Final = frozenset(
+#: Table options that need no `=` before their value.
+_VALUED_OPTIONS: Final = frozenset(
     {
-        "ENABLE",
-        "DISABLE",
-        "CACHE",
-        "NOCACHE",
-        "PLACEMENT",
-        "ATTRIBUTES",
-        "ENGINE",
-        "ROW_FORMAT",
-        "KEY_BLOCK_SIZE",
-        "TABLESPACE",
+        *("AUTOEXTEND_SIZE", "AVG_ROW_LENGTH", "CHECKSUM", "COMPRESSION", "CONNECTION", "DELAY_KEY_WRITE"),
+        *("ENCRYPTION", "ENGINE", "ENGINE_ATTRIBUTE", "INSERT_METHOD", "KEY_BLOCK_SIZE", "MAX_ROWS"),
+        *("MIN_ROWS", "PACK_KEYS", "PASSWORD", "ROW_FORMAT", "SECONDARY_ENGINE", "STATS_AUTO_RECALC"),
+        *("SECONDARY_ENGINE_ATTRIBUTE", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "TABLESPACE", "UNION"),
+        *("STORAGE", "TYPE", "TABLE_CHECKSUM", "PAGE_CHECKSUM", "TRANSACTIONAL", "SEQUENCE", "IETF_QUOTES"),
+        *("NODEGROUP", "AFFINITY", "ATTRIBUTES", "PLACEMENT", "AUTO_ID_CACHE", "SHARD_ROW_ID_BITS"),
+        *("PRE_SPLIT_REGIONS", "STATS_BUCKETS", "STATS_TOPN", "STATS_COL_CHOICE", "STATS_COL_LIST"),
+        *("STATS_SAMPLE_RATE", "STATS_OPTIONS", "STORAGE_CLASS"),
     }
 )
+#: Clauses of one or two words, with all that follows them, by the first word; `""` stands for one word alone.
+_CLAUSES: Final = {
+    "ENABLE": {"KEYS", "MASKING"},
+    "DISABLE": {"KEYS", "MASKING"},
+    "READ": {"ONLY", "WRITE"},
+    "START": {"TRANSACTION"},
+    "SECONDARY_LOAD": {"", "PARTITION", "WITH"},
+    "SECONDARY_UNLOAD": {"", "PARTITION", "WITH"},
+    "CACHE": {""},
+    "NOCACHE": {""},
+    "WITH": {"SYSTEM"},
+}
+_CLAUSE_KINDS: Final = dict.fromkeys(("ENABLE", "DISABLE", "CACHE", "NOCACHE"), DdlKind.ALTER_TABLE_OPTION)
 
 
 def table_options(cursor: Cursor) -> list[Change]:
@@ -349,43 +431,50 @@ def table_options(cursor: Cursor) -> list[Change]:
 def table_option(cursor: Cursor) -> Change | None:
     """Read one option; None for one that says how the statement runs."""
     cursor.accept("DEFAULT")
-    word = cursor.look()
-    if cursor.accept("CHARACTER", "SET") or cursor.accept("CHAR", "SET") or cursor.accept("CHARSET"):
-        return TableCharset(charset_name(cursor), _collation(cursor))
+    if accept_charset(cursor):
+        return TableCharset(*charset_and_collation(cursor))
     if cursor.accept("COLLATE"):
-        return TableCharset(None, charset_name(cursor))
+        collation = charset_name(cursor)
+        return TableCharset(None, None if collation == "default" else collation)
     if cursor.accept("COMMENT"):
         cursor.accept("=")
         return TableComment(cursor.string()[:_LONGEST_COMMENT])
+    word = cursor.look()
     if not word.isidentifier():
         raise DdlNotUnderstood("an option is missing")
+    if word in _CLAUSES and (cursor.look(1) if cursor.peek(1).kind == "word" else "") in _CLAUSES[word]:
+        cursor.skip_item()
+        return OtherChange(_CLAUSE_KINDS.get(word, DdlKind.OTHER))
     cursor.take()
-    has_value = _skip_value(cursor)
-    if word in _HOW:
+    if word in {"WITH", "WITHOUT"} and cursor.accept("VALIDATION"):
         return None
-    if has_value or word in _PLAIN_OPTIONS or word in _OPTION_KINDS:
-        return OtherChange(_OPTION_KINDS.get(word, DdlKind.ALTER_TABLE_OPTION))
-    cursor.skip_item()
-    return OtherChange(DdlKind.OTHER)
+    if cursor.look(1) == "=":
+        cursor.accept_any("DIRECTORY", "RETENTION")  # DATA DIRECTORY, TiDB: SOFTDELETE RETENTION
+    has_sign = cursor.look() in {"=", "POLICY"}
+    if not (has_sign or word in _VALUED_OPTIONS or word in _OPTION_KINDS or word in _HOW):
+        if cursor.accept_any("DIRECTORY"):  # without `=`
+            cursor.string()
+            return OtherChange(DdlKind.ALTER_TABLE_OPTION)
+        raise DdlNotUnderstood(f"{word[:32]} in ALTER TABLE")
+    _skip_value(cursor)
+    return None if word in _HOW else OtherChange(_OPTION_KINDS.get(word, DdlKind.ALTER_TABLE_OPTION))
 
 
-def _skip_value(cursor: Cursor) -> bool:
-    """Step over `= value`, or over a value that is not the next option; an expression such as `at + INTERVAL
-    1 DAY` goes whole.
-    """
+def _skip_value(cursor: Cursor) -> None:
+    """Step over `[=] value`; an expression such as `at + INTERVAL 1 DAY` goes whole."""
     if cursor.accept("POLICY"):
         cursor.accept("SET")  # TiDB: PLACEMENT POLICY SET DEFAULT
     if not cursor.accept("="):
-        if not cursor.at_item_end() and cursor.peek(1).text != "=":
-            cursor.skip()
-        return False
+        if cursor.at_item_end() or cursor.look() in _ITEMS or cursor.peek(1).text == "=":
+            raise DdlNotUnderstood("the value of an option is missing")
+        cursor.skip()
+        return
     cursor.skip()
     while cursor.accept_any("+", "-"):
         cursor.accept("INTERVAL")
         cursor.skip()
         if cursor.look(1) != "=":
             cursor.accept_any(*_TIME_UNITS)
-    return True
 
 
 #: Units of an INTERVAL (MySQL Reference Manual 8.4 §11.5).

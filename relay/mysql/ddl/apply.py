@@ -89,9 +89,15 @@ class _Key:
         return tuple(slot.column.name for slot in self.slots)
 
 
-def define_table(table: TableId, changes: tuple[Change, ...]) -> TableSchema | None:
-    """The definition that CREATE TABLE makes out of nothing; None if it contradicts itself."""
-    schema = alter_table(TableSchema(table, (), primary_key=()), changes)
+def define_table(
+    table: TableId, changes: tuple[Change, ...], charset: str | None = None, collation: str | None = None
+) -> TableSchema | None:
+    """The definition that CREATE TABLE makes out of nothing, in a database of this default charset and
+    collation; None if it contradicts itself.
+    """
+    charset = charset or charset_of(collation)
+    empty = TableSchema(table, (), primary_key=(), charset=charset, collation=collation)
+    schema = alter_table(empty, changes)
     return schema if schema is not None and schema.columns else None
 
 
@@ -151,11 +157,13 @@ class _Alteration:
                 self._drop_column(name, tolerant=tolerant)
             case ModifyColumn():
                 self._modify(change)
-            case RenameColumn(old, new):
-                slot = self._before(old)
-                slot.become(msgspec.structs.replace(slot.column, name=new))
-            case SetDefault(name, default):
-                self._set_default(self._before(name), default)
+            case RenameColumn(old, new, tolerant):
+                if not tolerant or self._has(old):
+                    slot = self._before(old)
+                    slot.become(msgspec.structs.replace(slot.column, name=new))
+            case SetDefault(name, default, tolerant):
+                if not tolerant or self._has(name):
+                    self._set_default(self._before(name), default)
             case DropPrimaryKey():
                 self.primary, self.is_nonclustered = [], False
             case DropIndex(name):
@@ -166,11 +174,14 @@ class _Alteration:
                 self._taken = set(), {}
             case AddColumn():
                 self._add_column(change)
-            case AddPrimaryKey(columns, is_nonclustered):
-                self.primary = None if columns is None else [self._after(name) for name in columns]
-                self._note_clustered(is_nonclustered=is_nonclustered)
-            case AddIndex(name, columns, is_unique):
-                self._add_index(name, [self._after(column) for column in columns or ()], is_unique=is_unique)
+            case AddPrimaryKey(columns, is_nonclustered, tolerant):
+                if not (tolerant and self.primary):
+                    self.primary = None if columns is None else [self._after(name) for name in columns]
+                    self._note_clustered(is_nonclustered=is_nonclustered)
+            case AddIndex(name, columns, is_unique, tolerant):
+                if not (tolerant and self._called(name)):
+                    slots = [self._after(column) for column in columns or ()]
+                    self._add_index(name, slots, is_unique=is_unique)
             case AddForeignKey(name, columns):
                 self._add_foreign_key(name, columns)
             case _:
@@ -202,7 +213,7 @@ class _Alteration:
         return self._found(name) is not None
 
     def _table_charset(self, change: TableCharset) -> None:
-        charset = change.charset or _charset_of(change.collation)
+        charset = change.charset or charset_of(change.collation)
         if not change.convert:
             # The columns keep the charset that they had from the table; it must be said now, where it was not
             # said before.
@@ -395,7 +406,7 @@ def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:
     """
     if not _has_charset(column_type) and column_type.base not in BINARIES:
         return column_type
-    charset = column_type.charset or _charset_of(column_type.collation)
+    charset = column_type.charset or charset_of(column_type.collation)
     effective = charset or table_charset
     if column_type.base in CHARS and effective == "binary":
         length = "" if column_type.length is None else f"({column_type.length})"
@@ -411,7 +422,7 @@ def _character_bytes(charset: str | None) -> int:
     return _CHARACTER_BYTES.get(charset, 1) if charset else 4  # utf8mb4 is the default of both servers
 
 
-def _charset_of(collation: str | None) -> str | None:
+def charset_of(collation: str | None) -> str | None:
     """`utf8mb4_bin` belongs to utf8mb4: every collation begins with its charset's name."""
     return collation.split("_", 1)[0] if collation else None
 

@@ -24,11 +24,8 @@ from relay.mysql.ddl.statements import (
     OtherChange,
 )
 from relay.mysql.ddl.tokens import Cursor, Token
-from relay.mysql.types import defined_type, with_implied_parameters
+from relay.mysql.types import defined_type, is_known_type, joined_name, with_implied_parameters
 
-#: The words that may follow the first word of a type and belong to its name (`double precision`, `national
-#: char varying`).
-_TYPE_WORDS: Final = frozenset({"PRECISION", "VARYING", "VARCHAR", "VARBINARY", "BYTE", "CHAR", "CHARACTER"})
 #: Where a column's attributes end before the item does, in ALTER TABLE.
 _STOPS: Final = frozenset({"FIRST", "AFTER", "PARTITION", "REMOVE"})
 #: Characters of a column's comment; servers cut off what is longer, or refuse the statement.
@@ -59,10 +56,14 @@ class _Definition:
     def read(self) -> ColumnDefinition:
         self._read_type()
         while not self.cursor.at_item_end() and self.cursor.look() not in _STOPS:
-            attribute = _ATTRIBUTES.get(self.cursor.look())
-            self.cursor.skip()
-            if attribute is not None:
-                attribute(self)
+            word = self.cursor.look()
+            if word == "(":
+                raise DdlNotUnderstood("parentheses where no attribute of a column has any")
+            self.cursor.take()
+            if word in _ATTRIBUTES:
+                _ATTRIBUTES[word](self)
+            elif word in _WITH_PARENTHESES and self.cursor.look() == "(":
+                self.cursor.skip_parentheses()
         column = Column(
             name=self.name,
             type=self._type(),
@@ -79,16 +80,31 @@ class _Definition:
         cursor = self.cursor
         if cursor.peek().kind != "word":
             raise DdlNotUnderstood("a column has no type")
-        self.type_text = cursor.take().text
-        while cursor.look() in _TYPE_WORDS and cursor.look(1) != "SET":
-            self.type_text += " " + cursor.take().text
+        if cursor.look() in _NO_TYPES:
+            raise DdlNotUnderstood(f"{cursor.look()} where the type of a column should stand")
+        self.type_text = name = cursor.take().text
+        while cursor.look(1) != "SET" and joined_name(name, cursor.look()) is not None:
+            self.type_text = name = f"{name} {cursor.take().text}"
         if cursor.look() == "(":
             self.type_text += _type_arguments(cursor)
-        first = self.type_text.upper().partition(" ")[0].partition("(")[0]
+        elif name.upper() in {"ENUM", "SET"}:
+            raise DdlNotUnderstood(f"{name.upper()} without members")
+        self._check_known(name)
+        first = name.upper().partition(" ")[0]
         if first == "SERIAL":
             self.serial()
         elif first in {"NATIONAL", "NCHAR", "NVARCHAR"}:
             self.type_attributes.append("character set utf8mb3")
+
+    def _check_known(self, name: str) -> None:
+        """Refuse a type that is not known unless it is followed by what follows types: another word there
+        shows that this one is none.
+        """
+        if is_known_type(name) or self.cursor.at_item_end():
+            return
+        following = self.cursor.look()
+        if following not in _ATTRIBUTES and following not in _STOPS and following not in _OTHER_ATTRIBUTES:
+            raise DdlNotUnderstood(f"a column of type {name[:32]}, which is no known type")
 
     def _type(self) -> ColumnType:
         try:
@@ -199,6 +215,27 @@ _ATTRIBUTES: Final[dict[str, Callable[[_Definition], None]]] = {
 }
 
 
+#: What is stepped over with the parentheses behind it: `AUTO_RANDOM(5)`, `CHECK (a > 0)`, `VECTOR<FLOAT>(3)`.
+_WITH_PARENTHESES: Final = frozenset({"AUTO_RANDOM", "CHECK", ">"})
+#: Attributes that say nothing about a column's definition.
+_OTHER_ATTRIBUTES: Final = frozenset(
+    {
+        *("SIGNED", "INVISIBLE", "VISIBLE", "GENERATED", "VIRTUAL", "CHECK", "COMPRESSED", "SRID"),
+        *("REF_SYSTEM_ID", "BINARY"),
+    }
+)
+#: Words that name no type, but begin or continue something that is no column.
+_NO_TYPES: Final = frozenset(
+    {
+        *("INDEX", "KEY", "KEYS", "COLUMN", "PRIMARY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN"),
+        *("CONSTRAINT", "CHECK", "REFERENCES", "PARTITION", "TABLE", "DEFAULT", "NOT", "NULL", "COMMENT"),
+        *("COLLATE", "AUTO_INCREMENT", "GENERATED", "AS", "ON", "FIRST", "AFTER", "TO", "ADD", "DROP"),
+        *("MODIFY", "CHANGE", "UNSIGNED", "ZEROFILL", "IF", "EXISTS", "USING", "SELECT", "WITH", "LIKE"),
+        *("FOR", "VALUES"),
+    }
+)
+
+
 def column_definition(cursor: Cursor) -> ColumnDefinition:
     """Read `name type attributes…`, up to the end of the item or to FIRST or AFTER."""
     return _Definition(cursor, column_name(cursor)).read()
@@ -214,18 +251,20 @@ def column_name(cursor: Cursor) -> str:
 
 def _type_arguments(cursor: Cursor) -> str:
     """`('a','it''s')` or `(10,2)`, in the form that `parse_type` reads."""
-    arguments = []
+    arguments: list[str] = []
     cursor.expect("(")
     while not cursor.accept(")"):
+        if arguments:
+            cursor.expect(",")
         token = cursor.take()
         if token.kind in {"string", "bits"}:
             # The server strips trailing blanks of ENUM and SET members (MySQL Reference Manual §13.3.6).
             member = token.text if token.kind == "string" else bits_text(read_bits(token))
             arguments.append("'" + member.rstrip(" ").replace("'", "''") + "'")
-        elif token.kind in {"number", "word"}:
+        elif token.kind == "number":
             arguments.append(token.text)
-        elif token.text != ",":
-            raise DdlNotUnderstood("the arguments of a type do not end")
+        else:
+            raise DdlNotUnderstood("an argument of a type that is neither text nor a number")
     return "(" + ",".join(arguments) + ")"
 
 
@@ -325,14 +364,23 @@ def bits_text(bits: Bits) -> str:
 
 
 def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
-    """Read `table` or `database.table`; gives the table first."""
+    """Read `table`, `.table` or `database.table`; gives the table first."""
+    if cursor.accept("."):
+        return cursor.name(), None
     first = cursor.name()
     return (cursor.name(), first) if cursor.accept(".") else (first, None)
 
 
-#: Words of TiDB and MariaDB that are columns' names as well, and what follows them where they are not.
+#: Indexes by which no column's values are told apart.
+NOT_OF_VALUES: Final = frozenset({"FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID"})
+#: Where PolarDB-X has an index.
+_INDEX_PLACES: Final = ("GLOBAL", "LOCAL", "CLUSTERED")
+INDEX_KINDS: Final = frozenset({*NOT_OF_VALUES, *_INDEX_PLACES, "UNIQUE"})
+#: Words of TiDB, MariaDB and PolarDB-X that are columns' names as well, and what follows them where they are
+#: not.
 _FOLLOWERS: Final = {
     **dict.fromkeys(("VECTOR", "COLUMNAR", "HYBRID"), ("INDEX", "KEY", "(")),
+    **dict.fromkeys(_INDEX_PLACES, ("INDEX", "KEY", "UNIQUE", "COLUMNAR")),
     "PERIOD": ("FOR", "IF"),
     "SYSTEM": ("VERSIONING",),
     "MASKING": ("POLICY",),
@@ -361,36 +409,43 @@ def key_or_constraint(cursor: Cursor) -> Change | None:
         cursor.accept("IF", "NOT", "EXISTS")
         if cursor.look() not in _CONSTRAINTS:
             name = cursor.name()
-    change = _KEYS.get(cursor.look(), _no_key)(cursor, name)
+    change = _KEYS.get(cursor.look(), _unknown_key)(cursor, name)
     cursor.skip_item()
     return change
 
 
 def _primary_key(cursor: Cursor, _: str) -> Change:
     cursor.expect("PRIMARY", "KEY")
+    tolerant = cursor.accept("IF", "NOT", "EXISTS")
     index_name(cursor)
     columns, is_nonclustered = key_columns(cursor), False
     while not cursor.at_item_end():
         is_nonclustered = is_nonclustered or cursor.look() == "NONCLUSTERED"
         cursor.skip()
-    return AddPrimaryKey(columns, is_nonclustered)
+    return AddPrimaryKey(columns, is_nonclustered, tolerant)
 
 
-def _unique_key(cursor: Cursor, constraint: str) -> Change:
-    cursor.expect("UNIQUE")
+def _index(cursor: Cursor, constraint: str) -> Change:
+    """Read `[UNIQUE] [kind] [INDEX | KEY] [name] (…)`.
+
+    Where an index is (GLOBAL, LOCAL, CLUSTERED of PolarDB-X) does not matter here.
+    """
+    is_unique = False
+    while _is_index_kind(cursor):
+        word = cursor.take().text.upper()
+        if word in NOT_OF_VALUES:
+            return OtherChange(DdlKind.ADD_INDEX)
+        is_unique = is_unique or word == "UNIQUE"
     cursor.accept_any("INDEX", "KEY")
-    cursor.accept("IF", "NOT", "EXISTS")
-    name = index_name(cursor)
-    return AddIndex(name or constraint, key_columns(cursor), is_unique=True)
+    tolerant = cursor.accept("IF", "NOT", "EXISTS")
+    name = index_name(cursor) or (constraint if is_unique else "")
+    return AddIndex(name, key_columns(cursor), is_unique, tolerant)
 
 
-def _plain_index(cursor: Cursor, _: str) -> Change:
-    if cursor.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID"):
-        cursor.accept_any("INDEX", "KEY")
-        return OtherChange(DdlKind.ADD_INDEX)  # no index of column values
-    cursor.take()
-    cursor.accept("IF", "NOT", "EXISTS")
-    return AddIndex(index_name(cursor), key_columns(cursor), is_unique=False)
+def _is_index_kind(cursor: Cursor) -> bool:
+    """Whether a kind of an index comes next, and not an index's name: `UNIQUE local (a)`."""
+    word = cursor.look()
+    return word in INDEX_KINDS and (word not in _FOLLOWERS or cursor.look(1) in _FOLLOWERS[word])
 
 
 def _foreign_key(cursor: Cursor, constraint: str) -> Change:
@@ -415,21 +470,19 @@ def _no_key(_: Cursor, __: str) -> Change:
     return OtherChange(DdlKind.OTHER)
 
 
+def _unknown_key(_: Cursor, __: str) -> Change:
+    raise DdlNotUnderstood("a constraint of an unknown kind")
+
+
 #: What follows CONSTRAINT and its name, if it has one.
 _CONSTRAINTS: Final = frozenset({"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"})
 _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
-    "CONSTRAINT": _no_key,
+    "CONSTRAINT": _unknown_key,
     "PRIMARY": _primary_key,
-    "UNIQUE": _unique_key,
-    "INDEX": _plain_index,
-    "KEY": _plain_index,
-    "FULLTEXT": _plain_index,
-    "SPATIAL": _plain_index,
-    "VECTOR": _plain_index,
-    "COLUMNAR": _plain_index,
-    "HYBRID": _plain_index,
+    **dict.fromkeys(("INDEX", "KEY", *INDEX_KINDS), _index),
     "FOREIGN": _foreign_key,
     "CHECK": lambda _, __: OtherChange(DdlKind.ADD_CHECK),
+    "STATS_EXTENDED": _no_key,
     "PERIOD": _no_key,
     "SYSTEM": _no_key,
     "MASKING": _no_key,

@@ -28,7 +28,7 @@ from relay.mysql.ddl.statements import (
 )
 
 
-class _Named(NamedTuple):
+class Named(NamedTuple):
     """A name in a statement, and whether a table of this name was there before it."""
 
     name: TableName
@@ -48,7 +48,7 @@ def default_databases(
     (`exists`). If none or several have all, it may be any that has one of them; if none has any, it is the
     message's.
     """
-    named = [each for statement in statements for each in _named_in(statement)]
+    named = [each for statement in statements for each in named_in(statement)]
     if _is_the_sessions(table, [each.name for each in named]):
         return (table.database,)
     old = _presupposed(named)
@@ -79,7 +79,7 @@ def _is_the_sessions(table: TableId, names: list[TableName]) -> bool:
     return not is_named or None in own
 
 
-def _presupposed(named: list[_Named]) -> set[str]:
+def _presupposed(named: list[Named]) -> set[str]:
     """Return the unqualified names of tables that the statement does not make before it uses them."""
     found: set[str] = set()
     made: set[str] = set()
@@ -91,23 +91,23 @@ def _presupposed(named: list[_Named]) -> set[str]:
     return found
 
 
-def _named_in(statement: Statement) -> Iterator[_Named]:
+def named_in(statement: Statement) -> Iterator[Named]:
     """The names of tables in a part of a statement, in its order."""
     match statement:
         case CreateTable(table) | CreateTableAs(table):
-            yield _Named(table, is_old=False)
+            yield Named(table, is_old=False)
         case CreateTableLike(table, like):
-            yield from (_Named(table, is_old=False), _Named(like, is_old=True))
+            yield from (Named(table, is_old=False), Named(like, is_old=True))
         case DropTables(tables):
-            yield from (_Named(table, is_old=True) for table in tables)
+            yield from (Named(table, is_old=True) for table in tables)
         case RenameTables(pairs):
-            yield from (_Named(pair[at], is_old=at == 0) for pair in pairs for at in (0, 1))
+            yield from (Named(pair[at], is_old=at == 0) for pair in pairs for at in (0, 1))
         case AlterTable(table, changes):
-            yield _Named(table, is_old=True)
-            yield from (_Named(each.new, is_old=False) for each in changes if isinstance(each, RenameTo))
+            yield Named(table, is_old=True)
+            yield from (Named(each.new, is_old=False) for each in changes if isinstance(each, RenameTo))
             others = (each.table for each in changes if isinstance(each, OtherChange))
-            yield from (_Named(other, is_old=True) for other in others if other is not None)
+            yield from (Named(other, is_old=True) for other in others if other is not None)
         case TruncateTable(table):
-            yield _Named(table, is_old=True)
+            yield Named(table, is_old=True)
         case OtherStatement(kind, tables):
-            yield from (_Named(table, is_old=kind is DdlKind.DROP_VIEW) for table in tables)
+            yield from (Named(table, is_old=kind is DdlKind.DROP_VIEW) for table in tables)

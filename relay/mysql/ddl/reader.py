@@ -17,8 +17,25 @@ from typing import Final
 from relay.errors import DdlNotUnderstood
 from relay.limits import DEFAULT_LIMITS, exceeded
 from relay.model import DdlKind
-from relay.mysql.ddl.alter import alter_items, drop_index, merged, table_name, table_option
-from relay.mysql.ddl.columns import column_definition, index_name, key_columns, key_or_constraint
+from relay.mysql.ddl.alter import (
+    accept_charset,
+    alter_items,
+    charset_and_collation,
+    drop_index,
+    merged,
+    skip_lock_wait,
+    table_name,
+    table_option,
+)
+from relay.mysql.ddl.columns import (
+    INDEX_KINDS,
+    NOT_OF_VALUES,
+    charset_name,
+    column_definition,
+    index_name,
+    key_columns,
+    key_or_constraint,
+)
 from relay.mysql.ddl.statements import (
     AddColumn,
     AddForeignKey,
@@ -79,13 +96,9 @@ def _read(sql: str, most_statements: int, *, backslash_escapes: bool) -> Ddl:
     while cursor.peek().kind != "end":
         if cursor.accept(";"):
             continue
-        reader = _STATEMENTS.get(cursor.look())
-        if reader is None:
-            raise DdlNotUnderstood(f"a statement that begins with {cursor.look()[:32] or cursor.peek().kind}")
         if len(statements) == most_statements:
             raise exceeded("ddl", "statement", "statements", "ddl_statements", most_statements)
-        cursor.take()
-        statements.append(reader(cursor))
+        statements.append(_statement(cursor))
         if not cursor.at_end():
             raise DdlNotUnderstood("something is left behind the statement")
     if not statements:
@@ -151,25 +164,40 @@ def _names(cursor: Cursor) -> tuple[TableName, ...]:
 
 def _create(cursor: Cursor) -> Statement:
     cursor.accept("OR", "REPLACE")
-    if cursor.accept_any("TEMPORARY", "GLOBAL"):
+    if cursor.look() == "TEMPORARY" or (cursor.look(), cursor.look(1)) == ("GLOBAL", "TEMPORARY"):
         # Rows of temporary tables are in no log, and their names may hide those of real tables.
-        cursor.accept("TEMPORARY")
-        cursor.expect("TABLE")
+        cursor.accept("GLOBAL")
+        cursor.expect("TEMPORARY")
+        if not cursor.accept_any("TABLE", "SEQUENCE"):
+            raise DdlNotUnderstood("TABLE is missing behind TEMPORARY")
         _skip_rest(cursor)
         return OtherStatement(DdlKind.OTHER)
     if cursor.accept("TABLE"):
         return _create_table(cursor)
     if cursor.accept_any("DATABASE", "SCHEMA"):
-        cursor.accept("IF", "NOT", "EXISTS")
-        database = cursor.name()
-        _skip_rest(cursor)
-        return CreateDatabase(database)
+        if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+        return CreateDatabase(cursor.name(), *_database_options(cursor), if_not_exists)
     if cursor.accept("SEQUENCE"):
         return _other_object(cursor, DdlKind.SEQUENCE)
-    cursor.accept_any("ONLINE", "OFFLINE")
-    if cursor.look() == "INDEX" or cursor.look(1) == "INDEX":
+    if _is_index(cursor):
         return _create_index(cursor)
-    return _create_view_or_trigger(cursor)
+    return _view_or_other(cursor)
+
+
+def _database_options(cursor: Cursor) -> tuple[str | None, str | None]:
+    """Read the default charset and collation among the options of a database, up to the end."""
+    charset = collation = None
+    while not cursor.at_end():
+        if accept_charset(cursor):
+            charset, collation = charset_and_collation(cursor)
+        elif cursor.accept("COLLATE"):
+            collation = charset_name(cursor)
+        elif cursor.accept("COMMENT"):
+            cursor.accept("=")
+            cursor.string()
+        else:
+            cursor.skip()
+    return charset, None if collation == "default" else collation
 
 
 def _other_object(cursor: Cursor, kind: DdlKind) -> OtherStatement:
@@ -180,9 +208,9 @@ def _other_object(cursor: Cursor, kind: DdlKind) -> OtherStatement:
     return OtherStatement(kind, (name,))
 
 
-def _create_view_or_trigger(cursor: Cursor) -> Statement:
-    """`[ALGORITHM = …] [DEFINER = user@host] [SQL SECURITY …] VIEW name …`, or a trigger, which alters no
-    table.
+def _view_or_other(cursor: Cursor) -> Statement:
+    """Read what follows CREATE, ALTER or DROP and is no table: `[ALGORITHM = …] [DEFINER = user@host]
+    [SQL SECURITY …] VIEW name …`, a trigger, a routine, a user and so on.
     """
     while cursor.look() in {"ALGORITHM", "DEFINER", "SQL"}:
         if cursor.take().text.upper() == "SQL":
@@ -199,23 +227,55 @@ def _create_view_or_trigger(cursor: Cursor) -> Statement:
         begin = cursor.take().start
         made = _other_object(cursor, DdlKind.CREATE_VIEW)
         return OtherStatement(made.kind, made.tables, view_columns(cursor.text_from(begin)))
-    cursor.expect("TRIGGER")
-    while cursor.peek().kind != "end":  # the body may hold statements of its own, with `;` after each
-        cursor.take()
-    return OtherStatement(DdlKind.OTHER)
+    return _no_table(cursor)
+
+
+def _no_table(cursor: Cursor) -> Statement:
+    """Read what is about no table: a trigger or a routine, or something that an administrator manages."""
+    cursor.accept_any("GLOBAL", "SESSION")  # TiDB's bindings
+    word = cursor.look()
+    if word in _PROGRAMS or (word == "AGGREGATE" and cursor.look(1) == "FUNCTION"):
+        while cursor.peek().kind != "end":  # the body may hold statements of its own, with `;` after each
+            cursor.take()
+        return OtherStatement(DdlKind.OTHER)
+    if word not in _MANAGED:
+        raise DdlNotUnderstood(f"CREATE, ALTER or DROP of {word[:32] or cursor.peek().kind}")
+    _skip_rest(cursor)
+    return OtherStatement(DdlKind.ADMINISTRATION)
+
+
+#: Programs that a server keeps.
+_PROGRAMS: Final = frozenset({"TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "PACKAGE", "LIBRARY"})
+#: What is created, altered and dropped beside tables, views and programs.
+_MANAGED: Final = frozenset(
+    {
+        *("USER", "ROLE", "SERVER", "INSTANCE", "TABLESPACE", "UNDO", "LOGFILE", "RESOURCE", "SPATIAL"),
+        *("PLACEMENT", "BINDING", "STATISTICS", "STATS", "RANGE", "PREPARE", "CATALOG"),
+    }
+)
+
+
+def _is_index(cursor: Cursor) -> bool:
+    """Whether INDEX comes next, behind no more than the words that say what kind of one."""
+    cursor.accept_any("ONLINE", "OFFLINE")
+    ahead = 0
+    while cursor.look(ahead) in INDEX_KINDS:
+        ahead += 1
+    return cursor.look(ahead) == "INDEX"
 
 
 def _create_index(cursor: Cursor) -> Statement:
-    word = cursor.take().text.upper()
-    cursor.accept("INDEX")
-    cursor.accept("IF", "NOT", "EXISTS")
+    words = {cursor.take().text.upper()}
+    while "INDEX" not in words:
+        words.add(cursor.take().text.upper())
+    tolerant = cursor.accept("IF", "NOT", "EXISTS")
     name = index_name(cursor)
     cursor.expect("ON")
     table = table_name(cursor)
     columns = key_columns(cursor)
     _skip_rest(cursor)
-    if word in {"UNIQUE", "INDEX"}:
-        return AlterTable(table, (AddIndex(name, columns, word == "UNIQUE"),))
+    if words.isdisjoint(NOT_OF_VALUES):
+        return AlterTable(table, (AddIndex(name, columns, "UNIQUE" in words, tolerant),))
     return AlterTable(table, (OtherChange(DdlKind.ADD_INDEX),))
 
 
@@ -239,7 +299,8 @@ def _create_table(cursor: Cursor) -> Statement:
     return CreateTable(table, tuple(changes), if_not_exists)
 
 
-_QUERY: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+_SELECT: Final = frozenset({"SELECT", "WITH"})
+_QUERY: Final = _SELECT | {"VALUES", "TABLE", "("}
 
 
 def _elements(cursor: Cursor) -> list[Change]:
@@ -262,8 +323,10 @@ def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
     options: list[Change] = []
     in_partitions = is_query = False
     while not cursor.at_end() and not is_query:
-        is_query = cursor.look() in {"AS", "SELECT", "TABLE", "VALUES"}
         in_partitions = in_partitions or cursor.look() == "PARTITION"
+        is_query = cursor.look() in {"AS", "SELECT", "TABLE", "VALUES"} or (
+            cursor.look() == "(" and cursor.look(1) in (_SELECT if in_partitions else _QUERY)
+        )
         if in_partitions or cursor.look() not in _DEFINING_OPTIONS:
             cursor.skip()
             continue
@@ -275,13 +338,14 @@ def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
 
 
 def _drop(cursor: Cursor) -> Statement:
-    if cursor.accept("TEMPORARY"):
+    if cursor.look() == "TEMPORARY" or (cursor.look(), cursor.look(1)) == ("GLOBAL", "TEMPORARY"):
         _skip_rest(cursor)
         return OtherStatement(DdlKind.OTHER)
-    if cursor.accept("PREPARE"):
-        raise DdlNotUnderstood("DROP PREPARE")
     cursor.accept_any("ONLINE", "OFFLINE")
-    word = cursor.take().text.upper()
+    word = cursor.look()
+    if word not in _DROPPED:
+        return _no_table(cursor)
+    cursor.take()
     cursor.accept("IF", "EXISTS")
     if word in {"TABLE", "TABLES"}:
         return DropTables(_names(cursor))
@@ -293,43 +357,54 @@ def _drop(cursor: Cursor) -> Statement:
         table = table_name(cursor)
         _skip_rest(cursor)
         return AlterTable(table, (change,))
-    if word not in _DROPPED:
-        raise DdlNotUnderstood(f"DROP {word[:32]}")
-    names = _names(cursor)
-    return OtherStatement(_DROPPED[word], () if word == "TRIGGER" else names)
+    return OtherStatement(_DROPPED[word], _names(cursor))
 
 
-_DROPPED: Final = {"VIEW": DdlKind.DROP_VIEW, "SEQUENCE": DdlKind.SEQUENCE, "TRIGGER": DdlKind.OTHER}
+_DROPPED: Final = {
+    "TABLE": DdlKind.DROP_TABLE,
+    "TABLES": DdlKind.DROP_TABLE,
+    "DATABASE": DdlKind.DROP_DATABASE,
+    "SCHEMA": DdlKind.DROP_DATABASE,
+    "INDEX": DdlKind.DROP_INDEX,
+    "VIEW": DdlKind.DROP_VIEW,
+    "SEQUENCE": DdlKind.SEQUENCE,
+}
+
+
+#: How the options of ALTER DATABASE begin, which may name no database.
+_DATABASE_OPTIONS: Final = frozenset(
+    {"CHARACTER", "CHAR", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ", "COMMENT"}
+)
 
 
 def _alter(cursor: Cursor) -> Statement:
-    cursor.accept_any("ONLINE", "OFFLINE")
-    cursor.accept("IGNORE")
+    while cursor.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+        pass
     if cursor.accept("TABLE"):
-        cursor.accept("IF", "EXISTS")
-        return AlterTable(table_name(cursor), alter_items(cursor))
+        if_exists = cursor.accept("IF", "EXISTS")
+        return AlterTable(table_name(cursor), alter_items(cursor), if_exists)
     if cursor.accept_any("DATABASE", "SCHEMA"):
-        is_default = cursor.look() in {"CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ"}
-        database = None if is_default else cursor.name()
-        _skip_rest(cursor)
-        return AlterDatabase(database)
+        database = None if cursor.look() in _DATABASE_OPTIONS else cursor.name()
+        return AlterDatabase(database, *_database_options(cursor))
     if cursor.accept("SEQUENCE"):
         return _other_object(cursor, DdlKind.SEQUENCE)
-    if cursor.look() == "TRIGGER":
-        raise DdlNotUnderstood("ALTER TRIGGER")
-    return _create_view_or_trigger(cursor)
+    return _view_or_other(cursor)
 
 
 _RENAMES: Final = 4096
 
 
 def _rename(cursor: Cursor) -> Statement:
+    if cursor.accept("USER"):
+        _skip_rest(cursor)
+        return OtherStatement(DdlKind.ADMINISTRATION)
     if not cursor.accept_any("TABLE", "TABLES"):
         raise DdlNotUnderstood("RENAME of something else than a table")
     cursor.accept("IF", "EXISTS")
     pairs = []
     while True:
         old = table_name(cursor)
+        skip_lock_wait(cursor)
         cursor.expect("TO")
         pairs.append((old, table_name(cursor)))
         if len(pairs) > _RENAMES:
@@ -367,7 +442,41 @@ def _maintain(cursor: Cursor) -> Statement:
     return OtherStatement(DdlKind.OTHER, _names(cursor))
 
 
+def _administer(cursor: Cursor) -> Statement:
+    """GRANT and its like, which change no table."""
+    _skip_rest(cursor)
+    return OtherStatement(DdlKind.ADMINISTRATION)
+
+
+def _set(cursor: Cursor) -> Statement:
+    """SET; and MariaDB's `SET STATEMENT variable = value, … FOR statement`."""
+    if not cursor.accept("STATEMENT") or cursor.look() == "=":
+        return _administer(cursor)
+    while not cursor.accept("FOR"):
+        if cursor.at_end():
+            raise DdlNotUnderstood("FOR is missing behind SET STATEMENT")
+        cursor.skip()
+    return _statement(cursor)
+
+
+def _statement(cursor: Cursor) -> Statement:
+    reader = _STATEMENTS.get(cursor.look())
+    if reader is None:
+        raise DdlNotUnderstood(f"a statement that begins with {cursor.look()[:32] or cursor.peek().kind}")
+    cursor.take()
+    return reader(cursor)
+
+
 _STATEMENTS: Final[dict[str, Callable[[Cursor], Statement]]] = {
+    **dict.fromkeys(
+        (
+            *("GRANT", "REVOKE", "FLUSH", "RESET", "PURGE", "KILL", "INSTALL", "UNINSTALL", "LOCK", "UNLOCK"),
+            *("SHOW", "SHUTDOWN", "RESTART", "START", "STOP", "CHECK", "CHECKSUM", "CACHE", "ADMIN"),
+            *("XA", "SAVEPOINT", "RELEASE", "COMMIT", "ROLLBACK"),
+        ),
+        _administer,
+    ),
+    "SET": _set,
     "CREATE": _create,
     "DROP": _drop,
     "ALTER": _alter,

@@ -64,24 +64,29 @@ class ModifyColumn(msgspec.Struct, frozen=True, gc=False):
 
 
 class RenameColumn(msgspec.Struct, frozen=True, gc=False):
-    """RENAME COLUMN old TO new."""
+    """RENAME COLUMN old TO new. `tolerant`: IF EXISTS."""
 
     old: str
     new: str
+    tolerant: bool = False
 
 
 class SetDefault(msgspec.Struct, frozen=True, gc=False):
-    """ALTER COLUMN … SET DEFAULT; None for DROP DEFAULT."""
+    """ALTER COLUMN … SET DEFAULT; None for DROP DEFAULT. `tolerant`: IF EXISTS."""
 
     name: str
     default: Default | Bits | None
+    tolerant: bool = False
 
 
 class AddPrimaryKey(msgspec.Struct, frozen=True, gc=False):
-    """PRIMARY KEY (…); `columns` is None if a part of it is not a column. `is_nonclustered`: TiDB's word."""
+    """PRIMARY KEY (…); `columns` is None if a part of it is not a column. `is_nonclustered`: TiDB's word.
+    `tolerant`: IF NOT EXISTS.
+    """
 
     columns: tuple[str, ...] | None
     is_nonclustered: bool = False
+    tolerant: bool = False
 
 
 class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
@@ -89,11 +94,14 @@ class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddIndex(msgspec.Struct, frozen=True, gc=False):
-    """[UNIQUE] INDEX name (…); `name` "": the server chooses one; `columns` None: a part is an expression."""
+    """[UNIQUE] INDEX name (…); `name` "": the server chooses one; `columns` None: a part is an expression.
+    `tolerant`: IF NOT EXISTS.
+    """
 
     name: str
     columns: tuple[str, ...] | None
     is_unique: bool
+    tolerant: bool = False
 
 
 class AddForeignKey(msgspec.Struct, frozen=True, gc=False):
@@ -193,10 +201,11 @@ class TruncateTable(msgspec.Struct, frozen=True):
 
 
 class AlterTable(msgspec.Struct, frozen=True):
-    """ALTER TABLE, CREATE INDEX and DROP INDEX."""
+    """ALTER TABLE, CREATE INDEX and DROP INDEX. `if_exists`: ALTER TABLE IF EXISTS."""
 
     table: TableName
     changes: tuple[Change, ...]
+    if_exists: bool = False
 
 
 class RecoverTable(msgspec.Struct, frozen=True):
@@ -209,9 +218,12 @@ class RecoverTable(msgspec.Struct, frozen=True):
 
 
 class CreateDatabase(msgspec.Struct, frozen=True):
-    """CREATE DATABASE."""
+    """CREATE DATABASE. `charset`, `collation`: the defaults of its tables; None where it names none."""
 
     database: str
+    charset: str | None = None
+    collation: str | None = None
+    if_not_exists: bool = False
 
 
 class DropDatabase(msgspec.Struct, frozen=True):
@@ -221,14 +233,18 @@ class DropDatabase(msgspec.Struct, frozen=True):
 
 
 class AlterDatabase(msgspec.Struct, frozen=True):
-    """ALTER DATABASE; `database` is None for the default database."""
+    """ALTER DATABASE; `database` is None for the default database. `charset`, `collation`: the new defaults
+    of its tables; None where it names none.
+    """
 
     database: str | None
+    charset: str | None = None
+    collation: str | None = None
 
 
 class OtherStatement(msgspec.Struct, frozen=True):
-    """A statement that changes no table's definition: sequences, triggers, maintenance, temporary tables; and
-    views, which have definitions of their own.
+    """A statement that changes no table's definition: sequences, triggers, routines, users, maintenance,
+    temporary tables; and views, which have definitions of their own.
 
     `columns`: the names of those of a view that is created; None if they cannot be read off the statement.
     """
