@@ -66,6 +66,7 @@ class DefinitionReader:
         except (DdlNotUnderstood, LimitExceeded) as error:
             if _ABOUT_TABLES.match(_BLANKS.sub(" ", _plain(text))):
                 self.problems.append(f"{place}: not understood: {error}")
+            self._learn(text, place)
             return
         unqualified = [name for part in ddl.statements for name in _names_in(part) if name.database is None]
         if unqualified and self.database is None:
@@ -74,14 +75,19 @@ class DefinitionReader:
                 hint += f" or with {self._database_option}"
             self.problems.append(f"{place}: table {unqualified[0].table} has no database: {hint}")
             return
+        if self._learn(text, place):
+            for part in ddl.statements:
+                self._note(part, (self.database or "", text), place)
+
+    def _learn(self, text: str, place: str) -> bool:
+        """Let the catalog learn a statement; after one that is not understood its tables are unknown."""
         try:
             self._catalog = learn_statement(self._catalog, self.database or "", text, self._count)
         except LimitExceeded as error:
             self.problems.append(f"{place}: {error}")
-            return
+            return False
         self._count += 1
-        for part in ddl.statements:
-            self._note(part, (self.database or "", text), place)
+        return True
 
     def _note(self, part: Statement, own: tuple[str, str], place: str) -> None:
         """Note which tables a part of a statement has made, changed and dropped."""
@@ -100,7 +106,7 @@ class DefinitionReader:
                 made.setdefault(self._id(table), []).append(own)
                 for change in changes:
                     if isinstance(change, RenameTo):
-                        made[self._id(change.new)] = made.pop(self._id(table))
+                        made[self._id(change.new)] = made.pop(self._id(table), [])
             case DropDatabase(database):
                 self._made = {id: each for id, each in made.items() if id.database != database}
 

@@ -101,7 +101,114 @@ def test_a_name_means_what_exists_before_its_statement(stream: Stream) -> None:
     assert (stream.columns("Foo", 21), stream.columns("foo", 51)) == ("a c", "x y")
 
 
-@pytest.mark.parametrize("sql", ["", "GRANT ALL ON t TO u", "/* DROP TABLE t */ dropping"])
+@pytest.mark.parametrize(
+    ("sql", "table", "expected"),
+    [
+        ("ALTER TABLE USERS ADD z INT", "", {"Users": "a z"}),
+        ("ALTER TABLE SHOP.users ADD z INT", "", {"Users": "a z"}),
+        ("DROP TABLE ORDERS, users", "", {}),
+        ("DROP TABLE IF EXISTS Shop.`USERS`", "", {"Orders": "b"}),
+        ("RENAME TABLE users TO old_users", "old_users", {"old_users": "a"}),
+        ("RENAME TABLE users TO `OLD_users`", "old_users", {"old_users": "a"}),
+        ("RENAME TABLE users TO uSERS", "uSERS", {"uSERS": "a"}),
+        ("RENAME TABLE SHOP.users TO shoP.x, SHOP.ORDERS TO SHOP.users", "", {"x": "a", "users": "b"}),
+        ("RENAME TABLE users TO Tmp, orders TO USERS, tmp TO ORDERS", "", {"USERS": "b", "ORDERS": "a"}),
+        ("ALTER TABLE users RENAME TO people", "people", {"people": "a"}),
+        ("CREATE TABLE x LIKE users", "x", {"x": "a", "Users": "a"}),
+        ("CREATE TABLE SHOP.x LIKE SHOP.USERS", "x", {"x": "a", "Users": "a"}),
+        ("CREATE TABLE IF NOT EXISTS users (q INT)", "users", {"Users": "a"}),
+        ("DROP DATABASE SHOP", "", {}),
+        ("CREATE INDEX i ON USERS (A)", "", {"Users": "a"}),
+    ],
+)
+def test_tidb_compares_names_without_case(
+    stream: Stream, sql: str, table: str, expected: dict[str, str]
+) -> None:
+    stream.ddl(10, "CREATE TABLE Users (a INT)", "Users", database="shop")
+    stream.ddl(20, "CREATE TABLE Orders (b INT)", "Orders", database="shop")
+    untouched = {} if "DROP" in sql or "ORDERS" in sql.upper() else {"Orders": "b"}
+    for _ in range(2):
+        stream.ddl(30, sql, table, database="shop")
+        names = (
+            "Users",
+            "users",
+            "uSERS",
+            "USERS",
+            "Orders",
+            "ORDERS",
+            "orders",
+            "old_users",
+            "x",
+            "people",
+            "tmp",
+            "Tmp",
+        )
+        found = {name: stream.columns(name, 31, database="shop") for name in names}
+        assert {name: columns for name, columns in found.items() if columns} == expected | untouched
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE USERS ADD z INT",
+        "DROP TABLE x, USERS",
+        "RENAME TABLE USERS TO old_users",
+        "ALTER TABLE USERS RENAME TO x",
+        "CREATE TABLE IF NOT EXISTS USERS (q INT)",
+    ],
+)
+def test_of_mysql_a_name_in_another_case_may_mean_a_table_that_is_unknown_then(
+    stream: Stream, sql: str
+) -> None:
+    stream.ddl(record(1), "CREATE TABLE users (a INT)")
+    stream.ddl(record(2), sql)
+    assert stream.columns("users", record(3)) is None
+    assert stream.columns("USERS", record(3)) is None
+    assert stream.columns("old_users", record(3)) is None
+
+
+def test_of_mysql_both_spellings_may_be_tables(stream: Stream) -> None:
+    stream.ddl(record(1), "CREATE TABLE users (a INT)")
+    stream.ddl(record(2), "CREATE TABLE USERS (b INT)")
+    stream.ddl(record(3), "ALTER TABLE USERS ADD z INT")
+    stream.ddl(record(4), "CREATE TABLE x LIKE Users")
+    assert stream.columns("x", record(5)) is None
+    assert (stream.columns("USERS", record(4)), stream.columns("users", record(4))) == ("b z", "a")
+
+
+def test_tables_get_the_charset_of_their_database(stream: Stream) -> None:
+    def of(sql: str, at: int, database: str = "e") -> tuple[str | None, str | None]:
+        schema = stream.ddl(at, sql, database=database).after
+        assert schema is not None
+        return schema.charset, schema.collation
+
+    latin = ("latin1", "latin1_general_ci")
+    assert of("CREATE TABLE t (a TEXT)", 5) == (None, None)
+    stream.ddl(10, "CREATE DATABASE `e` CHARACTER SET = latin1 COLLATE = latin1_general_ci", database="")
+    assert of("CREATE TABLE a (a TEXT)", 11) == latin
+    assert of("CREATE TABLE b (a TEXT) COMMENT 'x'", 12) == latin
+    assert of("CREATE TABLE c (a TEXT) CHARSET gbk", 13) == ("gbk", None)
+    assert of("CREATE TABLE d (a TEXT) DEFAULT CHARSET=DEFAULT", 14) == latin
+    assert of("ALTER TABLE c CONVERT TO CHARACTER SET DEFAULT", 15) == latin
+    assert of("CREATE TABLE e.x (a TEXT)", 16, "other") == latin
+    assert of("CREATE TABLE y (a TEXT)", 17, "other") == (None, None)
+    assert of("CREATE TABLE z LIKE a", 18) == latin
+    stream.ddl(20, "CREATE DATABASE IF NOT EXISTS e CHARSET utf8mb4", database="e")
+    assert of("CREATE TABLE f (a TEXT)", 21) == latin
+    stream.ddl(30, "ALTER DATABASE E COLLATE utf8mb4_bin", database="e")
+    assert of("CREATE TABLE g (a TEXT)", 31) == ("utf8mb4", "utf8mb4_bin")
+    assert of("ALTER TABLE a COMMENT 'old'", 32) == latin
+    stream.ddl(40, "ALTER DATABASE DEFAULT CHARACTER SET binary", database="e")
+    schema = stream.ddl(41, "CREATE TABLE h (a TEXT, b VARCHAR(3))", database="e").after
+    assert schema is not None
+    assert [column.type.base for column in schema.columns] == ["blob", "varbinary"]
+    stream.ddl(50, "DROP DATABASE e", database="e")
+    assert of("CREATE TABLE i (a TEXT)", 51) == (None, None)
+    # As of: a statement that is repeated sees what it saw.
+    assert of("CREATE TABLE late (a TEXT)", 12) == latin
+
+
+@pytest.mark.parametrize("sql", ["", "INSERT INTO t SELECT 1", "/* DROP TABLE t */ dropping"])
 def test_what_is_not_understood_changes_nothing(stream: Stream, sql: str) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT)")
     before = stream.catalog

@@ -131,6 +131,22 @@ def test_statements_that_build_on_each_other(tmp_path: Path) -> None:
     assert shape(found["d.u"]) == shape(found["other.moved"]) == (["id", "name"], ("id",))
 
 
+def test_of_several_new_names_in_one_statement_the_last_counts(tmp_path: Path) -> None:
+    dumped = of_text(tmp_path, "CREATE TABLE a (x INT); ALTER TABLE a RENAME TO b, RENAME TO c;")
+    assert not dumped.problems
+    assert [str(each.table) for each in dumped.definitions] == ["d.c"]
+    assert shape(defined(dumped)["d.c"]) == (["x"], ())
+
+
+@pytest.mark.parametrize(
+    "sql", ["ALTER TABLE a MODIFY x", "alter table d.A something new", "RENAME TABLE a b"]
+)
+def test_a_statement_that_is_not_understood_leaves_no_stale_definition(tmp_path: Path, sql: str) -> None:
+    dumped = of_text(tmp_path, f"CREATE TABLE a (x INT); CREATE TABLE b (x INT); {sql};")
+    assert "d.a" not in defined(dumped)
+    assert any("not understood" in problem for problem in dumped.problems)
+
+
 def test_outputs_without_semicolons_are_taken_apart(tmp_path: Path) -> None:
     text = (
         "CREATE TABLE `a` (\n  `id` int\n) COMMENT='\nCREATE TABLE x'\n\nCREATE TABLE `b` (\n  `id` int\n)\n"

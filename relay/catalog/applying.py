@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from relay.catalog.names import Names
 from relay.catalog.versions import Alter, Define, DropView, Recover
 from relay.catalog.writer import Writer
 from relay.model import Column, ColumnType, DdlKind, TableSchema
 from relay.mysql.ddl import define_table
 from relay.mysql.ddl.statements import (
+    AlterDatabase,
     AlterTable,
     Change,
+    CreateDatabase,
     CreateTable,
     CreateTableAs,
     CreateTableLike,
@@ -23,6 +27,7 @@ from relay.mysql.ddl.statements import (
     RenameTables,
     RenameTo,
     Statement,
+    TableCharset,
     TableName,
 )
 
@@ -35,15 +40,17 @@ def apply(writer: Writer, statement: Statement, names: Names) -> bool:
         case DropTables(tables):
             writer.drop(dict.fromkeys(names(table) for table in tables if not names.is_doubtful(table)))
             _doubt(writer, tables, names)
-        case AlterTable(table, changes):
-            return _apply_alter(writer, table, changes, names)
+        case AlterTable():
+            return _apply_alter(writer, statement, names)
         case RenameTables(pairs):
             return all(_move(writer, old, new, names) for old, new in pairs)
         case RecoverTable():
             old, new = names.recovered(statement)
             writer.record(new, Recover(old))
         case DropDatabase(database):
-            writer.drop_database(database)
+            writer.drop_database(names.database(database))
+        case CreateDatabase() | AlterDatabase():
+            _apply_database(writer, statement, names)
         case OtherStatement():
             _apply_other(writer, statement, names)
     return True
@@ -60,15 +67,38 @@ def _doubt(writer: Writer, tables: Iterable[TableName], names: Names, *, is_made
 def _apply_create(
     writer: Writer, statement: CreateTable | CreateTableAs | CreateTableLike, names: Names
 ) -> None:
-    table, if_absent = names(statement.table), statement.if_not_exists
-    if names.is_doubtful(statement.table):
+    if_absent = statement.if_not_exists
+    table = names.created(statement)
+    if names.is_doubtful(statement.table, is_new=not if_absent):
         _doubt(writer, (statement.table,), names, is_made=True)
     elif isinstance(statement, CreateTable):
-        writer.record(table, Define(define_table(table, statement.changes), if_absent))
+        defaults = writer.defaults_of(table.database)
+        changes = _with_defaults(statement.changes, defaults)
+        writer.record(table, Define(define_table(table, changes, *defaults), if_absent))
     elif isinstance(statement, CreateTableAs) or names.is_doubtful(statement.like):
         writer.record(table, Define(None, if_absent))
     else:
         writer.copy(names(statement.like), table, if_absent=if_absent)
+    if not if_absent:
+        writer.drop(names.replaced(table))
+
+
+def _with_defaults(changes: Iterable[Change], defaults: tuple[str | None, str | None]) -> tuple[Change, ...]:
+    """Return the changes with the defaults of the database where a table is to have these."""
+    return tuple(
+        msgspec.structs.replace(change, charset=defaults[0], collation=defaults[1])
+        if isinstance(change, TableCharset) and change.charset is None and change.collation is None
+        else change
+        for change in changes
+    )
+
+
+def _apply_database(writer: Writer, statement: CreateDatabase | AlterDatabase, names: Names) -> None:
+    """Note which charset and collation the tables of a database get."""
+    database = names.database(statement.database)
+    is_kept = isinstance(statement, CreateDatabase) and statement.if_not_exists
+    if (statement.charset or statement.collation) and not (is_kept and any(writer.defaults_of(database))):
+        writer.default(database, statement.charset, statement.collation)
 
 
 def _apply_other(writer: Writer, statement: OtherStatement, names: Names) -> None:
@@ -87,25 +117,34 @@ def _apply_other(writer: Writer, statement: OtherStatement, names: Names) -> Non
             writer.record(names(name), DropView())
 
 
-def _apply_alter(writer: Writer, table: TableName, changes: tuple[Change, ...], names: Names) -> bool:
-    shaping = tuple(change for change in changes if not isinstance(change, (OtherChange, RenameTo)))
+def _apply_alter(writer: Writer, statement: AlterTable, names: Names) -> bool:
+    table = statement.table
+    if statement.if_exists and writer.is_gone(names(table)):
+        return True
+    shaping = tuple(each for each in statement.changes if not isinstance(each, (OtherChange, RenameTo)))
     if shaping and not names.is_doubtful(table):
-        writer.record(names(table), Alter(shaping))
+        defaults = writer.defaults_of(names(table).database)
+        writer.record(names(table), Alter(_with_defaults(shaping, defaults)))
     elif shaping:
         _doubt(writer, (table,), names)
-    return all(_move(writer, table, change.new, names) for change in changes if isinstance(change, RenameTo))
+    renames = [each for each in statement.changes if isinstance(each, RenameTo)]
+    return all(_move(writer, table, each.new, names) for each in renames)
 
 
 def _move(writer: Writer, old: TableName, new: TableName, names: Names) -> bool:
     """Rename a table, as `Writer.move`. What was a doubtful one has an unknown definition."""
-    if not names.is_doubtful(old) and not names.is_doubtful(new):
-        return writer.move(names(old), names(new))
+    if not names.is_doubtful(old) and not names.is_doubtful(new, is_new=True):
+        source, target = names(old), names.new(new)
+        if not writer.move(source, target):
+            return False
+        writer.drop(each for each in names.replaced(target) if each != source)
+        return True
     if names.is_doubtful(old):
         _doubt(writer, (old,), names)
     else:
         writer.drop((names(old),))
-    if names.is_doubtful(new):
+    if names.is_doubtful(new, is_new=True):
         _doubt(writer, (new,), names, is_made=True)
     else:
-        writer.record(names(new), Define(None))
+        writer.record(names.new(new), Define(None))
     return True

@@ -19,6 +19,14 @@ HISTORY_LIMIT: Final = 256
 NO_TABLES: Final = Layered[History]()
 
 
+class DatabaseDefaults(NamedTuple):
+    """The charset and collation that a database gives its tables from a statement on; None where unknown."""
+
+    at: Position
+    charset: str | None
+    collation: str | None
+
+
 class Standing(NamedTuple):
     """The definition that a row has by its position. `at`: the position of the statement that made it, None
     if no statement precedes the row; `later`: the positions of those that do not precede it.
@@ -33,10 +41,13 @@ class Catalog(msgspec.Struct, frozen=True):
     """All tables' definitions, by database and table, as told by the stream. Immutable; may be pickled.
 
     `limit`: versions kept of one table. Who has read all DDL of a topic before its first row needs them all.
-    `limits`: what a statement may cost.
+    `limits`: what a statement may cost. `spellings`: the names of tables, and of databases with an empty
+    table, by what they are without regard to case (`folded`). `defaults`: of databases, the newest first.
     """
 
     histories: Layered[Layered[History]] = msgspec.field(default_factory=Layered)
+    spellings: Layered[tuple[TableId, ...]] = msgspec.field(default_factory=Layered)
+    defaults: Layered[tuple[DatabaseDefaults, ...]] = msgspec.field(default_factory=Layered)
     limit: int = HISTORY_LIMIT
     limits: Limits = DEFAULT_LIMITS
 
@@ -64,6 +75,26 @@ class Catalog(msgspec.Struct, frozen=True):
         """Whether a table of exactly this name is known to exist before this position, not only later."""
         history = history_of(self, id)
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
+
+    def existing(self, id: TableId, at: Position) -> list[TableId]:
+        """Find the tables that exist before this position, and whose name differs from this one in nothing
+        but letter case.
+        """
+        return [each for each in self.spellings.get(folded(id), ()) if each != id and self.has(each, at)]
+
+    def databases_like(self, database: str) -> Sequence[TableId]:
+        """Find the databases, as tables without a name, that have this name without regard to case."""
+        return self.spellings.get(folded(TableId(database, "")), ())
+
+    def defaults_of(self, database: str, at: Position) -> tuple[str | None, str | None]:
+        """Return the charset and collation that a database gives to tables which are made at this position.
+
+        A statement that comes later but precedes this one is not waited for.
+        """
+        for default in self.defaults.get(database, ()):
+            if default.at.precedes(at) or default.at == at:
+                return default.charset, default.collation
+        return None, None
 
     def tables(self, topic: str, at: Position) -> Iterator[TableId]:
         """Find the tables, without views, that statements of this source topic have made, and that exist
@@ -118,6 +149,11 @@ class Catalog(msgspec.Struct, frozen=True):
         history = history_of(self, id)
         older = tuple(version for version in history if version.at.precedes(at))
         return recovered(older) if older and isinstance(older[0].effect, Drop) else None
+
+
+def folded(id: TableId) -> str:
+    """Return a name by which all its spellings are known; no name has the character in it."""
+    return f"{id.database}\0{id.table}".lower()
 
 
 def history_of(catalog: Catalog, table: TableId) -> History:

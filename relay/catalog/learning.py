@@ -50,23 +50,30 @@ def learn(
 
     `budget`: of a record that may hold several messages; what they cost is taken from it.
 
-    A text that is not understood gives an event without kinds; the table that it creates, alters, drops or
-    renames is unknown from then on. Raises nothing but LimitExceeded.
+    A text that is not understood gives an event without kinds; if it may change tables, those that it may
+    name are unknown from then on. Raises nothing but LimitExceeded.
     """
     statement = _read(message, catalog.limits)
     budget = budget or DdlBudget(catalog.limits)
     # A text that is not understood, or empty, is one, too.
     budget.statements.spend("ddl", "statement", "statements", max(len(statement.statements), 1))
-    names = Names(message.table, statement, catalog, message.at)
+    is_folding = message.at.commit_ts is not None or message.source.connector == _TICDC
+    names = Names(message.table, statement, catalog, message.at, is_folding=is_folding)
     identity = _identity(message.ddl, message.table, message.at)
-    after = _applied(message, statement, names, Writer(catalog, message.at, identity, budget))
+    after = _applied(message, statement, names, Writer(catalog, message.at, identity, budget), catalog)
     return after, _event(message, statement, names, identity, known=catalog, after=after)
 
 
-def _applied(message: DdlMessage, statement: Ddl, names: Names, writer: Writer) -> Catalog:
+#: The source of messages of TiCDC, some of which have no commit ts. TiDB compares names without regard to
+#: case; MySQL may not.
+_TICDC: Final = "ticdc"
+
+
+def _applied(message: DdlMessage, statement: Ddl, names: Names, writer: Writer, known: Catalog) -> Catalog:
     """The catalogue after a statement; of one that cannot have happened here, nothing is kept."""
-    if not statement.statements and message.table.table and _may_change_a_table(message.ddl):
-        writer.record(message.table, Define(None))  # an old definition might be a wrong one
+    if not statement.statements and _may_change_a_table(message.ddl):
+        for table in _possibly_named(message, known):
+            writer.record(table, Define(None))  # an old definition might be a wrong one
     for part in statement.statements:
         if not apply(writer, part, names):
             writer.undo()
@@ -140,23 +147,47 @@ def _read(message: DdlMessage, limits: Limits) -> Ddl:
 _LONGEST_REMEMBERED: Final = 2048
 _read_once: Final = functools.lru_cache(maxsize=1024)(read_ddl)
 
-#: Blanks and comments before the first word of a text, at most 1000 at once (`relay.mysql.dumps` says why in
-#: an atomic group).
+#: Blanks, comments and marks of executable ones before the first word of a text, at most 1000 at once
+#: (`relay.mysql.dumps` says why in an atomic group).
 _BLANKS_AND_COMMENTS: Final = re.compile(
-    r"(?>(?:\s++|/\*!\d*+|/\*(?!!).*?\*/|(?:--|#)[^\n]*+\n){1,1000})", re.DOTALL
+    r"(?>(?:\s++|/\*(?:M?!\d*+|T!(?:\[[^\]*]*+\])?)|/\*(?!!|M!|T!).*?\*/|(?:--|#)[^\n]*+\n){1,1000})",
+    re.DOTALL,
 ).match
 #: The first words of statements that change a table.
-_CHANGES_A_TABLE: Final = re.compile(r"(?:ALTER|CREATE|DROP|RENAME)\b", re.IGNORECASE).match
+_CHANGES_A_TABLE: Final = re.compile(
+    r"(?:ALTER|CREATE|DROP|RENAME|RECOVER|FLASHBACK|RESTORE|SET\s+STATEMENT)\b", re.IGNORECASE
+).match
+#: What names are made of where they are not quoted.
+_WORDS: Final = re.compile(r"[0-9a-z_$\u0080-\U0010FFFF]+").findall
 #: Bytes of the longest character in UTF-8.
 _MOST_UTF8: Final = 4
 
 
 def _may_change_a_table(ddl: str) -> bool:
-    """Whether a text that is not understood may be about tables, by its first word after comments."""
+    """Whether a text that is not understood may be about tables, by the first words of its statements."""
+    return any(map(_begins_as_change, ddl.split(";")))
+
+
+def _begins_as_change(part: str) -> bool:
     at = 0
-    while found := _BLANKS_AND_COMMENTS(ddl, at):
+    while found := _BLANKS_AND_COMMENTS(part, at):
         at = found.end()
-    return _CHANGES_A_TABLE(ddl, at) is not None
+    return _CHANGES_A_TABLE(part, at) is not None
+
+
+def _possibly_named(message: DdlMessage, known: Catalog) -> set[TableId]:
+    """Find the tables that a text may name which is not understood: that of the message, and all that are
+    known whose names are in it, quoted or not, in any case.
+    """
+    text = message.ddl.lower()
+    words = {*_WORDS(text), *text.split("`"), *text.split('"')}
+    found = {message.table} if message.table.table else set()
+    own = message.table.database.lower()
+    for database, tables in known.histories.items():
+        if not own or database.lower() == own or database.lower() in words:
+            named = [TableId(database, table) for table in tables if table.lower() in words]
+            found.update(each for each in named if known.has(each, message.at))
+    return found
 
 
 def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:

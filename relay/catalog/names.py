@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from relay.catalog.catalog import Catalog
+from relay.catalog.catalog import Catalog, folded
 from relay.model import Position, RenamedTable, TableId
-from relay.mysql.ddl.default_database import default_databases
+from relay.mysql.ddl.default_database import default_databases, named_in
 from relay.mysql.ddl.statements import (
     AlterDatabase,
     AlterTable,
@@ -29,39 +29,92 @@ from relay.mysql.ddl.statements import (
 
 
 class Names:
-    """Full names of tables in a statement whose envelope names `table`, by what was `known` before it."""
+    """Full names of tables in a statement whose envelope names `table`, by what was `known` before it.
 
-    def __init__(self, table: TableId, statement: Ddl, known: Catalog, at: Position) -> None:
+    `is_folding`: the source compares names without regard to case.
+    """
+
+    def __init__(
+        self, table: TableId, statement: Ddl, known: Catalog, at: Position, *, is_folding: bool
+    ) -> None:
         self._table, self._known, self._at = table, known, at
         self._folded = (table.database.lower(), table.table.lower())
         self._databases = default_databases(statement.statements, table, known.histories, self._exists)
+        self._is_folding = is_folding
+        self._made: dict[str, TableId] = {}
+        if self._is_folding:
+            named = [each for part in statement.statements for each in named_in(part) if not each.is_old]
+            self._made = {folded(new): new for new in (self.new(each.name) for each in named)}
 
     def _exists(self, table: TableId) -> bool:
         return self._known.has(table, self._at)
 
-    def is_doubtful(self, name: TableName) -> bool:
-        """Whether several databases have what this name may mean."""
-        return name.database is None and len(self._databases) > 1
+    def is_doubtful(self, name: TableName, *, is_new: bool = False) -> bool:
+        """Whether this name may mean several tables: of several databases, or, for MySQL, one that is known
+        by its name in another case. A new table is that of its name.
+        """
+        if name.database is None and len(self._databases) > 1:
+            return True
+        return not is_new and bool(self._in_other_case(name))
 
     def possible(self, name: TableName) -> list[TableId]:
         """All that a doubtful name may mean."""
-        return [TableId(database, name.table) for database in self._databases]
+        if name.database is None and len(self._databases) > 1:
+            return [TableId(database, name.table) for database in self._databases]
+        return [self(name), *self._in_other_case(name)]
+
+    def _in_other_case(self, name: TableName) -> list[TableId]:
+        """Find what MySQL may mean by a name that nothing has exactly."""
+        found = self(name)
+        if self._is_folding or self._exists(found):
+            return []
+        return self._known.existing(found, self._at)
 
     def __call__(self, name: TableName) -> TableId:
-        """The full name; where it is doubtful, in the envelope's database.
-
-        TiDB compares names without case, and the envelope has the one that rows will have. A table that
-        exists by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
+        """The full name of a table that is there before the statement, or made by it; where it is doubtful,
+        in the envelope's database.
         """
+        found = self._within(name)
+        if self._is_folding and not self._exists(found):
+            existing = self._known.existing(found, self._at)
+            return existing[0] if existing else self._made.get(folded(found)) or self._as_enveloped(found)
+        return self._as_enveloped(found)
+
+    def new(self, name: TableName) -> TableId:
+        """The full name of a table that the statement makes."""
+        return self._as_enveloped(self._within(name))
+
+    def created(self, statement: CreateTable | CreateTableAs | CreateTableLike) -> TableId:
+        """The full name of a table that is created, or is there already."""
+        return self(statement.table) if statement.if_not_exists else self.new(statement.table)
+
+    def replaced(self, new: TableId) -> list[TableId]:
+        """Find what cannot be there any more when a table of this name is made."""
+        return self._known.existing(new, self._at) if self._is_folding else []
+
+    def database(self, name: str | None) -> str:
+        """The full name of a database; None for the envelope's."""
+        if name is None or (self._is_folding and name.lower() == self._folded[0]):
+            return self._table.database
+        if not self._is_folding or name in self._known.histories:
+            return name
+        like = self._known.databases_like(name)
+        return like[0].database if like else name
+
+    def _within(self, name: TableName) -> TableId:
         is_clear = len(self._databases) == 1
         found = name.within(self._databases[0] if is_clear else self._table.database)
+        return TableId(self.database(found.database), found.table)
+
+    def _as_enveloped(self, found: TableId) -> TableId:
+        """The name as the envelope has it, and rows will, unless a table exists by exactly this name."""
         is_envelopes = (found.database.lower(), found.table.lower()) == self._folded
         return self._table if is_envelopes and not self._exists(found) else found
 
     def recovered(self, statement: RecoverTable) -> tuple[TableId, TableId]:
         """The name that the table had and the name that it gets. BY JOB names none, but the envelope does."""
         old = self._table if statement.table is None else self(statement.table)
-        return old, old if statement.new is None else self(statement.new)
+        return old, old if statement.new is None else self.new(statement.new)
 
 
 def subject_of(table: TableId, targets: tuple[TableId, ...], statement: Ddl) -> TableId:
@@ -81,9 +134,9 @@ def targets_of(statement: Statement, names: Names) -> Iterator[TableId]:
         case DropTables(tables) | OtherStatement(_, tables):
             yield from map(names, tables)
         case RenameTables(pairs):
-            yield from (names(new) for _, new in pairs)
+            yield from (names.new(new) for _, new in pairs)
         case AlterTable(table, changes):
-            yield from (names(change.new) for change in changes if isinstance(change, RenameTo))
+            yield from (names.new(change.new) for change in changes if isinstance(change, RenameTo))
             if not any(isinstance(change, RenameTo) for change in changes):
                 yield names(table)
             yield from (
@@ -91,18 +144,20 @@ def targets_of(statement: Statement, names: Names) -> Iterator[TableId]:
             )
         case RecoverTable():
             yield names.recovered(statement)[1]
-        case CreateTable() | CreateTableLike() | CreateTableAs() | TruncateTable():
-            yield names(statement.table)
+        case CreateTable() | CreateTableLike() | CreateTableAs():
+            yield names.created(statement)
+        case TruncateTable(table):
+            yield names(table)
 
 
 def renamed_by(statement: Statement, names: Names) -> Iterator[RenamedTable]:
     """The pairs that a part of a statement renames."""
     if isinstance(statement, RenameTables):
-        yield from (RenamedTable(names(old), names(new)) for old, new in statement.pairs)
+        yield from (RenamedTable(names(old), names.new(new)) for old, new in statement.pairs)
     elif isinstance(statement, AlterTable):
         old = names(statement.table)
         yield from (
-            RenamedTable(old, names(change.new))
+            RenamedTable(old, names.new(change.new))
             for change in statement.changes
             if isinstance(change, RenameTo)
         )

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from relay.catalog.budget import DdlBudget
-from relay.catalog.catalog import NO_TABLES, Catalog, history_of
+from relay.catalog.catalog import NO_TABLES, Catalog, DatabaseDefaults, folded, history_of
 from relay.catalog.versions import (
     Alter,
     CopiedTo,
@@ -35,20 +35,39 @@ class Writer:
 
     def __init__(self, catalog: Catalog, at: Position, identity: Identity, budget: DdlBudget) -> None:
         self._before, self._at, self._identity, self._budget = catalog, at, identity, budget
-        self._histories = catalog.histories
+        self._histories, self._spellings = catalog.histories, catalog.spellings
+        self._defaults = catalog.defaults
         #: Databases that this text has dropped, and touched no more.
         self._dropped: set[str] = set()
 
     def catalog(self) -> Catalog:
         """The catalogue after the statement; the same object if nothing has changed."""
-        if self._histories is self._before.histories:
+        if self._histories is self._before.histories and self._defaults is self._before.defaults:
             return self._before
-        return msgspec.structs.replace(self._before, histories=self._histories)
+        return msgspec.structs.replace(
+            self._before,
+            histories=self._histories,
+            spellings=self._spellings,
+            defaults=self._defaults,
+        )
 
     def undo(self) -> None:
         """Forget what was recorded."""
-        self._histories = self._before.histories
+        self._histories, self._defaults = self._before.histories, self._before.defaults
         self._dropped.clear()
+
+    def default(self, database: str, charset: str | None, collation: str | None) -> None:
+        """Give the tables that a database gets from here on this charset and collation."""
+        known = self._defaults.get(database, ())
+        later = [each for each in known if self._at.precedes(each.at)]
+        earlier = [each for each in known if not self._at.precedes(each.at) and each.at != self._at]
+        found = (*later, DatabaseDefaults(self._at, charset, collation), *earlier)
+        if found != known:
+            self._defaults = self._defaults.with_one(database, found[: self._before.limit])
+
+    def defaults_of(self, database: str) -> tuple[str | None, str | None]:
+        """The charset and collation of tables that this statement makes in a database."""
+        return msgspec.structs.replace(self._before, defaults=self._defaults).defaults_of(database, self._at)
 
     def record(self, table: TableId, effect: Effect) -> None:
         """Give the table a version, in order of position, unless this very statement has given it before."""
@@ -85,7 +104,7 @@ class Writer:
         Maxwell sends `RENAME TABLE a TO x, b TO a` once for each pair with the whole text, at offsets of
         their own.
         """
-        if self._at.commit_ts is None and not self._is_repeated(old) and self._state(self._history(old))[1]:
+        if self._at.commit_ts is None and not self._is_repeated(old) and self.is_gone(old):
             return False
         self.copy(old, new, is_moved=True)
         return True
@@ -101,12 +120,18 @@ class Writer:
             return
         for table in {*self._histories.get(database, ()), ""}:
             self.record(TableId(database, table), Drop())
+        if database in self._defaults:
+            self.default(database, None, None)
         self._dropped.add(database)
 
     def has(self, table: TableId) -> bool:
         """Whether a table of exactly this name is known to exist at this point of the statement."""
         history = self._history(table)
         return bool(history) and not self._state(history)[1]
+
+    def is_gone(self, table: TableId) -> bool:
+        """Whether a table of exactly this name is known not to exist at this point of the statement."""
+        return self._state(self._history(table))[1]
 
     def _is_repeated(self, table: TableId) -> bool:
         """Whether the catalogue had this statement before: its own earlier effects do not count."""
@@ -134,8 +159,18 @@ class Writer:
                 copies.append((version.effect.target, version.identity))
         tables = self._histories.get(table.database, NO_TABLES)
         kept = _newest_parts(older[: self._before.limit], self._before.limit * _PARTS_A_VERSION)
+        if table.table not in tables:
+            self._spell(table)
         self._histories = self._histories.with_one(table.database, tables.with_one(table.table, kept))
         return copies
+
+    def _spell(self, table: TableId) -> None:
+        """Note a new name, and its database, by what they are without regard to case."""
+        for name in (table, TableId(table.database, "")):
+            key = folded(name)
+            known = self._spellings.get(key, ())
+            if name not in known:
+                self._spellings = self._spellings.with_one(key, (*known, name))
 
     def _redo_copy(self, target: TableId, identity: Identity) -> list[tuple[TableId, Identity]]:
         """Derive again the copy that this statement made, and what follows from it."""
