@@ -1,19 +1,23 @@
-"""What a translator counts: events, losses, tables whose rows are guessed."""
+"""Counts of a translator: events, losses, tables with inferred types, statements that are not written."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
-from relay.codecs.losses import Lossy
+from relay.catalog import Catalog, Unknown
+from relay.codecs.losses import Lossy, removes_rows
 from relay.model import Event, Op, RowChange, SchemaChange, TableId
+from relay.records import ConsumerRecord
 from relay.selection import KINDS, kind_of
 
 #: Kinds of events that come by themselves, however few rows can be translated.
 _IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
 #: How many tables `EventCounts.guessed` names at most.
 MAX_GUESSED_TABLES: Final = 100
+#: How many statements `EventCounts.unwritten` has at most.
+MAX_UNWRITTEN: Final = 100
 _SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 #: Under which tables beyond a number are counted together (`CountsByTable`).
 OTHER_TABLES: Final = TableId("", "")
@@ -67,8 +71,26 @@ class CountsByTable:
         }
 
 
+class UnwrittenStatement(NamedTuple):
+    """A statement that removed rows, and that the target did not get: readers of the target keep them.
+
+    `statement`: `truncate table`, for example; `place`: topic/partition/offset of its record.
+    """
+
+    table: TableId
+    statement: str
+    place: str
+
+    def __str__(self) -> str:
+        name = self.table if self.table.table else self.table.database
+        return f"{name} ({self.statement}, {self.place})"
+
+
 class EventCounts:
     """The counts of one translator.
+
+    `unknown`: why the tables in `guessed` had no definition at their first row. `unwritten`: statements that
+    removed rows and were not written, by what is the same for all copies of one.
 
     `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
     here. `by_table`: the same of a bounded number of tables, if it is wanted.
@@ -78,6 +100,8 @@ class EventCounts:
         self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
         self.guessed: dict[TableId, int] = {}
+        self.unknown: dict[TableId, Unknown] = {}
+        self.unwritten: dict[tuple[TableId, str, int | str], UnwrittenStatement] = {}
         self.tables: Counter[tuple[TableId, str]] | None = None
         self.by_table: CountsByTable | None = None
 
@@ -96,6 +120,24 @@ class EventCounts:
                     self.tables[event.table, kind_of(event)] += times
         if self.by_table is not None:
             self.by_table.add(events, times)
+
+    def note_unknown(self, events: Iterable[Event], record: ConsumerRecord, catalog: Catalog) -> None:
+        """Note why tables have no definition, of whose rows the first ones were just counted."""
+        for event in events:
+            if isinstance(event, RowChange) and event.table in self.guessed:
+                at = event.source.at(record)
+                self.unknown.setdefault(event.table, catalog.why_unknown(event.table, at))
+
+    def note_unwritten(self, events: Iterable[Event], record: ConsumerRecord) -> None:
+        """Note the statements among these events that removed rows: the target did not get them."""
+        for event in events:
+            if not isinstance(event, SchemaChange) or not removes_rows(event):
+                continue
+            statement, place = event.kinds[0].value, f"{record.topic}/{record.partition}/{record.offset}"
+            for table in event.targets or (event.table,):
+                if len(self.unwritten) < MAX_UNWRITTEN:
+                    key = table, statement, event.source.commit_ts or place
+                    self.unwritten.setdefault(key, UnwrittenStatement(table, statement, place))
 
     def lose(self, lossy: Iterable[Lossy]) -> None:
         """Count losses alone."""
@@ -123,6 +165,7 @@ class EventCounts:
     def become(self, other: EventCounts) -> None:
         """Count on from what others have counted."""
         self._events, self._lossy, self.guessed = dict(other._events), dict(other._lossy), dict(other.guessed)
+        self.unknown, self.unwritten = dict(other.unknown), dict(other.unwritten)
         if self.tables is not None:
             self.tables.clear()
             self.tables.update(other.tables or {})

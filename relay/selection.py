@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Lossy, loss_of
 from relay.errors import ConfigError, Problem
 from relay.model import (
     Bootstrap,
@@ -72,7 +72,7 @@ class Selection(NamedTuple):
             elif isinstance(event, Watermark) and not self.watermarks:
                 left_out.append(Lossy.WATERMARK)
             elif isinstance(event, SchemaChange) and not self.ddl:
-                left_out.append(Lossy.DDL)
+                left_out.append(loss_of(event))
                 kept += self._told_instead(event)
             elif isinstance(event, Bootstrap) and not (self.ddl or self.definitions):
                 left_out.append(Lossy.BOOTSTRAP)

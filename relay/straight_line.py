@@ -78,7 +78,7 @@ class StraightLine:
         counts: EventCounts,
     ) -> None:
         self.route, self.router, self._answers = route, router, answers
-        self.limits, self.count = answers.limits, counts.add
+        self.limits, self.counts, self.count = answers.limits, counts, counts.add
         self._selection, self.refused = route.selection, route.target_options.refused_losses
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
@@ -133,7 +133,7 @@ class StraightLine:
             raise
         if self.refused:
             self._refuse_losses(lossy)
-        self.count(events, [*lossy, *left_out] if left_out else lossy)
+        self._count(record, decoded, events, [*lossy, *left_out] if left_out else lossy)
         self.catalog = catalog
         if spread is not None:
             self.gate, self.seen = spread.gate, spread.seen
@@ -144,6 +144,17 @@ class StraightLine:
         if learn is not None and out and not left_out:
             learn(decoded, out, lossy)
         return out
+
+    def _count(
+        self, record: ConsumerRecord, decoded: list[Event], events: list[Event], lossy: list[Lossy]
+    ) -> None:
+        """Count a record's events and losses, and note what is new about tables."""
+        counts = self.counts
+        self.count(events, lossy)
+        if len(counts.guessed) > len(counts.unknown):
+            counts.note_unknown(events, record, self.catalog)
+        if _TRUNCATE_OR_DROP in lossy:
+            counts.note_unwritten(decoded, record)
 
     def _run(self, record: ConsumerRecord, lossy: list[Lossy]) -> _Translated:
         """Decode, select, prepare, route and encode one record, and change nothing."""
@@ -363,6 +374,7 @@ def _defined(event: Event) -> Iterable[TableSchema]:
     return ()
 
 
+_TRUNCATE_OR_DROP: Final = Lossy.TRUNCATE_OR_DROP
 #: So many bytes of white space may stand before JSON.
 _BLANKS: Final = 100
 #: How many source partitions are remembered; those that are in use are soon there again.

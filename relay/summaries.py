@@ -44,15 +44,29 @@ def unwritten_ddl(topics: Collection[str]) -> list[str]:
     return [f"  Warning: DDL was left out; {why}", *shown] if shown else []
 
 
-def guessed(tables: Mapping[str, int], *, has_row_keys: bool = False) -> list[str]:
-    """Return lines about tables without DDL, `database.table` and rows, most rows first. `has_row_keys`:
-    the target's records have keys of rows.
+def guessed(
+    tables: Mapping[str, int], reasons: Mapping[str, str], *, has_row_keys: bool = False
+) -> list[str]:
+    """Return lines about tables whose definition was not known: `database.table`, rows and the reason, most
+    rows first. `has_row_keys`: the target's records have keys of rows.
     """
-    shown = [f"    {printable(table)} {rows}" for table, rows in _ordered(tables)[:MOST_NAMES]]
+    shown = [
+        f"    {printable(table)} {rows}: {reasons.get(table, 'its definition was not known')}"
+        for table, rows in _ordered(tables)[:MOST_NAMES]
+    ]
     if len(tables) > len(shown):
         shown.append("    and more tables")
-    keys = "; keys of their rows may change when it is known" if has_row_keys else ""
-    return [f"  guessed types, as no DDL of the table came before its rows{keys}:", *shown] if shown else []
+    keys = "; keys of their rows may change when the definition is known" if has_row_keys else ""
+    return [f"  types inferred from the messages{keys}:", *shown] if shown else []
+
+
+def unwritten_statements(statements: Collection[str]) -> list[str]:
+    """Return lines about statements that removed rows and were not written."""
+    shown = [f"    {printable(statement)}" for statement in [*statements][:MOST_NAMES]]
+    if len(statements) > len(shown):
+        shown.append("    and more statements")
+    why = "TRUNCATE and DROP were not written, so readers of the target keep the rows of:"
+    return [f"  Warning: {why}", *shown] if shown else []
 
 
 def _ordered(counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from relay.catalog import Catalog
+from relay.catalog import Catalog, Unknown
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Lossy
-from relay.counts import CountsByTable, EventCounts
+from relay.counts import CountsByTable, EventCounts, UnwrittenStatement
 from relay.definitions import definition_in, is_definition, teach_definition
 from relay.errors import ConfigError, DecodeError
 from relay.limits import DEFAULT_LIMITS, Limits
@@ -247,6 +247,20 @@ class Translator:
         """Return the tables of `guessed_tables` that came after the first `number`."""
         guessed = self._counts.guessed
         return list(guessed)[number:] if len(guessed) > number else []
+
+    def why_unknown(self, table: TableId) -> str:
+        """Return why one of the `guessed_tables` had no definition at its first row, in words."""
+        return str(self._counts.unknown.get(table, Unknown.NO_DDL))
+
+    @property
+    def unwritten_statements(self) -> list[UnwrittenStatement]:
+        """Statements that removed rows and that the target did not get, each once; the first ones only."""
+        return list(self._counts.unwritten.values())
+
+    def unwritten_after(self, number: int) -> list[UnwrittenStatement]:
+        """Return the `unwritten_statements` that came after the first `number`."""
+        unwritten = self._counts.unwritten
+        return list(unwritten.values())[number:] if len(unwritten) > number else []
 
     @property
     def tables(self) -> Counter[tuple[TableId, str]] | None:

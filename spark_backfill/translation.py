@@ -209,6 +209,8 @@ class _Task:
         self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
         guessed = self._translator.guessed_tables
         self._counts.guessed = Counter({str(table): rows for table, rows in guessed.items()})
+        self._counts.guess_reasons = {str(table): self._translator.why_unknown(table) for table in guessed}
+        self._counts.unwritten = {str(each): None for each in self._translator.unwritten_statements}
         self._counts.copied_topics = self._translator.copied_topics
         for (table, kind), count in self._tables.items():
             # CREATE DATABASE is about a database alone.

@@ -11,6 +11,7 @@ from support import CANAL, TICDC, record, row_message, translated_records
 from typer.testing import CliRunner
 
 from relay import ConsumerRecord, Translator
+from relay.catalog import HISTORY_LIMIT, Unknown
 from relay.cli.commands import app
 from relay.counts import MAX_GUESSED_TABLES
 from relay.model import TableId
@@ -126,5 +127,68 @@ def test_the_summary_says_what_may_become_of_keys(tmp_path: Path) -> None:
     path.write_text(json.dumps(row_message({"id": "int"}, {"id": "1"}, pkNames=["id"])) + "\n")
     for target, is_keyed in ((CANAL, False), ("flat-json", True)):
         said = CliRunner().invoke(app, ["translate", "--from", TICDC, "--to", target, str(path)]).stderr
-        assert "guessed types" in said
+        assert "types inferred from the messages" in said
         assert ("keys of their rows" in said) == is_keyed
+
+
+def statement(sql: str, offset: int, database: str = "d") -> ConsumerRecord:
+    nothing = {"data": None, "mysqlType": None, "sqlType": None, "table": "T" if "TABLE T" in sql else "t"}
+    message = row_message({}) | {"isDdl": True, "type": "QUERY", "sql": sql, "database": database} | nothing
+    return record(message, offset)
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        ([], Unknown.NO_DDL),
+        (["CREATE TABLE x (id INT)", "ALTER TABLE t ADD id INT"], Unknown.NO_DDL),
+        (["CREATE TABLE t (id INT)", "ALTER TABLE t ADD"], Unknown.NOT_UNDERSTOOD),
+        (["CREATE TABLE t (id INT) oops(", "ALTER TABLE t ADD a INT"], Unknown.NOT_UNDERSTOOD),
+        (["CREATE TABLE t AS SELECT 1 AS id"], Unknown.QUERY),
+        (
+            ["CREATE TABLE t (id INT)", "ALTER TABLE t DROP a", "ALTER TABLE t ADD a INT"],
+            Unknown.DOES_NOT_FIT,
+        ),
+        (["CREATE TABLE t (id INT, id INT)"], Unknown.DOES_NOT_FIT),
+        (["RENAME TABLE x TO t"], Unknown.COPIED),
+        (["CREATE TABLE t (id INT)", "DROP TABLE t"], Unknown.DROPPED),
+        (["CREATE TABLE T (id INT)"], Unknown.OTHER_NAME),
+        (["CREATE TABLE t (id INT)", "DROP TABLE T"], Unknown.AMBIGUOUS),
+        (["CREATE TABLE t (id INT, a INT)"], Unknown.CONTRADICTED),
+    ],
+)
+def test_the_reason_is_named(statements: list[str], reason: Unknown, tmp_path: Path) -> None:
+    if reason is Unknown.CONTRADICTED:
+        last = record(row_message({"id": "int", "z": "int"}, {"id": "1", "z": "2"}), len(statements))
+    else:
+        last = row("t", len(statements))
+    records = [statement(sql, offset) for offset, sql in enumerate(statements)]
+    translator = Translator(CANAL, TICDC)
+    translated_records(translator, [*records, last])
+    assert {table.table: translator.why_unknown(table) for table in translator.guessed_tables} == {
+        "t": reason
+    }
+    path = tmp_path / "records"
+    path.write_bytes(b"\n".join([each.value or b"" for each in (*records, last)]))
+    said = CliRunner().invoke(app, ["translate", "--from", CANAL, "--to", TICDC, str(path)]).stderr
+    assert f"    d.t 1: {reason}\n" in said
+
+
+@pytest.mark.parametrize("columns", [1, 1000])
+def test_more_statements_ahead_than_are_kept_are_the_reason(columns: int) -> None:
+    """Of a wide table fewer are kept."""
+    made = ", ".join(f"c{number} INT" for number in range(columns))
+    translator, count = Translator(TICDC, CANAL), HISTORY_LIMIT + 5 if columns == 1 else 70
+    translator.learn(at_ts(statement(f"CREATE TABLE t (id INT PRIMARY KEY, {made})", 0), 1))
+    for number in range(count):
+        names = ", ".join(f"MODIFY c{each} BIGINT" for each in range(columns))
+        translator.learn(at_ts(statement(f"ALTER TABLE t {names}", number + 1), number + 100))
+    translator.translate(at_ts(row("t", 10_000), 50))
+    assert translator.why_unknown(TableId("d", "t")) == Unknown.TOO_MANY
+    translator.translate(at_ts(row("t", 10_001), 100_000))
+    assert translator.guessed_tables == {TableId("d", "t"): 1}
+
+
+def at_ts(given: ConsumerRecord, commit_ts: int) -> ConsumerRecord:
+    message = json.loads(given.value or b"") | {"_tidb": {"commitTs": commit_ts << 18}}
+    return msgspec.structs.replace(given, value=json.dumps(message).encode())

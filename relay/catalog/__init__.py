@@ -12,5 +12,16 @@ made by a query, an ALTER that does not fit) the table is unknown rather than wr
 from relay.catalog.budget import DdlBudget
 from relay.catalog.catalog import HISTORY_LIMIT, Catalog, Standing
 from relay.catalog.learning import DdlMessage, define, learn, left_by
+from relay.catalog.versions import Unknown
 
-__all__ = ["HISTORY_LIMIT", "Catalog", "DdlBudget", "DdlMessage", "Standing", "define", "learn", "left_by"]
+__all__ = [
+    "HISTORY_LIMIT",
+    "Catalog",
+    "DdlBudget",
+    "DdlMessage",
+    "Standing",
+    "Unknown",
+    "define",
+    "learn",
+    "left_by",
+]

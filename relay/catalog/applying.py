@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from relay.catalog.names import Names
-from relay.catalog.versions import Alter, Define, DropView, Recover
+from relay.catalog.versions import Alter, Define, DropView, Recover, Unknown
 from relay.catalog.writer import Writer
 from relay.model import Column, ColumnType, DdlKind, TableSchema
 from relay.mysql.ddl import define_table
@@ -61,7 +61,7 @@ def _doubt(writer: Writer, tables: Iterable[TableName], names: Names, *, is_made
     for table in dict.fromkeys(filter(names.is_doubtful, tables)):
         for possible in names.possible(table):
             if is_made or writer.has(possible):
-                writer.record(possible, Define(None))
+                writer.record(possible, Define(None, why=Unknown.AMBIGUOUS))
 
 
 def _apply_create(
@@ -75,8 +75,10 @@ def _apply_create(
         defaults = writer.defaults_of(table.database)
         changes = _with_defaults(statement.changes, defaults)
         writer.record(table, Define(define_table(table, changes, *defaults), if_absent))
-    elif isinstance(statement, CreateTableAs) or names.is_doubtful(statement.like):
-        writer.record(table, Define(None, if_absent))
+    elif isinstance(statement, CreateTableAs):
+        writer.record(table, Define(None, if_absent, Unknown.QUERY))
+    elif names.is_doubtful(statement.like):
+        writer.record(table, Define(None, if_absent, Unknown.AMBIGUOUS))
     else:
         writer.copy(names(statement.like), table, if_absent=if_absent)
     if not if_absent:
@@ -146,5 +148,5 @@ def _move(writer: Writer, old: TableName, new: TableName, names: Names) -> bool:
     if names.is_doubtful(new, is_new=True):
         _doubt(writer, (new,), names, is_made=True)
     else:
-        writer.record(names.new(new), Define(None))
+        writer.record(names.new(new), Define(None, why=Unknown.AMBIGUOUS))
     return True

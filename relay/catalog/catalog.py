@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.catalog.versions import Drop, History, recovered
+from relay.catalog.versions import Drop, History, Unknown, is_cut, recovered, why_unknown
 from relay.layered import Layered
 from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import Position, TableId, TableSchema
@@ -137,6 +137,20 @@ class Catalog(msgspec.Struct, frozen=True):
                 return Standing(version.at, version.schema, later)
             later.append(version.at)
         return Standing(None, None, later)
+
+    def why_unknown(self, id: TableId, at: Position) -> Unknown:
+        """Return why a row at this position does not go by a definition."""
+        history = history_of(self, id)
+        older = next(
+            (place for place, version in enumerate(history) if version.at.precedes(at)), len(history)
+        )
+        if older < len(history):
+            return why_unknown(history[older:])
+        if len(history) >= self.limit or is_cut(history):
+            return Unknown.TOO_MANY
+        if not history and len(self.spellings.get(folded(id), ())) > 0:
+            return Unknown.OTHER_NAME
+        return Unknown.NO_DDL
 
     def definitions(self, id: TableId) -> Iterator[TableSchema]:
         """Give the definitions that a table has had, whatever their positions, the newest first."""

@@ -14,7 +14,7 @@ from relay.catalog.applying import apply
 from relay.catalog.budget import DdlBudget
 from relay.catalog.catalog import Catalog, history_of
 from relay.catalog.names import Names, renamed_by, subject_of, targets_of
-from relay.catalog.versions import Define, Identity
+from relay.catalog.versions import Define, Identity, Unknown
 from relay.catalog.writer import Writer
 from relay.errors import DdlNotUnderstood
 from relay.limits import Limits, exceeded
@@ -73,7 +73,8 @@ def _applied(message: DdlMessage, statement: Ddl, names: Names, writer: Writer, 
     """The catalogue after a statement; of one that cannot have happened here, nothing is kept."""
     if not statement.statements and _may_change_a_table(message.ddl):
         for table in _possibly_named(message, known):
-            writer.record(table, Define(None))  # an old definition might be a wrong one
+            # An old definition might be a wrong one.
+            writer.record(table, Define(None, why=Unknown.NOT_UNDERSTOOD))
     for part in statement.statements:
         if not apply(writer, part, names):
             writer.undo()

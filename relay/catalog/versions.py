@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from relay.model import Position, TableId, TableSchema
@@ -11,11 +13,27 @@ from relay.mysql.ddl.statements import Change
 Identity = tuple[int | str | bytes, ...]
 
 
+class Unknown(enum.StrEnum):
+    """Why a row finds no definition, in words."""
+
+    NO_DDL = "no DDL that defines the table was read before its rows"
+    NOT_UNDERSTOOD = "a statement about the table was not understood"
+    AMBIGUOUS = "a statement names the table in another letter case, or without its database"
+    QUERY = "the columns of the table come from a query (CREATE TABLE ... AS SELECT)"
+    DOES_NOT_FIT = "a statement contradicts what was known of the table"
+    COPIED = "the table was renamed, copied or recovered from one that was unknown"
+    DROPPED = "the table was dropped before its rows"
+    TOO_MANY = "more statements about the table were read ahead of its rows than relay keeps"
+    OTHER_NAME = "DDL was read of a table whose name differs in letter case only"
+    CONTRADICTED = "the rows contradict the table's DDL"
+
+
 class Define(msgspec.Struct, frozen=True, gc=False):
-    """CREATE TABLE; None if the columns are unknown."""
+    """CREATE TABLE; a `schema` of None if the columns are unknown, and why."""
 
     schema: TableSchema | None
     if_absent: bool = False
+    why: Unknown = Unknown.DOES_NOT_FIT
 
 
 class Alter(msgspec.Struct, frozen=True, gc=False):
@@ -68,6 +86,28 @@ class Version(msgspec.Struct, frozen=True):
 
 
 History = tuple[Version, ...]
+
+
+def why_unknown(history: History) -> Unknown:
+    """Return why the newest of these versions has no definition."""
+    why = Unknown.NO_DDL
+    for at, version in enumerate(history):
+        if version.schema is not None:
+            return Unknown.DOES_NOT_FIT if at else Unknown.CONTRADICTED
+        if version.is_gone:
+            return why if at else Unknown.DROPPED
+        match version.effect:
+            case Define(None, _, reason):
+                return reason
+            case Copy() | Recover():
+                return Unknown.COPIED
+    return why
+
+
+def is_cut(history: History) -> bool:
+    """Return whether older versions were known, from which the oldest of these was made."""
+    oldest = history[-1] if history else None
+    return oldest is not None and oldest.schema is not None and isinstance(oldest.effect, Alter | CopiedTo)
 
 
 def recovered(history: History) -> TableSchema | None:

@@ -47,6 +47,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
 
 #: Kinds of loss that no field stands for.
 _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
+    Lossy.ADMIN_STATEMENT: "a statement that changes no table (GRANT, CREATE USER and the like), not written",
     Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
     Lossy.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
     Lossy.BOOTSTRAP: "a table's definition without a statement that made it",
@@ -73,6 +74,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.STATEMENT: "a statement that is no DDL",
     Lossy.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",
     Lossy.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
+    Lossy.TRUNCATE_OR_DROP: "a TRUNCATE or DROP that is not written: readers keep the rows that it removed",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
     Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
     Lossy.ZONE_GUESSED: "TIMESTAMP values without a zone: read in the zone of the source option `timezone`",

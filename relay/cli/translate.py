@@ -302,8 +302,11 @@ class _Run:
         lines += summaries.counted("events", self._translator.events)
         lines += summaries.lost(self._translator.lossy)
         lines += summaries.unwritten_ddl(self._translator.copied_topics - self._with_partition_0)
+        lines += summaries.unwritten_statements([*map(str, self._translator.unwritten_statements)])
+        guessed = self._translator.guessed_tables
         lines += summaries.guessed(
-            {str(table): rows for table, rows in self._translator.guessed_tables.items()},
+            {str(table): rows for table, rows in guessed.items()},
+            {str(table): self._translator.why_unknown(table) for table in guessed},
             has_row_keys=self._translator.route.has_row_keys,
         )
         if self._failed:

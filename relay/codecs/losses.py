@@ -19,6 +19,7 @@ import msgspec
 from relay.errors import Problem
 from relay.model import (
     Bootstrap,
+    DdlKind,
     Event,
     Heartbeat,
     SchemaChange,
@@ -39,6 +40,8 @@ class Lossy(enum.StrEnum):
     TRANSACTION_MARK = "transaction-mark"
     HEARTBEAT = "heartbeat"
     DDL = "ddl"
+    TRUNCATE_OR_DROP = "truncate-or-drop"
+    ADMIN_STATEMENT = "admin-statement"
     TOMBSTONE = "tombstone"
     STATEMENT = "statement"
     GTID = "gtid"
@@ -97,7 +100,8 @@ class Lossy(enum.StrEnum):
 
 
 #: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
-#: understood, copies of a statement that the target has once, timestamps of records that are no times
+#: understood, statements that change no table and are not written, copies of a statement that the target has
+#: once, timestamps of records that are no times
 #: (they are kept, but messages cannot have them), what is left out on request, what is about no table where
 #: no topic is in use yet, and records without a value, which say nothing: a target with tombstones writes
 #: its own.
@@ -105,6 +109,7 @@ INFORMATIONAL: Final = frozenset(
     {
         Lossy.SCHEMA_GUESSED,
         Lossy.DDL_NOT_UNDERSTOOD,
+        Lossy.ADMIN_STATEMENT,
         Lossy.NULL_OR_DEFAULT,
         Lossy.EPOCH_OR_ZERO_DATE,
         Lossy.REPEATED_HOUR,
@@ -215,6 +220,38 @@ UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Lossy]] = {
     Heartbeat: Lossy.HEARTBEAT,
     Bootstrap: Lossy.BOOTSTRAP,
 }
+
+
+#: Statements behind which a reader that does not get them has rows that the source has no longer.
+_REMOVING_ROWS: Final = frozenset(
+    {
+        DdlKind.DROP_DATABASE,
+        DdlKind.DROP_TABLE,
+        DdlKind.TRUNCATE_TABLE,
+        DdlKind.DROP_PARTITION,
+        DdlKind.TRUNCATE_PARTITION,
+    }
+)
+
+
+def removes_rows(change: SchemaChange) -> bool:
+    """Return whether a statement removes rows without a message for each of them."""
+    return not _REMOVING_ROWS.isdisjoint(change.kinds)
+
+
+def loss_of(event: Event) -> Lossy:
+    """Return the loss of an event for which the target has no message."""
+    if isinstance(event, SchemaChange):
+        if is_administration(event):
+            return Lossy.ADMIN_STATEMENT
+        if removes_rows(event):
+            return Lossy.TRUNCATE_OR_DROP
+    return UNSUPPORTED_EVENT_LOSSES[type(event)]
+
+
+def is_administration(change: SchemaChange) -> bool:
+    """Return whether a statement manages users, privileges and the like, and changes no table."""
+    return bool(change.kinds) and set(change.kinds) == {DdlKind.ADMINISTRATION}
 
 
 class Before(enum.StrEnum):

@@ -47,10 +47,10 @@ def label(result: Result) -> str:
 def test_translate_takes_definitions_of_a_dump(relay: Callable[..., Result]) -> None:
     known = relay(*TRANSLATE, "--bootstrap", DUMP, input=LINE)
     assert label(known) == "b\\c"
-    assert "guessed" not in known.stderr
+    assert "types inferred" not in known.stderr
     unknown = relay(*TRANSLATE, input=LINE)
     assert label(unknown) == "3"
-    assert "guessed types" in unknown.stderr
+    assert "types inferred" in unknown.stderr
 
 
 def test_a_bootstrap_holds_from_its_moment_on(relay: Callable[..., Result]) -> None:

@@ -25,7 +25,6 @@ TARGETS = (
         ("RENAME TABLE a TO x, b TO y; ALTER TABLE x ADD COLUMN n INT", "RENAME"),
         ("RENAME TABLE a TO x; RENAME TABLE b TO e.y", "RENAME"),
         ("RENAME TABLE a TO e.x; ALTER TABLE b ALGORITHM = COPY", "RENAME"),
-        ("ALTER TABLE a RENAME TO x, RENAME TO e.y", "ALTER"),
     ],
 )
 @pytest.mark.parametrize("target", TARGETS)

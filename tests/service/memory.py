@@ -10,6 +10,7 @@ from typing import Any
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.config import Config
+from relay.counts import UnwrittenStatement
 from relay.errors import TopicUnusable
 from relay.kafka.client_health import ClientHealth
 from relay.kafka.ports import Owner, Partition, StartPosition, Undelivered
@@ -299,6 +300,12 @@ class PlainTranslator:
 
     def guessed_after(self, number: int, /) -> list[TableId]:
         return list(self.guessed_tables)[number:]
+
+    def why_unknown(self, table: TableId, /) -> str:
+        return "no DDL"
+
+    def unwritten_after(self, number: int, /) -> list[UnwrittenStatement]:
+        return []
 
     @property
     def state(self) -> State:

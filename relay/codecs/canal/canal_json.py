@@ -46,7 +46,7 @@ from relay.codecs.canal.upstream import (
 from relay.codecs.canal.wire_table import are_full, parse_mysql_types
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.losses import Before, Carries, Lossy, loss_of, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.shaping import op_without_before
@@ -275,7 +275,7 @@ class Encoder:
             elif isinstance(event, SchemaChange):
                 message = self._ddl(event, caused_by, lossy)
             else:
-                lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+                lossy.append(loss_of(event))
                 continue
             if last is not None:
                 yield last

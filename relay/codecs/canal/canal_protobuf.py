@@ -35,7 +35,7 @@ from relay.codecs.canal.upstream import (
 )
 from relay.codecs.canal.writing import TextChange, TextWriter, TextWriters
 from relay.codecs.codec import Codec, Payload
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.losses import Before, Carries, Lossy, is_administration, loss_of, source_losses
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.shaping import op_without_before
@@ -267,7 +267,10 @@ class _PacketDecoder:
             self._emitted_at_ns(entry.header),
         )
         learnt, event = learn(catalog, message, self._budget)
-        if not event.kinds and not change.is_ddl:
+        if not change.is_ddl and is_administration(event):
+            self._lossy.append(Lossy.ADMIN_STATEMENT)
+            return catalog
+        if not event.kinds and not change.is_ddl and learnt is catalog:
             self._lossy.append(Lossy.STATEMENT)
             return catalog
         if not event.kinds:
@@ -392,7 +395,7 @@ class Encoder:
             except UnicodeError as error:
                 raise NotRepresentable(NAME, "", "text that is no Unicode") from error
             if entry is None:
-                lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+                lossy.append(loss_of(event))
                 continue
             entries.append(entry)
             if len(entries) >= self._options.max_batch_size:

@@ -44,7 +44,7 @@ from relay.codecs.canal.message import (
 )
 from relay.codecs.canal.wire_table import parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage, ZonedOptions, zone_of
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.losses import Before, Carries, Lossy, loss_of, source_losses
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
@@ -497,7 +497,7 @@ class Encoder:
             elif isinstance(event, SchemaChange):
                 yield Payload(None, self._to_json(self._ddl(event, lossy)))
             else:
-                lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+                lossy.append(loss_of(event))
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _RowMessage:
         source, table = change.source, change.table

@@ -41,7 +41,7 @@ from relay.codecs.canal.traced import traced_row
 from relay.codecs.canal.wire_table import MysqlTypes, have_parameters
 from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, TracedMessage
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.losses import Before, Carries, Lossy, loss_of, source_losses
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.ddl import ddl_events
@@ -473,7 +473,7 @@ class Encoder:
                 case Watermark() if self._has_extension:
                     yield self._watermark(event, lossy)
                 case _:
-                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+                    lossy.append(loss_of(event))
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
         text = self._text(change, lossy)

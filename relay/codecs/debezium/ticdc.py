@@ -37,7 +37,7 @@ from relay.codecs.debezium.table_changes import parse as parse_changes
 from relay.codecs.debezium.ticdc_columns import TicdcColumns
 from relay.codecs.debezium.ticdc_traced import traced_row
 from relay.codecs.debezium.value_writing import micro_digits
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
+from relay.codecs.losses import Before, Carries, Keys, Lossy, loss_of, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.large_messages import (
     Compression,
@@ -340,7 +340,7 @@ class Encoder:
         elif isinstance(event, Watermark) and self._options.enable_tidb_extension:
             yield self._messages.watermark(event)
         else:
-            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            lossy.append(loss_of(event))
 
     def _packed(self, payload: Payload) -> Payload:
         if not self._is_packed:

@@ -28,7 +28,7 @@ from relay.codecs.debezium import semantic_names, signs, ticdc
 from relay.codecs.debezium.as_json import error_of, unwrapped
 from relay.codecs.debezium.schema import AvroForms
 from relay.codecs.debezium.ticdc import ClusterId, TicdcDebeziumOptions
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Carries, Keys, Lossy
+from relay.codecs.losses import Carries, Keys, Lossy, loss_of
 from relay.codecs.wire.avro import (
     ID_HEADERS,
     AvroSchema,
@@ -543,7 +543,7 @@ class Encoder(ByTopic):
         try:
             for event in events:
                 if not isinstance(event, RowChange) and not self._has_control:
-                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+                    lossy.append(loss_of(event))
                     continue
                 for payload in self._json.encode([event], caused_by, lossy):
                     yield self._avro(topic, payload)

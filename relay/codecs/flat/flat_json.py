@@ -23,7 +23,7 @@ from relay.codecs.codec import ChosenKey, Codec, Payload, chooses_none
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
 from relay.codecs.flat.signs import signs
 from relay.codecs.flat.values import ValueWriter
-from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
+from relay.codecs.losses import NOTHING, Keys, Lossy, loss_of, source_losses
 from relay.codecs.row_keys import without_key
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.conversions import Write
@@ -202,7 +202,7 @@ class Encoder:
 
     def _event(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         if not isinstance(event, RowChange):
-            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            lossy.append(loss_of(event))
             return []
         try:
             return self._row(event, caused_by, lossy)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.codec import Payload
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.losses import Lossy, loss_of, source_losses
 from relay.codecs.maxwell.definitions import shown_table
 from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
@@ -168,7 +168,7 @@ class Encoder:
                 elif isinstance(event, SchemaChange) and self._options.output_ddl:
                     yield from self._ddl(event, caused_by, lossy)
                 elif not (self._options.output_commit_info and at and _ends_row(event, events[at - 1])):
-                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+                    lossy.append(loss_of(event))
             except _UNPRINTABLE as error:
                 raise NotRepresentable(
                     NAME, "", "a number beyond 64 bits, or text that is no Unicode"
@@ -300,7 +300,7 @@ class Encoder:
         """
         messages = _statements(change)
         if not messages:
-            lossy.append(Lossy.DDL)
+            lossy.append(loss_of(change))
             return
         self._count_lost_of_ddl(change.source, lossy)
         event_ms = change.source.event_time_ns // _MS_NS

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relay.codecs.codec import Payload
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.losses import Lossy, loss_of, source_losses
 from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.frames import (
     DDL,
@@ -290,7 +290,7 @@ class Encoder:
             yield Payload(framed_key([key]), NO_VALUE)
             return
         if not isinstance(event, SchemaChange):
-            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            lossy.append(loss_of(event))
             return
         commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
         self._count_lost(event.source, lossy)

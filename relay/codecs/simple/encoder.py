@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.codec import Payload
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.losses import Lossy, loss_of, source_losses
 from relay.codecs.simple.ddl_types import ddl_type
 from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
 from relay.codecs.simple.definitions import TableEntry, are_names, read_entry, shown_table
@@ -140,7 +140,7 @@ class SimpleEncoder:
                     self._count_lost(event.source, lossy)
                     yield self._payload(_message(WATERMARK, event.source.commit_ts or 0, event.emitted_at_ns))
                 case _:
-                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+                    lossy.append(loss_of(event))
 
     def _payload(self, message: Message) -> Payload:
         return Payload(None, compressed(self._wire.write(message), self._compression))

@@ -12,7 +12,7 @@ import msgspec
 
 from relay.avro_types import parse_types
 from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, source_losses
+from relay.codecs.losses import Lossy, loss_of, source_losses
 from relay.codecs.row_keys import without_key
 from relay.codecs.ticdc_avro.columns import NAME, Modes, field_schema, loses_type, write_of
 from relay.codecs.ticdc_avro.control import DELETE, WATERMARK, Statement, statement_value, with_commit_ts
@@ -361,7 +361,7 @@ class Encoder:
         elif isinstance(event, SchemaChange) and self._has_control:
             yield from self._ddl(event, caused_by, lossy)
         else:
-            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            lossy.append(loss_of(event))
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         commit_ts, code = commit_ts_of(change.source, caused_by, lossy), code_of(change)

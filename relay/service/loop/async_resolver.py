@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from relay.catalog import Catalog
+from relay.counts import UnwrittenStatement
 from relay.errors import ClaimCheckMissing, RegistryUnavailable, SchemaMissing, StorageUnavailable
 from relay.logs import Log
 from relay.model import Event, TableId
@@ -60,6 +61,14 @@ class Translates(HasCounts, Protocol):
 
     def guessed_after(self, number: int, /) -> list[TableId]:
         """Return the tables without known DDL whose rows were translated, except the first `number`."""
+        ...
+
+    def why_unknown(self, table: TableId, /) -> str:
+        """Return why the definition of such a table was not known, in words."""
+        ...
+
+    def unwritten_after(self, number: int, /) -> list[UnwrittenStatement]:
+        """Return the statements that removed rows and were not written, except the first `number`."""
         ...
 
     @property

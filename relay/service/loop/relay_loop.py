@@ -79,9 +79,13 @@ HELD_BYTES: Final = 8_388_608
 
 
 _GUESSED: Final = (
-    "rows of this table were translated before any DDL of it was known: their types are what the messages "
-    "tell of them; give relay its definition with `relay schema-history import`, or have rows wait for DDL "
-    "that is still to be read (`wait` in [schema])"
+    "translated rows without the table's schema; column types were inferred from the messages; import the "
+    "definition with `relay schema-history import`, or have rows wait for DDL that is still to be read "
+    "(`wait` in [schema])"
+)
+_UNWRITTEN: Final = (
+    "this statement was not written to the target, so its readers keep the rows that the source removed; "
+    "remove them there, too"
 )
 
 
@@ -138,7 +142,7 @@ class Relay:
         self._next_commit = self._next_report = 0.0
         self._drain_until: float | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._guesses_told = 0
+        self._guesses_told = self._unwritten_reported = 0
         # How many bytes the last round wrote for each byte that it took.
         self._growth = FIRST_GROWTH
 
@@ -419,6 +423,7 @@ class Relay:
         if taken_bytes:
             self._growth = max(1.0, current.sizes.total() / taken_bytes)
         self._tell_guesses()
+        self._report_unwritten()
         current.sent_at = time.monotonic()
         self._status.observe("translate", current.sent_at - began)
         self._status.batch(taken)
@@ -434,8 +439,22 @@ class Relay:
         guessed = self._intake.translator.guessed_after(self._guesses_told)
         for table in guessed:
             message = _GUESSED + _GUESSED_KEYS if self._status.about.has_row_keys else _GUESSED
-            self._log.warning("table.guessed", table=str(table)[:LONGEST_TEXT], message=message)
+            name, reason = str(table)[:LONGEST_TEXT], self._intake.translator.why_unknown(table)
+            self._log.warning("table.guessed", table=name, reason=reason, message=message)
         self._guesses_told += len(guessed)
+
+    def _report_unwritten(self) -> None:
+        """Log each statement that removed rows and was not written."""
+        unwritten = self._intake.translator.unwritten_after(self._unwritten_reported)
+        for each in unwritten:
+            self._log.warning(
+                "ddl.not-written",
+                table=str(each.table)[:LONGEST_TEXT],
+                statement=each.statement,
+                position=each.place,
+                message=_UNWRITTEN,
+            )
+        self._unwritten_reported += len(unwritten)
 
     def _is_over(self, current: Round) -> bool:
         return self._stop.is_set() or self._is_revoking or current.generation != self._ledger.generation

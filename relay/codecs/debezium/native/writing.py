@@ -31,7 +31,7 @@ from relay.codecs.debezium.native.schema_changes import (
     changes_of,
     shown_of,
 )
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.losses import Before, Carries, Lossy, loss_of, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.row_writing import TypedWriters
 from relay.codecs.wire.rows import halves
@@ -260,7 +260,7 @@ class Encoder:
                 ({"ts_ms": event.emitted_at_ns // _MS}, HEARTBEAT),
             )
         else:
-            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            lossy.append(loss_of(event))
 
     def _schema_change(
         self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -294,7 +294,7 @@ class Encoder:
     ) -> Iterator[Payload]:
         """TRUNCATE is a row's message without rows, or none."""
         if self._options.skipped_operations == "t":
-            lossy.append(Lossy.DDL)
+            lossy.append(loss_of(change))
             return
         schema = change.after or TableSchema(change.table, (), complete=False)
         plan = self._rows.plan(schema)
