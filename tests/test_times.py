@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from config_support import MINIMAL, load, problems
 
-from relay.times import milliseconds_of, parse_duration, parse_moment
+from relay.times import duration_text, milliseconds_of, parse_duration, parse_moment
 
 
 @pytest.mark.parametrize(
@@ -114,3 +114,19 @@ def test_moments_in_settings(tmp_path: Path, moment: str) -> None:
         load(tmp_path, MINIMAL.replace('group_id = "g"', start)).source.start_timestamp_ms
         == 1_795_687_200_000
     )
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0 ms"),
+        (1, "1 ms"),
+        (1_000, "1 second"),
+        (60_000, "1 minute"),
+        (604_800_000, "7 days"),
+        (129_600_000, "1 day 12 hours"),
+        (90_061_001, "1 day 1 hour 1 minute 1 second 1 ms"),
+    ],
+)
+def test_durations_in_words(milliseconds: int, text: str) -> None:
+    assert duration_text(milliseconds) == text

@@ -27,7 +27,7 @@ from relay.service.check.files import file_problems
 from relay.service.check.findings import State
 from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait
-from relay.shown import printable, shown_option
+from relay.shown import plural, printable, shown_option
 from relay.summaries import MOST_NAMES
 
 _INDENT: Final = " " * 8
@@ -109,7 +109,7 @@ def _spread(partitions: int, by: PartitionBy) -> str:
     """Say how rows are spread."""
     if not partitions or by is PartitionBy.SOURCE:
         return "in the partition of their source"
-    return f"spread over {partitions} partitions by {_GOES_BY.get(by, 'primary key')}"
+    return f"spread over {plural(partitions, 'partition')} by {_GOES_BY.get(by, 'primary key')}"
 
 
 def _rule(rule: TopicRule, target: Target) -> str:

@@ -198,7 +198,7 @@ def _text(value: object) -> str:
 
 
 def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
-    columns = layout.width()
+    columns = layout.page_width()
     for number, codec in enumerate(codecs):
         if number:
             typer.echo()

@@ -10,6 +10,8 @@ from typing import Final, TextIO
 
 #: Narrower than this, nothing is broken: it would be all breaks.
 _NARROWEST: Final = 40
+#: Columns of a page that is written into a file or a pipe.
+_PAGE: Final = 100
 
 
 def width() -> int | None:
@@ -17,6 +19,11 @@ def width() -> int | None:
     broken: that would only make them hard to search.
     """
     return _width_of(sys.stdout)
+
+
+def page_width() -> int:
+    """Return the width of a text that is to be read: that of the terminal, and a usual one for a file."""
+    return width() or _PAGE
 
 
 def error_width() -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -61,7 +61,8 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
     values: dict[str, Any] = {}
     for name, text in _with_profile(codec, given, key_path, side, problems).items():
         if name not in types:
-            problems.append(_unknown_option(codec, name, list(types), key_path))
+            names = [*types, PROFILE] if codec.profiles and side != "source" else list(types)
+            problems.append(_unknown_option(codec, name, names, key_path))
             continue
         only = side_of(types[name])
         if side is not None and only not in {None, side}:
@@ -83,6 +84,12 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
     if problems:
         raise ConfigError(problems)
     return options
+
+
+def option_names(codec: Codec, side: Side) -> list[str]:
+    """Return the names of the options that a codec takes on a side."""
+    names = [name for name, kind in types_of_options(codec.options).items() if side_of(kind) in {None, side}]
+    return [PROFILE, *names] if codec.profiles and side == "target" else names
 
 
 def _choices(annotation: Any) -> list[str]:  # noqa: ANN401 - a type annotation can be anything
@@ -119,17 +126,23 @@ def _with_profile(
     found = codec.profiles.get(given[PROFILE])
     if found is None:
         message = f"{codec.name} has no profile {quoted(given[PROFILE])}"
-        hint = "profiles: " + ", ".join(sorted(codec.profiles)) if codec.profiles else "it has none"
+        hint = _near(given[PROFILE], codec.profiles, "profiles") if codec.profiles else "it has none"
         problems.append(Problem(path, message, hint))
         return rest
     return {**found, **rest}
 
 
 def _unknown_option(codec: Codec, name: str, names: Sequence[str], key_path: str) -> Problem:
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = "did you mean " + " or ".join(near) + "?" if near else "options: " + ", ".join(sorted(names))
     shown = shown_name(name)
-    return Problem(f"{key_path}.{shown}", f"{codec.name} has no option {shown!r}", hint)
+    message = f"{codec.name} has no option {shown!r}"
+    return Problem(f"{key_path}.{shown}", message, _near(name, names, "options"))
+
+
+def _near(name: str, names: Iterable[str], kind: str) -> str:
+    """Return a hint: the names that are like a wrong one, or else all."""
+    every = sorted(names)
+    near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)
+    return "did you mean " + " or ".join(near) + "?" if near else f"{kind}: " + ", ".join(every)
 
 
 def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:

@@ -15,6 +15,7 @@ from relay.codecs.row_keys import has_row_keys, keys_of
 from relay.config import Config, Mode, Start
 from relay.kafka.admin import CreateError, NewTopic, TopicInfo
 from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
+from relay.shown import plural
 from relay.times import duration_text
 from relay.topics.retention import FOREVER_MS, longest_retention_ms, retention_ms, retention_settings
 
@@ -206,8 +207,9 @@ def problems(wanted: RequiredTopic, found: TopicInfo, config: Config) -> Iterato
         return
     if wanted.role is Role.TARGET and found.partitions < wanted.partitions:
         yield (
-            f"topic {wanted.name} has {found.partitions} partitions, and {wanted.why} {wanted.partitions}: "
-            f"add partitions to {wanted.name}, or set `partitions` in [target] to {found.partitions}"
+            f"topic {wanted.name} has {plural(found.partitions, 'partition')}, and {wanted.why} "
+            f"{wanted.partitions}: add partitions to {wanted.name}, or set `partitions` in [target] to "
+            f"{found.partitions}"
         )
     if is_compacted(found):
         yield from _compaction_problems(wanted, config)
@@ -219,7 +221,8 @@ def _log_problems(wanted: RequiredTopic, found: TopicInfo) -> Iterator[str]:
     """
     otherwise = "delete it, if nothing else uses it, and relay creates it anew; or name another topic"
     if found.partitions != wanted.partitions:
-        yield f"{wanted.role} {wanted.name} has {found.partitions} partitions, and must have 1: {otherwise}"
+        count = plural(found.partitions, "partition")
+        yield f"{wanted.role} {wanted.name} has {count}, and must have 1: {otherwise}"
     if found.settings is not None and _policies(found) != {"compact"}:
         policy = found.settings.get("cleanup.policy")
         yield (

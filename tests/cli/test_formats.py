@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Annotated, Literal
 
@@ -96,7 +99,7 @@ def test_a_route_that_loses_nothing(relay: Run) -> None:
         (("--to", "made-up", "--to-option", "mood=x"), "--to-option mood: made-up has no option 'mood'"),
         (
             ("--to", "canal-json", "--profile", "fli"),
-            "--to-option profile: canal-json has no profile 'fli' (profiles: canal-adapter, flink)",
+            "--to-option profile: canal-json has no profile 'fli' (did you mean flink?)",
         ),
         (("--profile", "flink"), "--profile: belongs to no protocol (add --to PROTOCOL)"),
         (
@@ -128,6 +131,41 @@ def test_names_of_sources_are_completed_to_those_that_can_be_read() -> None:
     assert targets("fl") == ["flat-json"]
     assert sources("fl") == []
     assert sources("canal") == ["canal-json", "canal-protobuf"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("translate --to flat-json --to-option pro", ["profile="]),
+        ("translate --from canal-json --from-option timez", ["timezone="]),
+        ("translate --from canal-json --to flat-json --to-option op-", ["op-column=", "op-values="]),
+        ("diff --a ticdc-canal-json --b canal-json --b-option op-", []),
+        ("inspect --from-option op-", []),
+    ],
+)
+def test_the_shell_completes_names_of_options(words: str, expected: list[str]) -> None:
+    given = words.split()
+    environment = os.environ | {
+        "_RELAY_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"relay {words}",
+        "COMP_CWORD": str(len(given)),
+    }
+    program = [sys.executable, "-c", "from relay.cli import main; import sys; sys.argv[0] = 'relay'; main()"]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == expected, done.stderr
+
+
+def test_lines_fit_a_page(relay: Run) -> None:
+    assert max(map(len, relay("formats").stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [("profil=clickhouse", "did you mean profile?"), ("profile=klickhouse", "did you mean clickhouse?")],
+)
+def test_a_misspelt_profile_is_suggested(relay: Run, option: str, hint: str) -> None:
+    result = relay("formats", "--to", "flat-json", "--to-option", option)
+    assert (result.exit_code, hint in result.stderr) == (2, True)
 
 
 def test_what_rows_of_tables_lose(relay: Run) -> None:

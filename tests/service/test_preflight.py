@@ -110,7 +110,7 @@ async def test_missing_topics_and_too_few_partitions(secured: Secured) -> None:
     found = await probed(secured.config("PLAINTEXT", source, target, None))
     (problem,) = failed(found)
     assert problem.startswith(
-        f"target topic {target}: topic {target} has 1 partitions, and {source} has 4: add partitions"
+        f"target topic {target}: topic {target} has 1 partition, and {source} has 4: add partitions"
     )
     found = await probed(secured.config("PLAINTEXT", "no-source", "no-target", None))
     assert failed(found) == [
@@ -124,11 +124,11 @@ async def test_topics_that_relay_creates(secured: Secured) -> None:
     tables = {"target": {"create_topics": True}, "schema": {"history_topic": f"history-{other}"}}
     found = await probed(secured.config("PLAINTEXT", source, other, None, **tables))
     assert failed(found) == []
-    assert f"target topic {other}: does not exist, and relay creates it with 2 partitions at its start" in ok(
+    assert f"target topic {other}: does not exist; relay creates it with 2 partitions at its start" in ok(
         found
     )
     assert (
-        f"schema history history-{other}: does not exist, and relay creates it with 1 partitions at its start"
+        f"schema history history-{other}: does not exist; relay creates it with 1 partition at its start"
         in ok(found)
     )
 

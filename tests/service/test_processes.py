@@ -331,7 +331,7 @@ async def test_a_check_of_the_brokers_counts_partitions_and_tries_every_transact
 ) -> None:
     config = make_config(await kafka.topic(1), await kafka.topic(1), delivery_processes=2)
     notes = {each.subject: each.said for each in await preflight(config, clusters_of(config))}
-    assert notes["processes"].startswith("1 of 2 will be idle, as the source topics have 1 partitions")
+    assert notes["processes"].startswith("1 of 2 will be idle, as the source topics have 1 partition")
     once = make_config(
         await kafka.topic(3),
         await kafka.topic(3),

@@ -148,7 +148,7 @@ async def test_nothing_is_created_while_something_else_is_wrong(kafka: Any, make
     config = make_config(first, good, source_topics=[first, second], target_create_topics=True)
     assert f"{first} does not exist" in await refusal(config)
     config = make_config(second, bad, target_create_topics=True)
-    assert f"{bad} has 1 partitions" in await refusal(config)
+    assert f"{bad} has 1 partition" in await refusal(config)
     assert not await exists(kafka, good)
     assert not await exists(kafka, config.history_topic)
 

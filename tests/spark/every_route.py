@@ -236,7 +236,7 @@ def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, int, ProducerRecord
         try:
             made: Sequence[ProducerRecord] = resolver.translate(translator, record)
         except RelayError as error:
-            letters = config.errors.dead_letter_topic
+            letters = config.dead_letter_topic
             made = (
                 dead_letter(
                     record, error, letters, translator.tables_of(record), KEEP_PARTITION, config.route_name

@@ -412,7 +412,7 @@ async def test_topics_that_cannot_hold_the_route_are_refused_before_anything_is_
     compacted = await kafka.topic(3, cleanup_policy="compact")
     for target, why in {
         f"{source}.absent": "does not exist at .*: create it, or set create_topics = true",
-        small: "has 1 partitions, and .* has 3",
+        small: "has 1 partition, and .* has 3",
         compacted: "is compacted, and canal-json has no keys",
     }.items():
         with pytest.raises(TopicUnusable, match=why):

@@ -25,6 +25,7 @@ from relay.cli.requests.options import (
     ShortSourceTopic,
     SourceTopic,
     ToOptions,
+    options_of,
     sources,
     targets,
 )
@@ -213,11 +214,21 @@ class DiffRequest(Request, frozen=True, kw_only=True):
     ] = None
     a_options: Annotated[
         tuple[str, ...],
-        typer.Option("--a-option", metavar="NAME=VALUE", help="An option of A's protocol; repeatable."),
+        typer.Option(
+            "--a-option",
+            metavar="NAME=VALUE",
+            help="An option of A's protocol; repeatable.",
+            autocompletion=options_of("a", "source"),
+        ),
     ] = ()
     b_options: Annotated[
         tuple[str, ...],
-        typer.Option("--b-option", metavar="NAME=VALUE", help="An option of B's protocol; repeatable."),
+        typer.Option(
+            "--b-option",
+            metavar="NAME=VALUE",
+            help="An option of B's protocol; repeatable.",
+            autocompletion=options_of("b", "source"),
+        ),
     ] = ()
     a_registry: Annotated[
         str | None, typer.Option(metavar="URL|FILE", help="The schema registry of an Avro A, or its schemas.")

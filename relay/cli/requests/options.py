@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,6 +13,7 @@ from relay.cli.command import Options
 from relay.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
+    from relay.codecs.codec import Side
     from relay.config import Config
 
 
@@ -28,6 +29,23 @@ def targets(incomplete: str) -> list[str]:
     from relay.codecs import PROTOCOLS
 
     return [name for name, codec in PROTOCOLS.items() if codec.is_writable and name.startswith(incomplete)]
+
+
+def options_of(protocol: str, side: Side) -> Callable[[typer.Context, str], list[str]]:
+    """Return what completes the name of an option, of the protocol in another parameter of the command, or
+    of any protocol as long as that is not given.
+    """
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        from relay.codecs import PROTOCOLS
+        from relay.codecs.given_options import option_names
+
+        chosen = PROTOCOLS.get(context.params.get(protocol) or "")
+        codecs = [chosen] if chosen else list(PROTOCOLS.values())
+        names = sorted({f"{name}=" for codec in codecs for name in option_names(codec, side)})
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
 # ---------------------------------------------------------------- files
@@ -80,13 +98,19 @@ From = Annotated[
 FromOptions = Annotated[
     tuple[str, ...],
     typer.Option(
-        "--from-option", metavar="NAME=VALUE", help="An option of the input protocol; may be repeated."
+        "--from-option",
+        metavar="NAME=VALUE",
+        help="An option of the input protocol; may be repeated.",
+        autocompletion=options_of("source", "source"),
     ),
 ]
 ToOptions = Annotated[
     tuple[str, ...],
     typer.Option(
-        "--to-option", metavar="NAME=VALUE", help="An option of the output protocol; may be repeated."
+        "--to-option",
+        metavar="NAME=VALUE",
+        help="An option of the output protocol; may be repeated.",
+        autocompletion=options_of("target", "target"),
     ),
 ]
 FromRegistry = Annotated[

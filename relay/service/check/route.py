@@ -25,6 +25,7 @@ from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
 from relay.service.check.findings import Finding, State
 from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
+from relay.shown import plural
 from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
 from relay.topics.startup import table_topic_warnings, topics_of_tables
 
@@ -218,8 +219,8 @@ def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator
     if len(processes) > 1 and topics and busy < len(processes):
         idle = len(processes) - busy
         said = (
-            f"{idle} of {len(processes)} will be idle, as the source topics have {sum(counts)} partitions: "
-            "lower processes in [delivery], or add partitions"
+            f"{idle} of {len(processes)} will be idle, as the source topics have "
+            f"{plural(sum(counts), 'partition')}: lower processes in [delivery], or add partitions"
         )
         yield Finding(State.NOTE, "processes", said)
 
@@ -244,7 +245,7 @@ def _absent(subject: str, wanted: RequiredTopic, topic: Topic, cluster: ClusterI
         return Finding(
             State.OK,
             subject,
-            f"does not exist, and relay creates it with {wanted.partitions} partitions at its start",
+            f"does not exist; relay creates it with {plural(wanted.partitions, 'partition')} at its start",
         )
     if None in may:
         return Finding(
