@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from strategies import TABLE, creation
 from support import CANAL, TICDC, captured, record, translated_records
 from toy_protocol.codec import NAME as TOY
 from toy_protocol.registry import FETCHES
@@ -40,6 +39,7 @@ from relay.limits import Limits
 from relay.model import Position
 from relay.needs import Answers, ClaimCheck, RegisteredSchema, SchemaById, SchemaId, TableDefinition
 from relay.plugins import Plugin, installed
+from relay.testing.strategies import TABLE, creation
 
 SCHEMA = RegisteredSchema("{}", "JSON", (("other", "text"),))
 DEFINITION = TableSchema(

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import TABLE
 from support import OPEN, events, record, row_message
 
 from relay import ConsumerRecord, ProducerRecord, RowChange, Translator
 from relay.model import Op
+from relay.testing.strategies import TABLE
 
 TICDC_JSON = "ticdc-canal-json"
 _TICDC = {"enable-tidb-extension": "true"}

@@ -11,7 +11,6 @@ import pytest
 from ckafka_support import CKAFKA, CREATE, MEMBERS, NOON, ROW, change, ddl, lossy, records, row
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import Case, cases
 from support import CANAL, TICDC, captured, events, record, row_message, translate, translated_records
 
 from relay import (
@@ -30,6 +29,7 @@ from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.model import Snapshot
 from relay.needs import Answers
+from relay.testing.strategies import Case, cases
 
 # ---------------------------------------------------------------- rows
 

@@ -10,10 +10,10 @@ import pytest
 from native_support import BARE, NAME, encoded
 from open_support import ddl as open_ddl
 from open_support import framed
-from strategies import creation
 
 from relay import Bootstrap, ConsumerRecord, Lossy, ProducerRecord, SchemaChange, Translator
 from relay.model import Source
+from relay.testing.strategies import creation
 
 CREATE = (
     "CREATE TABLE item (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY COMMENT 'the \"key\"', "

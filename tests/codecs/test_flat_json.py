@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from strategies import creation
 from support import captured, record, row_message
 from toy_protocol.registry import FETCHES
 
@@ -32,6 +31,7 @@ from relay.codecs.codec import Encoder
 from relay.codecs.given_options import parse_options
 from relay.model import Cell
 from relay.needs import Answers
+from relay.testing.strategies import creation
 
 FLAT = "flat-json"
 OPEN = "ticdc-open-protocol"

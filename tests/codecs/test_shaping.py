@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from ckafka_support import CKAFKA
 from debezium_support import DEBEZIUM
-from strategies import creation
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
 from relay import (
@@ -34,6 +33,7 @@ from relay.model import TSO_LOGICAL_BITS
 from relay.records import ProducerRecord
 from relay.routing import TopicRule
 from relay.selection import Selection
+from relay.testing.strategies import creation
 
 FLAT = "flat-json"
 TIME_MS = 1_795_254_680_000

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from strategies import creation
 from toy_protocol.registry import FETCHES
 
 from relay import ConsumerRecord, EncodeError, Lossy, Op, Resolver, RowChange, Source, Translator
 from relay.codecs import BUILT_IN
 from relay.needs import RegisteredSchema, SchemaId
+from relay.testing.strategies import creation
 
 UPDATE: dict[str, Any] = {
     "data": [{"id": "1", "a": "x"}, {"id": "2", "a": "y"}],

@@ -23,11 +23,11 @@ class Promise(NamedTuple):
 
 
 _COUNTED: Final = (
-    "codecs/test_contract.py::test_what_is_written_is_read_back_as_far_as_the_codec_carries_it",
-    "codecs/test_contract.py::test_events_other_than_rows_are_read_back_or_counted",
-    "codecs/test_contract.py::test_ddl_is_written_or_counted",
+    "../relay/testing/contract.py::test_what_is_written_is_read_back_as_far_as_the_codec_carries_it",
+    "../relay/testing/contract.py::test_events_other_than_rows_are_read_back_or_counted",
+    "../relay/testing/contract.py::test_ddl_is_written_or_counted",
     "codecs/test_contract.py::test_every_fact_of_an_event_has_a_counter",
-    "codecs/test_contract.py::test_a_fact_of_a_rows_source_is_read_back_or_counted",
+    "../relay/testing/contract.py::test_a_fact_of_a_rows_source_is_read_back_or_counted",
 )
 _SAME_BYTES: Final = (
     "cli/test_two_runs.py::test_two_runs_give_the_same_bytes",
@@ -213,7 +213,7 @@ PROMISES: Final = (
         "SECURITY.md",
         "A record that cannot be read is an error with a code, and a policy decides about it",
         (
-            "codecs/test_contract.py::test_arbitrary_bytes_are_events_or_refused",
+            "../relay/testing/contract.py::test_arbitrary_bytes_are_events_or_refused",
             "codecs/test_contract.py::test_captured_messages_cut_and_flipped_are_events_or_refused",
             "codecs/test_contract.py::test_nothing_that_was_refused_or_taken_back_shows_in_what_follows",
             "service/test_odd_records.py::test_a_refused_record_with_such_a_name_goes_to_the_dead_letters",
@@ -243,7 +243,7 @@ def prose(page: str) -> str:
 @functools.cache
 def functions_of(file: str) -> frozenset[str]:
     text = (ROOT / "tests" / file).read_text(encoding="utf-8")
-    return frozenset(re.findall(r"^(?:async )?def (test_\w+)\(", text, re.MULTILINE))
+    return frozenset(re.findall(r"^ *(?:async )?def (test_\w+)\(", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.sentence[:50])

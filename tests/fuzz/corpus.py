@@ -10,7 +10,6 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from option_choices import Given, option_sets
 from support import CAPTURED, DATA, captured, protocol_of
 from toy_protocol.registry import schema_by_id
 
@@ -20,6 +19,7 @@ from relay.codecs.given_options import parse_options
 from relay.codecs.wire.avro import named_schemas
 from relay.errors import ServiceError
 from relay.needs import ClaimCheck, RegisteredSchema, SchemaById
+from relay.testing.option_sets import Given, option_sets
 
 #: Stands for the producer's storage; what lies there is in `Sample.objects`.
 STORAGE: Final = "/claim-checks"

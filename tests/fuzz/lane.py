@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Final
 
 import msgspec
-from option_choices import Given, fits, option_sets, other_choices
 from output_digests import OPTION_SETS
 
 from fuzz.corpus import Sample, chosen_sample, with_storage
@@ -34,6 +33,7 @@ from relay.codecs.row_keys import keys_of
 from relay.partitioning import Partitioning
 from relay.records import size_of
 from relay.routing import TopicRule
+from relay.testing.option_sets import Given, fits, option_sets, other_choices
 
 Case = tuple[ConsumerRecord, ...]
 

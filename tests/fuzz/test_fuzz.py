@@ -15,7 +15,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from option_choices import option_sets
 
 from fuzz import __main__ as command
 from fuzz import campaign, doors, lane, scaling, trial
@@ -46,6 +45,7 @@ from relay.model import Column, ColumnType, DdlKind, Source, TableId, TableSchem
 from relay.needs import RegisteredSchema
 from relay.partitioning import Partitioning
 from relay.routing import TopicRule
+from relay.testing.option_sets import option_sets
 
 SOURCE, TARGET = "ticdc-canal-json", "ticdc-open-protocol"
 SAMPLE = captured_sample("ticdc/canal-json.tidb-extension/09_dml")

@@ -22,6 +22,7 @@ from msgspec import Meta
 from relay.catalog import Catalog, define
 from relay.codecs.codec import Codec, Options, Payload
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.signs import Message, Sign, Strength
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
     ABSENT,
@@ -215,6 +216,17 @@ def _kind_of(column: Column) -> Any:
     return {"float": float, "double": float, "decimal": Decimal}.get(base, str)
 
 
+# ---------------------------------------------------------------- detection
+
+
+def signs(message: Message) -> Sign | None:
+    """Know a line by its time and its type."""
+    line = Message(None, message.text.split(b"\n", 1)[0])
+    if "at" in line.members and line.word("type") in {"row", "definition", "mark", "heartbeat"}:
+        return Sign(Strength.CERTAIN, "Toy lines", "members at and type")
+    return None
+
+
 # ---------------------------------------------------------------- encoder
 
 
@@ -296,4 +308,5 @@ CODEC: Final = Codec(
     encodes=lambda _: CARRIES,
     decoder=Decoder,
     encoder=Encoder,
+    signs=signs,
 )

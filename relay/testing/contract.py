@@ -1,0 +1,558 @@
+"""The contract of every codec: what is written about each is found through the codec itself.
+
+docs/architecture.md, "How a protocol is added", says what of this a new codec meets first.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import json
+import random
+import typing
+from collections import defaultdict
+from collections.abc import Sequence
+from decimal import Decimal
+from types import UnionType
+from typing import Any, ClassVar, Final
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from relay.cli.loss_words import route_losses
+from relay.codecs import codec_named
+from relay.codecs.codec import Codec
+from relay.codecs.foreign_formats import message_of
+from relay.codecs.losses import (
+    SOURCE_LOSSES,
+    TRANSACTION_LOSSES,
+    UNSUPPORTED_EVENT_LOSSES,
+    Before,
+    Carries,
+    Keys,
+    Lossy,
+)
+from relay.detection import Detector
+from relay.errors import EncodeError, LimitExceeded
+from relay.limits import Limits
+from relay.model import (
+    ABSENT,
+    Bootstrap,
+    Cell,
+    Column,
+    ColumnType,
+    Event,
+    Op,
+    Row,
+    RowChange,
+    Rows,
+    SchemaChange,
+    Source,
+    TableSchema,
+    Transaction,
+    TransactionMark,
+    Watermark,
+)
+from relay.mysql.types import FRACTIONAL
+from relay.records import ConsumerRecord
+from relay.resolver import Resolver
+from relay.testing.option_sets import Given, option_sets
+from relay.testing.strategies import Case, cases, creation
+from relay.testing.wires import (
+    AT_NS,
+    CHANGES,
+    COMMIT_TS,
+    CREATED,
+    OTHERS,
+    ROWS,
+    SOURCE,
+    TIME_MS,
+    Differences,
+    Wire,
+    insert,
+    messages,
+    row,
+    table,
+)
+from relay.translator import Translator
+
+#: Where there are more sets of options, each case is tried with so many of them.
+MOST_WIRES: Final = 21
+
+# ---------------------------------------------------------------- losses
+
+#: Values of facts that protocols do not take in any form; all others are made from the field's type.
+VALUES: dict[str, Any] = {
+    "commit_ts": COMMIT_TS,
+    "start_ts": COMMIT_TS - 5,
+    "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23",
+    "binlog_position": 484,
+    "extras": {"unheard-of": 1},
+}
+#: What a fact is nothing without.
+TOGETHER: dict[str, dict[str, Any]] = {"binlog_position": {"binlog_file": "mysql-bin.000003"}}
+BARE = Source("elsewhere", TIME_MS * 1_000_000)
+FACTS = {name: what for name, what in SOURCE_LOSSES.items() if what is not None}
+
+
+def value_of(kind: type[msgspec.Struct], name: str) -> Any:
+    if name in VALUES:
+        return VALUES[name]
+    hint = typing.get_type_hints(kind)[name]
+    choices = typing.get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    (plain,) = (choice for choice in choices if choice is not type(None))
+    if issubclass(plain, enum.Enum):
+        return next(iter(plain))
+    return {int: 2, str: "prod", bytes: b"t\x80\xff"}[plain]
+
+
+def source_with(name: str) -> Source:
+    return msgspec.structs.replace(BARE, **{name: value_of(Source, name)}, **TOGETHER.get(name, {}))
+
+
+def is_told(what: Lossy, carries: Carries) -> bool:
+    """Whether `relay formats` names this as lost on a route from a source that says everything."""
+    fields: dict[str, Any] = {**dict.fromkeys(Carries.__struct_fields__, True), "before": Before.FULL}
+    everything = Carries(**fields)
+    return what.replace("-", "_") in {loss.what for loss in route_losses(everything, carries)}
+
+
+# ---------------------------------------------------------------- what a codec can say
+
+
+def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
+    """Both images, without TIME and DATETIME where not every value of them can be said, and without what the
+    wire's `Differences` leave open.
+    """
+    left_out = set() if wire.carries.every_time else {"time", "datetime"}
+    is_compact = wire.differs.is_compact
+    has_open_digits = wire.differs.has_open_digits and not wire.carries.ddl
+
+    def said(column: Column, cell: Cell) -> object:
+        if column.type.base in left_out:
+            return None
+        if has_open_digits and column.type.base in FRACTIONAL and "." in str(cell):
+            return str(cell).rstrip("0").rstrip(".")
+        if wire.differs.has_no_json_null and (column.type.base, cell) == ("json", "null"):
+            return None
+        is_document = is_compact and column.type.base == "json" and isinstance(cell, str)
+        return json.loads(str(cell)) if is_document else cell
+
+    return [
+        None
+        if row is None
+        else [said(column, cell) for column, cell in zip(change.schema.columns, row, strict=True)]
+        for row in (change.before, change.after)
+    ]
+
+
+def within(column_type: ColumnType, number: Decimal) -> Decimal:
+    """A number of a DECIMAL column; the greatest one for that which it became as a double."""
+    greatest = Decimal((0, (9,) * (column_type.length or 10), -(column_type.scale or 0)))
+    return greatest.copy_sign(number) if abs(number) > greatest else number
+
+
+def told(change: SchemaChange) -> tuple[object, ...]:
+    return change.ddl, change.table, change.kinds, change.after
+
+
+def described(schema: TableSchema, wire: Wire) -> object:
+    """The definition that a reader has: the whole one where the DDL came, else what rows tell of it."""
+    carries = wire.carries
+    if carries.ddl:
+        return schema
+    types = [
+        (column.name if wire.differs.has_names else None, column.type if carries.type_parameters else None)
+        for column in schema.columns
+    ]
+    return schema.id, types, schema.primary_key if carries.primary_key else None
+
+
+def project(change: RowChange, carries: Carries, without_dates: frozenset[str]) -> RowChange:
+    """The change as far as a protocol can say it: what `project` is in relay's architecture.
+
+    `without_dates`: the types that have no zero dates where the protocol does not have every date.
+    """
+    op, source, before, after = change.op, change.source, change.before, change.after
+    if not carries.commit_ts:
+        source = msgspec.structs.replace(source, commit_ts=None)
+    if op is Op.DELETE and not carries.delete_image and before is not None:
+        key = change.schema.handle_key()
+        before = tuple(
+            cell if column.name in key else ABSENT
+            for column, cell in zip(change.schema.columns, before, strict=True)
+        )
+    if op is Op.UPDATE and carries.before is Before.NONE:
+        before = None
+    if not carries.event_time_milliseconds:
+        source = msgspec.structs.replace(source, event_time_ns=source.event_time_ns // 10**9 * 10**9)
+    before, after = (_projected(change.schema, row, carries, without_dates) for row in (before, after))
+    return msgspec.structs.replace(change, images=Rows(before, after), source=source)
+
+
+def _projected(
+    schema: TableSchema, row: Row | None, carries: Carries, without_dates: frozenset[str]
+) -> Row | None:
+    if row is None:
+        return None
+    cells = zip(schema.columns, row, strict=True)
+    return tuple(_cell(column, cell, carries, without_dates) for column, cell in cells)
+
+
+def _cell(column: Column, cell: Cell, carries: Carries, without_dates: frozenset[str]) -> Cell:
+    if isinstance(cell, Decimal) and not carries.exact_decimals:
+        return within(column.type, Decimal(format(Decimal(repr(float(cell))), f".{column.type.scale}f")))
+    has_no_zero = column.type.base in without_dates and not carries.every_date
+    if has_no_zero and str(cell).startswith("0000"):
+        return None
+    return cell
+
+
+# ---------------------------------------------------------------- the contract
+
+
+class CodecContract:
+    """What holds for a codec with any options. A subclass names the codec.
+
+    `samples`: records as their producer wrote them, without DDL before them; a codec that is only read needs
+    some. `differences`: how values may come back, with given options, where `Carries` has no word for it.
+    """
+
+    codec: ClassVar[Codec]
+    samples: ClassVar[Sequence[ConsumerRecord]] = ()
+
+    def differences(self, given: Given) -> Differences:  # noqa: ARG002 - for subclasses
+        """Return how what is read may differ from what was written with these options."""
+        return Differences()
+
+    def wire(self, given: Given) -> Wire:
+        """Return an encoder and a decoder with these options."""
+        return Wire(self.codec, given, None, self.differences(given))
+
+    @classmethod
+    @functools.cache
+    def sets(cls) -> list[Given]:
+        """Return the sets of options that are tried; finding them takes as long as many messages."""
+        return option_sets(cls.codec)
+
+    def wires(self) -> list[Wire]:
+        """Return a wire for each set of options."""
+        return [self.wire(given) for given in self.sets()]
+
+    def some_wires(self, case: Case) -> list[Wire]:
+        """Return a wire for each set of options, or for some of many: the same ones for the same case."""
+        sets = self.sets()
+        if len(sets) > MOST_WIRES:
+            sets = random.Random(case.created.ddl).sample(sets, MOST_WIRES)
+        return [self.wire(given) for given in sets]
+
+    def messages(self, wire: Wire) -> list[ConsumerRecord]:
+        """Return a message of every kind: written, or the samples of a codec that is only read."""
+        return messages(wire) if self.codec.is_writable else list(self.samples)
+
+    def _needs(self, *, reads: bool = False, writes: bool = False) -> None:
+        if (reads and not self.codec.is_readable) or (writes and not self.codec.is_writable):
+            pytest.skip(f"{self.codec.name} is only {'read' if self.codec.is_readable else 'written'}")
+
+    # ------------------------------------------------------------ what is easily forgotten
+
+    def test_relay_finds_the_codec_by_its_name(self) -> None:
+        """A package brings it as an entry point of the group `relay.protocols`."""
+        assert codec_named(self.codec.name, "codec") is self.codec
+
+    def test_a_codec_that_is_only_read_has_samples(self) -> None:
+        assert self.codec.is_writable or self.samples, "set `samples` to messages of a producer"
+
+    def rows(self) -> list[ConsumerRecord]:
+        """Return messages with rows."""
+        if not self.codec.is_writable:
+            return list(self.samples)
+        wire = self.wire({})
+        return [record for change in CHANGES for record in wire.write(change)[0] if record.value]
+
+    def test_messages_have_detection_rules(self) -> None:
+        """`signs` knows the codec's messages, and detection names the codec."""
+        self._needs(reads=True)
+        for record in self.rows():
+            message = message_of(record.key, record.value or b"", record.headers)
+            assert self.codec.signs(message) is not None, "Codec.signs knows no such message"
+            assert self.codec.name in {each.readable for each in Detector().best(record)}
+
+    @pytest.mark.parametrize("limit", ["columns", "rows"])
+    def test_messages_are_kept_within_limits(self, limit: str) -> None:
+        self._needs(reads=True)
+        translators = [Translator.reader(self.codec.name, limits=Limits(**{limit: most})) for most in (1, 9)]
+        refused = 0
+        for record in [] if self.codec.rows_need_definitions else self.rows():
+            Resolver().inspect(translators[1], record)
+            try:
+                read = Resolver().inspect(translators[0], record)
+            except LimitExceeded as error:
+                assert f"`{limit}`" in error.reason
+                refused += 1
+            else:
+                assert limit == "rows" or all(
+                    len(each.schema.columns) <= 1 for each in read if isinstance(each, RowChange)
+                )
+        assert limit == "rows" or refused or self.codec.rows_need_definitions or not self.codec.is_writable
+
+    def test_samples_are_read(self) -> None:
+        """With values of their columns' types (`relay.testing.cells`)."""
+        self._needs(reads=True)
+        wire = self.wire({})
+        for record in self.samples:
+            assert wire.read(record)
+
+    # ------------------------------------------------------------ garbage
+
+    @settings(max_examples=200, suppress_health_check=[HealthCheck.differing_executors])
+    @given(key=st.none() | st.binary(max_size=60), value=st.none() | st.binary(max_size=200))
+    def test_arbitrary_bytes_are_events_or_refused(self, key: bytes | None, value: bytes | None) -> None:
+        self._needs(reads=True)
+        self.wire({}).is_refused(ConsumerRecord("topic", 0, 0, 0, key, value))
+
+    def test_a_message_cut_anywhere_is_events_or_refused(self) -> None:
+        self._needs(reads=True, writes=True)
+        sets = self.sets()
+        for wire in (self.wire(sets[0]), self.wire(sets[-1])):
+            for record in self.messages(wire):
+                for part in ("key", "value"):
+                    whole: bytes = getattr(record, part) or b""
+                    for end in range(len(whole)):
+                        wire.is_refused(msgspec.structs.replace(record, **{part: whole[:end]}))
+                wire.read(record)
+
+    def test_a_message_with_any_bit_flipped_is_events_or_refused(self) -> None:
+        self._needs(reads=True, writes=True)
+        wire = self.wire({})
+        for record in self.messages(wire):
+            for part in ("key", "value"):
+                whole: bytes = getattr(record, part) or b""
+                # Of schemas as long as Debezium's not every byte.
+                for at in range(0, len(whole), 1 + len(whole) // 500):
+                    for other in (whole[at] ^ (1 << at % 8), b'"0{\x00\xff'[at % 5]):
+                        flipped = whole[:at] + bytes([other]) + whole[at + 1 :]
+                        wire.is_refused(msgspec.structs.replace(record, **{part: flipped}))
+            wire.read(record)
+
+    # ------------------------------------------------------------ round trip
+
+    @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(case=cases())
+    def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(self, case: Case) -> None:
+        self._needs(reads=True, writes=True)
+        for wire in self.some_wires(case):
+            carries = wire.carries
+            if not (carries.ddl or carries.column_types):
+                continue  # nothing tells bytes from their base64
+            if carries.ddl:
+                (change,), _ = wire.sent(case.created)
+                assert isinstance(change, SchemaChange)
+                assert told(change) == told(case.created)
+            try:
+                changes, lossy = wire.sent(*case.changes)
+            except EncodeError:
+                assert not wire.differs.has_names  # two columns would have the same one
+                continue
+            assert len(changes) == len(case.changes)
+            projected = [project(one, carries, wire.differs.without_zero_dates) for one in case.changes]
+            for change, expected in zip(changes, projected, strict=True):
+                assert isinstance(change, RowChange)
+                images = [sayable(one, wire) for one in (change, expected)]
+                is_key = change.op is Op.DELETE and not (carries.delete_image or carries.ddl)
+                if is_key:  # nothing tells of the other columns
+                    images[1] = [row and [cell for cell in row if cell is not ABSENT] for row in images[1]]
+                assert images[0] == images[1]
+                if change.op is not expected.op:  # what an UPDATE without its old row looks like
+                    assert (change.op, expected.op, carries.before) == (Op.INSERT, Op.UPDATE, Before.NONE)
+                assert is_key or described(change.schema, wire) == described(expected.schema, wire)
+                for name, what in (("event_time_ns", Lossy.EVENT_TIME), ("commit_ts", Lossy.COMMIT_TS)):
+                    is_kept = getattr(change.source, name) == getattr(expected.source, name)
+                    assert is_kept or what in lossy
+
+    def test_each_update_without_its_old_row_is_counted_by_who_reads_it_and_by_nobody_else(self) -> None:
+        """One row's loss says nothing of another's: a decoder knows of which rows the source does not tell."""
+        self._needs(reads=True, writes=True)
+        unknown = row(Op.UPDATE, None, ROWS[1])
+        for wire in self.wires():
+            wire.sent(CREATED)
+            try:
+                records, counted = wire.write(unknown, CHANGES[2], unknown)
+            except EncodeError:
+                continue  # an option wants it so
+            assert Lossy.BEFORE_UNKNOWN not in counted
+            for record in records:
+                events, lossy = wire.counted(record)
+                changes = [event for event in events if isinstance(event, RowChange)]
+                unread = [change for change in changes if change.op is Op.UPDATE and change.before is None]
+                assert lossy.count(Lossy.BEFORE_UNKNOWN) == len(unread)
+
+    @pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
+    def test_events_other_than_rows_are_read_back_or_counted(self, event: Event) -> None:
+        self._needs(reads=True, writes=True)
+        for wire in self.wires():
+            read, lossy = wire.sent(event)
+            assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in lossy) is (read == [])
+            if isinstance(event, Watermark):
+                assert wire.carries.watermark is bool(read)
+            if isinstance(event, TransactionMark):
+                assert wire.carries.transaction_marks is bool(read)
+            if isinstance(event, Bootstrap):
+                assert wire.knows(event.schema) is bool(read)
+            for found in read:
+                assert type(found) is type(event)
+                assert found.source.commit_ts == event.source.commit_ts or Lossy.COMMIT_TS in lossy
+                # How a definition is shown is the producer's own.
+                for name in set(event.__struct_fields__) - {"source", "emitted_at_ns", "ddl", "told"}:
+                    assert getattr(found, name) == getattr(event, name)
+
+    def test_ddl_is_written_or_counted(self) -> None:
+        self._needs(writes=True)
+        for wire in self.wires():
+            records, lossy = wire.write(CREATED)
+            assert (bool(records), Lossy.DDL in lossy) == (wire.carries.ddl, not wire.carries.ddl)
+
+    @pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
+    def test_events_other_than_rows_are_written_or_counted(self, event: Event) -> None:
+        self._needs(writes=True)
+        for wire in self.wires():
+            records, lossy = wire.write(event)
+            assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in lossy) is (records == [])
+
+    # ------------------------------------------------------------ losses
+
+    @pytest.mark.parametrize("name", FACTS)
+    def test_a_fact_of_a_rows_source_is_read_back_or_counted(self, name: str) -> None:
+        self._needs(reads=True, writes=True)
+        source, what = source_with(name), FACTS[name]
+        for wire in self.wires():
+            (read,), lossy = wire.sent(insert(source))
+            is_kept = getattr(read.source, name) == getattr(source, name)
+            assert is_kept is not (what in lossy)
+            if what not in {Lossy.EXTRAS, Lossy.SOURCE_NAME}:  # these depend on which ones they are
+                assert wire.carries.has(what) is is_kept
+                assert is_told(what, wire.carries) is not is_kept
+
+    @pytest.mark.parametrize("name", FACTS)
+    def test_a_fact_of_a_rows_source_is_carried_or_counted(self, name: str) -> None:
+        """Which extras and names are lost depends on what they are."""
+        self._needs(writes=True)
+        source, what = source_with(name), FACTS[name]
+        for wire in self.wires():
+            _, lossy = wire.write(insert(source))
+            if what not in {Lossy.EXTRAS, Lossy.SOURCE_NAME}:
+                assert wire.carries.has(what) is (what not in lossy)
+            if not self.codec.is_readable:
+                assert is_told(what, wire.carries) or wire.carries.has(what) or what is Lossy.EXTRAS
+
+    def test_a_deleted_row_is_written_or_counted(self) -> None:
+        self._needs(writes=True)
+        for wire in self.wires():
+            records, lossy = wire.write(CHANGES[3])
+            assert bool(records) is wire.carries.deletes is (Lossy.DELETE not in lossy)
+            assert (Lossy.DELETE_IMAGE in lossy) is (wire.carries.deletes and not wire.carries.delete_image)
+
+    @pytest.mark.parametrize("name", sorted(set(FACTS) - {"snapshot"}))
+    def test_a_fact_of_a_statements_source_is_read_back_or_counted(self, name: str) -> None:
+        self._needs(reads=True, writes=True)
+        source = source_with(name)
+        change = msgspec.structs.replace(CREATED, source=source)
+        for wire in self.wires():
+            read, lossy = wire.sent(change)
+            assert (
+                all(getattr(event.source, name) == getattr(source, name) for event in read)
+                or FACTS[name] in lossy
+            )
+
+    @pytest.mark.parametrize("name", TRANSACTION_LOSSES)
+    def test_a_rows_transaction_is_read_back_or_counted(self, name: str) -> None:
+        self._needs(reads=True, writes=True)
+        of_row = Transaction("tx:9", **({} if name == "id" else {name: value_of(Transaction, name)}))
+        what = TRANSACTION_LOSSES[name]
+        assert what is not None
+        for wire in self.wires():
+            (read,), lossy = wire.sent(insert(transaction=of_row))
+            assert isinstance(read, RowChange)
+            is_kept = getattr(read.transaction, name, None) == getattr(of_row, name)
+            assert is_kept is wire.carries.has(what) is not (what in lossy)
+            assert is_told(what, wire.carries) is not is_kept
+
+    def test_the_event_time_has_its_milliseconds_or_they_are_counted(self) -> None:
+        self._needs(reads=True, writes=True)
+        for wire in self.wires():
+            (read,), lossy = wire.sent(insert(BARE))
+            is_kept = read.source.event_time_ns == BARE.event_time_ns
+            assert (
+                is_kept is wire.carries.event_time_milliseconds is not (Lossy.EVENT_TIME_PRECISION in lossy)
+            )
+
+    def test_a_row_of_a_snapshot_is_told_from_one_of_the_log_or_counted(self) -> None:
+        self._needs(reads=True, writes=True)
+        for wire in self.wires():
+            (read,), lossy = wire.sent(row(Op.READ, None, ROWS[1]))
+            assert isinstance(read, RowChange)
+            assert (read.op is Op.READ or read.source.snapshot is not None) is not (Lossy.SNAPSHOT in lossy)
+
+    def test_a_decoder_finds_whatever_a_producer_writes(self) -> None:
+        """With options of its own: those that stand on the target side alone are relay's."""
+        self._needs(reads=True, writes=True)
+        decodes = self.codec.decodes
+        for wire in (wire for wire in self.wires() if wire.is_of_producer):
+            for name in set(Carries.__struct_fields__) - {"before"}:
+                assert getattr(decodes, name) or not getattr(wire.carries, name), name
+
+    # ------------------------------------------------------------ keys
+
+    def test_keys_stand_for_what_the_codec_says(self) -> None:
+        """Of equal keys a compacted topic keeps the last message."""
+        self._needs(writes=True)
+        keys = self.codec.keys
+        for wire in self.wires():
+            by_row: dict[Cell, set[bytes | None]] = defaultdict(set)
+            for change in CHANGES:
+                image: Row = change.after or change.before or ()
+                by_row[image[0]] |= {record.key for record in wire.write(change)[0]}
+            found = set().union(*by_row.values())
+            assert (found == {None}) is (keys is Keys.NONE)
+            assert keys is Keys.NONE or None not in found
+            if keys is Keys.ROW:
+                assert [len(of_row) for of_row in by_row.values()] == [1, 1]
+                assert len(found) == 2
+            if keys is Keys.MESSAGE:
+                assert by_row[1] & by_row[2], "rows of one transaction have one key"
+
+    # ------------------------------------------------------------ row signature
+
+    def test_a_row_signature_matches_rows_and_never_ddl(self) -> None:
+        self._needs(writes=True)
+        signature = self.codec.row_signature
+        if signature is None:
+            return
+        texts = [
+            "".join(mark.decode() for group in signature.groups for mark in group),
+            '"type":"INSERT","isDdl":false,"op":"c","t":1}',
+        ]
+        statements = [
+            creation(f"CREATE TABLE t (a INT PRIMARY KEY COMMENT '{text}')", SOURCE, AT_NS) for text in texts
+        ]
+        for number, wire in enumerate(self.wires()):
+            for statement in (CREATED, *statements):
+                assert not any(signature.matches(r.key, r.value) for r in wire.write(statement)[0])
+            if number == 0:  # with other options messages may be compressed
+                # A tombstone has nothing to be known by.
+                rows = [record for change in CHANGES for record in wire.write(change)[0] if record.value]
+                assert all(signature.matches(record.key, record.value) for record in rows)
+
+    # ------------------------------------------------------------ zones
+
+    @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "-03:30"])
+    def test_a_timestamp_survives_in_the_zone_of_both_sides(self, zone: str) -> None:
+        self._needs(reads=True, writes=True)
+        has_zone = "timezone" in self.codec.options.__struct_fields__
+        wire = self.wire({"timezone": zone} if has_zone else {})
+        read = [event for record in self.messages(wire) for event in wire.read(record)]
+        place = [column.name for column in table().columns].index("e")
+        after = [change.after[place] for change in read if isinstance(change, RowChange) and change.after]
+        assert after == [ROWS[1][place], ROWS[2][place], ROWS[1][place], ROWS[1][place]]

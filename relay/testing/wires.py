@@ -1,0 +1,210 @@
+"""A codec with its options, as a test writes and reads with it, and events of every kind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.codec import Codec, Decoder, Payload, side_of
+from relay.codecs.given_options import parse_options
+from relay.codecs.losses import Lossy
+from relay.errors import DecodeError
+from relay.model import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    Op,
+    Row,
+    RowChange,
+    Rows,
+    Snapshot,
+    Source,
+    TableSchema,
+    TransactionMark,
+    Watermark,
+)
+from relay.needs import Answers, Need
+from relay.records import ConsumerRecord
+from relay.resolver import Resolver
+from relay.testing.cells import check_cells
+from relay.testing.option_sets import Given
+from relay.testing.strategies import creation
+
+Found = TypeVar("Found")
+TIME_MS: Final = 1_795_254_665_538
+COMMIT_TS: Final = TIME_MS << 18
+#: No record of the size that is met here may take longer, on a busy machine too.
+MAX_SECONDS: Final = 5.0
+
+
+class Differences(NamedTuple):
+    """How what is read may differ from what was written, where `Carries` has no word for it.
+
+    `without_zero_dates`: types whose zero dates become NULL where the protocol does not have every date.
+    `has_names`: columns have their own names in rows. `is_compact`: JSON loses its white space.
+    `has_open_digits`: nothing tells how many digits of a second were written. `has_no_json_null`: the
+    document `null` is read as NULL.
+    """
+
+    without_zero_dates: frozenset[str] = frozenset({"date", "datetime"})
+    has_names: bool = True
+    is_compact: bool = False
+    has_open_digits: bool = False
+    has_no_json_null: bool = False
+
+
+class Wire:
+    """A codec's encoder, and a decoder with the options that its producer was given; needs are answered."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        given: Given,
+        reading: Given | None = None,
+        differences: Differences | None = None,
+    ) -> None:
+        self.codec = codec
+        self.differs = differences or Differences()
+        sides = {
+            field.encode_name: side_of(field.type) for field in msgspec.structs.fields(self.codec.options)
+        }
+        told = {name: value for name, value in given.items() if sides[name] != "target"}
+        shaped = {name: value for name, value in given.items() if sides[name] != "source"}
+        written = parse_options(self.codec, shaped, "to", "target")
+        read = parse_options(self.codec, told | (reading or {}), "from", "source")
+        self.is_of_producer = told == given
+        self._answers = Answers()
+        self.carries = self.codec.encodes(written)
+        self._encoder = self.codec.open_encoder(written, self._answers) if self.codec.is_writable else None
+        self._decoder = self.codec.open_decoder(read, self._answers) if self.codec.is_readable else None
+        self._catalog, self._offset = Catalog(), 0
+        if self.codec.rows_need_definitions:
+            self.sent(CREATED)
+            self._offset = 0
+
+    def write(self, *events: Event) -> tuple[list[ConsumerRecord], list[Lossy]]:
+        """The messages of events, as records of a topic, and what was counted."""
+
+        def encode() -> tuple[list[Payload], list[Lossy]]:
+            lossy: list[Lossy] = []
+            assert self._encoder is not None, f"{self.codec.name} is only read"
+            return list(self._encoder.encode(events, caused_by, lossy)), lossy
+
+        caused_by = ConsumerRecord("topic", 0, self._offset, TIME_MS, None, None)
+        payloads, lossy = self._answered(encode)
+        records = [
+            ConsumerRecord(
+                "topic", 0, self._offset + number, TIME_MS, payload.key, payload.value, payload.headers
+            )
+            for number, payload in enumerate(payloads)
+        ]
+        self._offset += len(records)
+        return records, lossy
+
+    def read(self, record: ConsumerRecord) -> list[Event]:
+        """The events of a message."""
+        return self.counted(record)[0]
+
+    def counted(self, record: ConsumerRecord) -> tuple[list[Event], list[Lossy]]:
+        """The same, and what the reader counts."""
+
+        def decode() -> tuple[tuple[list[Event], Catalog], list[Lossy]]:
+            lossy: list[Lossy] = []
+            return self._reader.decode(record, self._catalog, lossy), lossy
+
+        (events, self._catalog), lossy = self._answered(decode)
+        for event in events:
+            check_cells(event)
+        return events, lossy
+
+    def knows(self, schema: TableSchema) -> bool:
+        """Whether what was read has taught the decoder this definition."""
+        return self._catalog.newest(schema.id)[1] == schema
+
+    def sent(self, *events: Event) -> tuple[list[Event], list[Lossy]]:
+        """What a reader gets of events, and what the writer counts."""
+        records, lossy = self.write(*events)
+        return [event for record in records for event in self.read(record)], lossy
+
+    def is_refused(self, record: ConsumerRecord) -> bool:
+        """Whether this is no message; anything but events, a DecodeError or a Need fails, and so does waiting."""
+        began = time.perf_counter()
+        try:
+            for event in self._reader.decode(record, self._catalog, [])[0]:
+                check_cells(event)
+        except DecodeError as error:
+            assert (error.protocol, bool(error.reason)) == (self.codec.name, True)
+            return True
+        except Need:
+            return False
+        finally:
+            assert time.perf_counter() - began < MAX_SECONDS
+        return False
+
+    @property
+    def _reader(self) -> Decoder:
+        assert self._decoder is not None, f"{self.codec.name} is only written"
+        return self._decoder
+
+    def _answered(self, call: Callable[[], Found]) -> Found:
+        while True:
+            try:
+                return call()
+            except Need as need:
+                self._answers.provide(need, Resolver().fetch(need))
+
+
+# ---------------------------------------------------------------- events of every kind
+
+SOURCE = Source("elsewhere", TIME_MS * 1_000_000, COMMIT_TS)
+AT_NS = (TIME_MS + 5) * 1_000_000
+CREATED = creation(
+    "CREATE TABLE `orders` (`id` INT PRIMARY KEY, `a` VARCHAR(9), `b` BLOB, `c` FLOAT, `d` DECIMAL(9,2), "
+    "`e` TIMESTAMP(3) NULL, `f` ENUM('x','y'))",
+    msgspec.structs.replace(SOURCE, commit_ts=COMMIT_TS - (9 << 18)),
+    AT_NS,
+)
+ROWS: dict[int, Row] = {
+    1: (1, "a", b"\x00\xff", 1.5, Decimal("1.20"), "2024-01-01 00:00:00.500", 2),
+    2: (2, "é\"'", None, None, Decimal("-0.01"), None, 1),
+}
+
+
+def table() -> TableSchema:
+    assert CREATED.after is not None
+    return CREATED.after
+
+
+def row(op: Op, before: Row | None, after: Row | None, source: Source = SOURCE, **more: Any) -> RowChange:
+    return RowChange(op, table(), Rows(before, after), source, AT_NS, **more)
+
+
+def insert(source: Source = SOURCE, **more: Any) -> RowChange:
+    return row(Op.INSERT, None, ROWS[1], source, **more)
+
+
+CHANGES = [
+    insert(),
+    row(Op.INSERT, None, ROWS[2]),
+    row(Op.UPDATE, ROWS[1], (1, "b", *ROWS[1][2:])),
+    row(Op.DELETE, ROWS[2], None),
+    row(Op.READ, None, ROWS[1], msgspec.structs.replace(SOURCE, snapshot=Snapshot.TRUE)),
+]
+OTHERS: list[Event] = [
+    Watermark(SOURCE, AT_NS),
+    Heartbeat(SOURCE, AT_NS),
+    Bootstrap(table(), SOURCE, AT_NS),
+    TransactionMark(True, "tx:9", SOURCE, AT_NS),
+    TransactionMark(False, "tx:9", SOURCE, AT_NS, 2, ((table().id, 2),)),
+]
+
+
+def messages(wire: Wire, *, with_ddl: bool = True) -> list[ConsumerRecord]:
+    """Return a message of every kind that the wire has."""
+    events = [*([CREATED] if with_ddl else []), *CHANGES, *OTHERS]
+    return [record for event in events for record in wire.write(event)[0]]
