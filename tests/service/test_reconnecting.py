@@ -117,8 +117,13 @@ async def test_brokers_of_the_target_alone_come_back_under_another_address(
     await moving.move()
     await kafka.produce(source, numbered(100, start=100))
     began = time.monotonic()
+
+    async def is_complete() -> bool:
+        assert relay.status.checks["source"].ok, relay.status.checks["source"]
+        return await _has(other, target, 200)
+
     async with kafka_at(moving.address) as other:
-        await other.until(lambda: _has(other, target, 200))
+        await other.until(is_complete)
         assert time.monotonic() - began < 60
         assert await relay.stop() == 0
 

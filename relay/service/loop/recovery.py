@@ -80,12 +80,15 @@ class Recovery:
 
     # The source.
 
-    async def after_failed_poll(self, error: Exception) -> None:
-        """Read every partition again from where we are: records may have been lost with the exception."""
+    async def after_failed_poll(self, error: Exception, check: str = SOURCE) -> None:
+        """Read every partition again from where we are: records may have been lost with the exception.
+
+        `check`: the one that fails with it.
+        """
         self._failed_polls += 1
         self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)
         self._status.add_error("poll", BrokerUnavailable.code, "", str(error))
-        self.checks.failed(SOURCE, str(error))
+        self.checks.failed(check, str(error))
         # An outage is waited out, however long; a failure that goes on while brokers answer needs a human.
         is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
         if is_odd and await self._stop.unless_asked(self._connections.source.waiting()) is not None:

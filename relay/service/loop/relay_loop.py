@@ -38,7 +38,7 @@ from relay.kafka.ports import (
 from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
 from relay.service.check.reasons import Side
-from relay.service.loop.health_checks import COMMIT
+from relay.service.loop.health_checks import COMMIT, TARGET
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import YIELD_SECONDS, Intake
 from relay.service.loop.ledger import Connections, Ledger, Round
@@ -287,7 +287,8 @@ class Relay:
             if not self._has_opened:
                 raise
             await self._stop.unless_asked(self._recovery.check_topics())
-            await self._recovery.after_failed_poll(error)
+            # The schema history and the progress topic are at the target's brokers.
+            await self._recovery.after_failed_poll(error, TARGET)
         else:
             if positions is not None and generation == self._ledger.generation:
                 if not self._has_opened:
