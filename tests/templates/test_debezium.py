@@ -11,7 +11,7 @@ import debezium_support as ticdc
 import pytest
 from engine_support import ENGINES
 
-from relay import CodecError, ConsumerRecord, Translator
+from relay import CodecError, ConsumerRecord, Lossy, Translator
 from relay.templates.engine import Engine
 
 Row = dict[str, Any]
@@ -302,3 +302,46 @@ class TestOfDebezium:
         both = Both(engine, NATIVE, "v TEXT", NATIVE)
         assert both.learns(of_debezium(FIRST, op="r", source={"snapshot": "true"}))
         assert not both.fits(of_debezium(FIRST, op="r", source={"snapshot": "last"}))
+
+
+class TestKeysOfConnectors:
+    """Keys of Debezium's own connectors, which may have other fields than the table's key."""
+
+    def test_fields_that_are_no_columns_belong_to_the_shape(self, engine: type[Engine]) -> None:
+        both = Both(engine, NATIVE, "v VARCHAR(9)", "flat-json")
+        assert both.learns(of_debezium(FIRST, {"id": 1, "tenant": "x"}))
+        assert both.fits(of_debezium({"id": 2, "v": "b"}, {"id": 2, "tenant": "y"}))
+        assert not both.fits(of_debezium(FIRST, {"id": 1}))
+        assert both.learns(of_debezium(FIRST, {"id": 1}))
+        assert both.plain.lossy[Lossy.EXTRAS] == 4
+
+    def test_a_table_without_a_key_has_that_of_its_messages(self, engine: type[Engine]) -> None:
+        both = Both(engine, NATIVE, "v VARCHAR(9)", "flat-json")
+        both.fits(
+            record(
+                native.ddl("CREATE TABLE k (id INT, v VARCHAR(9))", source={"pos": 5, "table": "k"}),
+                topic="ddl",
+            )
+        )
+        source = {"table": "k"}
+        assert both.learns(of_debezium(FIRST, {"v": "a"}, source))
+        assert both.fits(of_debezium({"id": 2, "v": "b"}, {"v": "b"}, source))
+        assert not both.fits(of_debezium(FIRST, {"id": 1}, source))
+        assert not both.fits(of_debezium(FIRST, None, source))
+        assert both.learns(of_debezium(FIRST, None, source))
+
+
+def test_local_times_are_counted_by_the_slow_path(engine: type[Engine]) -> None:
+    both = Both(engine, NATIVE, "v TIMESTAMP NULL")
+    assert both.learns(of_debezium({"id": 1, "v": "2026-01-15T10:20:30Z"}))
+    assert not both.fits(of_debezium({"id": 1, "v": "2026-01-15 10:20:30"}))
+    assert not both.learns(of_debezium({"id": 1, "v": "2026-01-15T10:20:30"}))
+    assert both.fits(of_debezium({"id": 1, "v": "2026-01-15T10:20:30Z"}))
+    assert both.plain.lossy[Lossy.ZONE_GUESSED] == 4
+
+
+def test_columns_that_all_rows_lack_have_placeholders(engine: type[Engine]) -> None:
+    both = Both(engine, NATIVE, "v TEXT", NATIVE)
+    assert both.learns(of_debezium({"id": 1}))
+    assert both.fits(of_debezium({"id": 2}))
+    assert not both.fits(of_debezium({"id": 2, "v": "__debezium_unavailable_value"}))
