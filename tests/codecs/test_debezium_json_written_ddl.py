@@ -194,12 +194,14 @@ def test_a_truncation_with_another_statement_stays_as_it_is() -> None:
 def test_a_rename_of_several_tables_is_a_message_each() -> None:
     two = ddl("CREATE TABLE b (id INT PRIMARY KEY)", "CREATE", "b", at=1)
     out, _ = written(
-        ddl(CREATE, "CREATE"), two, ddl("RENAME TABLE item TO x, b TO item", "RENAME", "x", at=2)
+        ddl(CREATE, "CREATE"),
+        two,
+        ddl("rename table /* so */ `item` TO x, shop.b  to item;", "RENAME", "x", at=2),
     )
     payloads = [payload_of(one) for one in out]
     assert [one["ddl"] for one in payloads] == [
-        "RENAME TABLE `shop`.`item` TO `shop`.`x`",
-        "RENAME TABLE `shop`.`b` TO `shop`.`item`",
+        "RENAME TABLE `item` TO x",
+        "RENAME TABLE shop.b to item",
     ]
     assert [one["tableChanges"][0]["id"] for one in payloads] == ['"shop"."x"', '"shop"."item"']
     assert [one["tableChanges"][0]["type"] for one in payloads] == ["ALTER", "ALTER"]

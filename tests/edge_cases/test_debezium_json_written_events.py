@@ -224,8 +224,8 @@ def test_a_rename_of_two_tables_is_a_message_each() -> None:
     found = made(CANAL, CREATE, record(ddl("CREATE TABLE a (n INT)", "CREATE", "a"), offset=1),
                  record(ddl("RENAME TABLE t TO u, a TO t", "RENAME", "u"), offset=2), options=BARE)  # fmt: skip
     assert shown(found) == [
-        ("u", "RENAME TABLE `d`.`t` TO `d`.`u`", [("ALTER", '"d"."u"', ["id", "v"])]),
-        ("t", "RENAME TABLE `d`.`a` TO `d`.`t`", [("ALTER", '"d"."t"', ["n"])]),
+        ("u", "RENAME TABLE t TO u", [("ALTER", '"d"."u"', ["id", "v"])]),
+        ("t", "RENAME TABLE a TO t", [("ALTER", '"d"."t"', ["n"])]),
     ]
 
 

@@ -21,8 +21,17 @@ from relay.codecs.debezium.native.table_changes import id_of
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.ticdc import per_table_statements
 from relay.codecs.wire.tidb_defaults import NOW
-from relay.model import Bootstrap, Column, DdlKind, Default, SchemaChange, TableChange, TableSchema
-from relay.mysql.ddl.drops import drop_words
+from relay.model import (
+    Bootstrap,
+    Column,
+    DdlKind,
+    Default,
+    SchemaChange,
+    TableChange,
+    TableId,
+    TableSchema,
+)
+from relay.mysql.ddl.drops import drop_words, rename_clauses, rename_words
 from relay.mysql.ddl.parts import only_kind
 from relay.mysql.ddl.printed import create_statement
 from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table, suffix
@@ -60,7 +69,7 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
         return
     definitions = {schema.id: schema for schema in reversed(change.definitions)}
     definitions |= {each.table: each.definition for each in change.table_changes if each.definition}
-    for table, ddl in per_table_statements(change):
+    for table, ddl in _statements(change):
         kind = change.kinds[0] if change.kinds else None
         if kind in _OF_DATABASE:
             yield Message(table.database, None, ddl, [])
@@ -82,6 +91,21 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
             else:
                 shown = shown_table(found, has_comments=has_comments)
                 yield Message(table.database, table.table, ddl, [entry | {"table": shown}])
+
+
+def _statements(change: SchemaChange) -> list[tuple[TableId, str]]:
+    """The statements of a change, one a table. Renames inside its database keep their names as written,
+    as in the connector.
+    """
+    found = per_table_statements(change)
+    databases = {table.database for pair in change.renamed for table in (pair.old, pair.new)}
+    if not len(found) == len(change.renamed) > 1 or databases != {change.table.database}:
+        return found
+    clauses = rename_clauses(change.ddl)
+    if len(clauses) != len(found):
+        return found
+    words = rename_words(change.ddl)
+    return [(table, f"{words} {clause}") for (table, _), clause in zip(found, clauses, strict=True)]
 
 
 def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
