@@ -185,6 +185,11 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         """Where the columns of the handle key stand, in the order of their names."""
         return self.places_of(self._handle_key)
 
+    @functools.cached_property
+    def lacks_key_columns(self) -> bool:
+        """Whether `columns` lacks some of the handle key: messages name a key and omit part of it."""
+        return len(self.handle_places) < len(frozenset(self._handle_key))
+
     def places_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """Return where those of these columns stand that the table has, in the order of their names."""
         wanted = frozenset(names)

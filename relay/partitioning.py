@@ -13,7 +13,7 @@ from typing import Final, final
 
 import msgspec
 
-from relay.model import RowChange, TableId, TableSchema
+from relay.model import ABSENT, RowChange, TableId, TableSchema
 
 
 class Partitioning(enum.StrEnum):
@@ -71,7 +71,7 @@ def table_hash(table: TableId) -> int:
 
 def key_hash(change: RowChange) -> int:
     """A hash of the table and the row's key: the key that the message names or, where every message tells as
-    much as a definition does, the handle key; the table alone if there is none.
+    much as a definition does, the handle key; the table alone if there is none, or the row lacks part of it.
 
     It must be the same before and after DDL is learnt, or changes of one row would be out of order: so it
     rests on what the message says, also of values whose types it does not tell, and on no order of columns.
@@ -94,11 +94,14 @@ def _key_cells(change: RowChange) -> Sequence[object]:
     cells = images.cells_at(places, is_old=False)
     if cells is None:
         cells = images.cells_at(places, is_old=True)
-    return cells or ()
+    return () if cells is None or ABSENT in cells else cells
 
 
 def _key_places(schema: TableSchema, named: tuple[str, ...] | None) -> tuple[int, ...]:
-    """Where the columns of the key that a message names stand, of the handle key if it names none (None)."""
+    """Where the columns of the key that a message names stand, of the handle key if it names none (None);
+    none if the table lacks some of them.
+    """
     if named is None or frozenset(named) == frozenset(schema.handle_key()):
-        return schema.handle_places
-    return schema.places_of(named) if named else ()
+        return () if schema.lacks_key_columns else schema.handle_places
+    places = schema.places_of(named) if named else ()
+    return places if len(places) == len(frozenset(named)) else ()

@@ -59,7 +59,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.EMPTY_ROW: "a row message without a row",
     Lossy.ENUM_INDEX: "an ENUM or SET number without a label",
     Lossy.EPOCH_OR_ZERO_DATE: "1970-01-01, which may stand for a zero date",
-    Lossy.EVENT_TIME: "the time of the event: that of the Kafka record stands for it",
+    Lossy.EVENT_TIME: "the time of the event: that of the message or of the Kafka record is used",
     Lossy.EXTRAS: "members of the message that the target has no place for",
     Lossy.HEARTBEAT: "heartbeats",
     Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",

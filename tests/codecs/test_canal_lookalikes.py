@@ -294,7 +294,7 @@ def test_inlong_has_the_old_row_beside_old_and_no_event_time_in_a_snapshot() -> 
     assert (found.before, found.after) == ((1, "x"), (1, "y"))
     assert found.source.event_time_ns == 6000 * 10**6
     assert found.source.extras == {"opType": "UPDATE", "batchId": 3}
-    assert counted(message) == {"extras": 1, "schema-guessed": 1}
+    assert counted(message) == {"extras": 1, "schema-guessed": 1, "event-time": 1}
 
 
 # ---------------------------------------------------------------- other formats

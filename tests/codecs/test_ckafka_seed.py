@@ -205,6 +205,7 @@ def test_without_its_table_a_rows_columns_are_all_varchar_and_that_is_counted() 
         "schema-guessed": 3,
         "type-parameters": 3,
         "snapshot": 1,
+        "event-time": 1,
         "binlog-position": 3,
     }
 

@@ -387,7 +387,7 @@ def test_times_that_are_missing() -> None:
         assert (found.source.event_time_ns, found.emitted_at_ns) == (source_ns, source_ns)
         value["payload"]["source"] = SOURCE | {"ts_ms": None}
         found = change(record(value, KEY))
-        assert (found.source.event_time_ns, found.emitted_at_ns) == (record_ns, record_ns)
+        assert (found.source.event_time_ns, found.emitted_at_ns) == (source_ns, record_ns), "by its commit ts"
 
 
 # ---------------------------------------------------------------- keys, names, repeats, size

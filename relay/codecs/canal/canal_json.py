@@ -158,7 +158,7 @@ class Decoder:
             # Flink CDC until 2024 and Huawei DRS have the deleted row here; no other meaning is possible.
             message.data, message.old = [row for row in message.old if row], None
         if not message.is_ddl and op is not None and message.data:
-            source = _source(message, record, is_snapshot=op is READ)
+            source = _source(message, record, lossy, is_snapshot=op is READ)
             rows = self._rows
             if len(message.sql_type) <= len(b"null") and not self._is_told:
                 rows = self._rows_without_numbers(message, lossy)
@@ -168,10 +168,10 @@ class Decoder:
         if message.type == "TIDB_WATERMARK":
             raise UnsupportedMessage(NAME, "type", "TiCDC's watermark, which Canal does not have")
         if message.is_ddl or (message.is_ddl is None and op is None and not message.data and message.sql):
-            return ddl_events(_ddl(message, record), catalog, lossy)
+            return ddl_events(_ddl(message, record, lossy), catalog, lossy)
         if op is None and message.data is None and message.sql is not None:
             # A query event: DDL of a database (Canal up to 1.1.4), or no change (rows query log, XA).
-            return ddl_events(_ddl(message, record), catalog, lossy, is_certain=False)
+            return ddl_events(_ddl(message, record, lossy), catalog, lossy, is_certain=False)
         raise _refusal(message, op)
 
     def traced(
@@ -204,20 +204,23 @@ class Decoder:
 _HAS_OFFSET: Final = re.compile(r".* [+-]\d\d:\d\d", re.ASCII).fullmatch
 
 
-def _ddl(message: CanalMessage, record: ConsumerRecord) -> DdlMessage:
+def _ddl(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> DdlMessage:
     # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
     table = TableId((message.database or "").strip("`"), message.table or "")
-    return message.ddl(table, _source(message, record), record)
+    return message.ddl(table, _source(message, record, lossy), record)
 
 
-def _source(message: CanalMessage, record: ConsumerRecord, *, is_snapshot: bool = False) -> Source:
+def _source(
+    message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy], *, is_snapshot: bool = False
+) -> Source:
     # Canal writes no `_tidb`; where a look-alike does, it counts as lost.
     extras = message.unknown
     if message.tidb:
         extras = {"_tidb": message.tidb, **(extras or {})}
     gtid = message.gtid or None
     snapshot = Snapshot.TRUE if is_snapshot else None
-    return Source("canal", message.event_time_ns(record), gtid=gtid, snapshot=snapshot, extras=extras)
+    time_ns = message.event_time_ns(record, lossy)
+    return Source("canal", time_ns, gtid=gtid, snapshot=snapshot, extras=extras)
 
 
 def _refusal(message: CanalMessage, op: Op | None) -> Malformed | UnsupportedMessage:

@@ -37,6 +37,7 @@ from relay.codecs.canal.writing import TextChange, TextWriter, TextWriters
 from relay.codecs.codec import Codec, Payload
 from relay.codecs.losses import Before, Carries, Lossy, is_administration, loss_of, source_losses
 from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import mysql_text
@@ -218,13 +219,17 @@ class _PacketDecoder:
         self._events.append(mark)
         self._open = _NONE
 
-    def _source(self, header: Header) -> Source:
+    def _source(self, header: Header, rows: int = 1) -> Source:
+        """Return the source of an entry's events, of which there are so many rows."""
         if not -TIME_END_MS <= header.time_ms < TIME_END_MS:
             raise Malformed(NAME, "entry.header.executeTime", "not a time in milliseconds")
         has_place = bool(header.file) and header.position >= 0
+        lossy: list[Lossy] = []
+        time_ns = event_time_ns(header.time_ms * _MS_NS, None, self._record, lossy)
+        self._lossy += lossy * rows
         return Source(
             "canal",
-            header.time_ms * _MS_NS,
+            time_ns,
             gtid=header.gtid or None,
             binlog_file=header.file if has_place else None,
             binlog_position=header.position if has_place else None,
@@ -279,7 +284,7 @@ class _PacketDecoder:
         return learnt
 
     def _add_rows(self, op: Op, entry: Entry, change: WireChange, catalog: Catalog) -> None:
-        source = self._source(entry.header)
+        source = self._source(entry.header, len(change.rows))
         check_rows(NAME, "body", len(self._events) + len(change.rows), self._limits)
         message = _message(op, entry.header, change.rows)
         found = self._rows.changes(message, op, source, self._record, catalog, self._lossy)
@@ -486,6 +491,8 @@ class Encoder:
         if found is None:
             types: dict[str, str] = msgspec.json.decode(writer.mysql_type)
             keys = frozenset(writer.pk_names)
+            if not keys <= types.keys():  # the rest of the key would be taken for the whole
+                keys = frozenset()
             found = _Shape(
                 names=tuple(types),
                 heads=tuple([number_field(1, at) for at in range(len(types))]),

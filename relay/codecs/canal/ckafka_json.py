@@ -48,6 +48,7 @@ from relay.codecs.losses import Before, Carries, Lossy, loss_of, source_losses
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.shaping import (
     Binary,
     KeepUnknownBefore,
@@ -338,7 +339,7 @@ class Decoder:
         if type(message) is _ExactRow or isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
         unit_ns = _to_milliseconds(message)
-        source = _canal_source(message, record, unit_ns)
+        source = _canal_source(message, record, unit_ns, lossy)
         op = ROW_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
             return self._canal_rows(message, op, source, record, catalog, lossy), catalog
@@ -353,7 +354,7 @@ class Decoder:
         op = _OPS.get(message.TYPE)
         if op is None:
             raise UnsupportedMessage(NAME, "TYPE", "not one of I, U, D")
-        source = self._source(message, record)
+        source = self._source(message, record, lossy)
         if op is Op.INSERT and source.snapshot:
             op = Op.READ
         images = _images(op, message.NEW_VALUES, message.OLD_VALUES)
@@ -365,7 +366,7 @@ class Decoder:
         database = message.DATABASE or ""
         return self._rows.row(database, message.TABLE, images, source, emitted_at_ns, record, catalog, lossy)
 
-    def _source(self, message: _RowMessage, record: ConsumerRecord) -> Source:
+    def _source(self, message: _RowMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
         time, seconds = message.TIME, None
         if time is not None:
             if time != self._time:
@@ -373,7 +374,7 @@ class Decoder:
             seconds = self._seconds
         return Source(
             _CONNECTOR,
-            seconds * _SECOND_NS if seconds else record.time_ms(0) * _MILLISECOND_NS,
+            event_time_ns((seconds or 0) * _SECOND_NS, None, record, lossy),
             gtid=message.GLOBAL_ID or None,
             binlog_file=message.BINLOG_NAME or None,
             binlog_position=message.BINLOG_POS,
@@ -446,13 +447,15 @@ def _extras(message: _RowMessage) -> dict[str, Any] | None:
     return extras | (message.unknown or {}) or None
 
 
-def _canal_source(message: CanalMessage, record: ConsumerRecord, unit_ns: int | None) -> Source:
+def _canal_source(
+    message: CanalMessage, record: ConsumerRecord, unit_ns: int | None, lossy: list[Lossy]
+) -> Source:
     extras = message.unknown
     if message.tidb:
         extras = {"_tidb": message.tidb, **(extras or {})}
     return Source(
         _CONNECTOR,
-        message.event_time_ns(record),
+        message.event_time_ns(record, lossy),
         gtid=message.gtid or None,
         extras=extras,
         time_unit_ns=unit_ns,

@@ -15,8 +15,10 @@ import msgspec
 
 from relay.catalog import DdlMessage
 from relay.codecs.canal import signs
+from relay.codecs.losses import Lossy
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.base64_text import read_base64
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.codecs.wire.traced import choosing
 from relay.errors import Malformed
@@ -72,12 +74,13 @@ class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
         """Return the name of the table that the message is about."""
         return TableId(self.database or "", self.table or "")
 
-    def event_time_ns(self, record: ConsumerRecord) -> int:
-        """Return when the row changed: `es`, else `ts`, else the record's timestamp."""
-        es = self.es
-        if es is None:
-            es = self.ts
-        return (record.time_ms(0) if es is None else es) * 1_000_000
+    def event_time_ns(self, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+        """Return when the rows changed: `es`, or else (counted) the next best time."""
+        if self.es:
+            return self.es * 1_000_000
+        # Rows are counted one by one.
+        lossy += [Lossy.EVENT_TIME] * (len(self.data or ()) - 1)
+        return event_time_ns(None, (self.ts or 0) * 1_000_000, record, lossy)
 
     def emitted_at_ns(self, record: ConsumerRecord) -> int:
         """Return when the producer made the message: `ts`, else the record's timestamp, else `es`.
@@ -156,10 +159,8 @@ def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
 
 
 def _as_in_canal(message: _ForeignMessage) -> _ForeignMessage:
-    """Return the message without InLong's habits: the old row as `updateBefore`, and `es` 0 in a snapshot."""
+    """Return the message without InLong's habit: the old row as `updateBefore`."""
     unknown = message.unknown or {}
-    if not message.es and message.ts:
-        message.es = None
     rows = unknown.get("updateBefore")
     if message.old is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
         message.old = [text_cells(row) for row in rows]

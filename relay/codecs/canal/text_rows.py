@@ -89,7 +89,7 @@ class TextReader:
         shown = sum([columns[at].name not in hidden for at in self.places])
         #: Whether there are columns that the message leaves out, and whether the table is known to have them.
         self.leaves_out = shown < len(columns) - len(hidden)
-        self.is_partial = self.schema.complete and self.leaves_out
+        self.is_partial = self.leaves_out or self.schema.lacks_key_columns
         #: What is counted for every row.
         self.losses: list[Lossy] = []
         #: What takes the reader's `mysqlType` in any order, and raises for others (`types_checker`), once it

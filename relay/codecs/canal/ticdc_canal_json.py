@@ -82,6 +82,7 @@ from relay.codecs.wire.ticdc import (
 from relay.codecs.wire.ticdc_options import RawChangeEvent, RawClaimChecks
 from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
 from relay.model import (
+    TSO_LOGICAL_BITS,
     DdlKind,
     Event,
     Op,
@@ -307,7 +308,7 @@ class Decoder:
             tidb = message.tidb
         op = ROW_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
-            changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
+            changes = self._rows.changes(message, op, _source(message, record, lossy), record, catalog, lossy)
             if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
                 # Each row lacks columns; some have been counted.
                 lossy += [Lossy.COLUMNS_ABSENT] * (len(changes) - lossy.count(Lossy.COLUMNS_ABSENT))
@@ -315,7 +316,7 @@ class Decoder:
         if message.is_ddl:
             return self._ddl(message, record, catalog, lossy)
         if message.type == _WATERMARK:
-            return [self._watermark(message, record)], catalog
+            return [self._watermark(message, record, lossy)], catalog
         raise _refusal(op)
 
     def traced(
@@ -353,18 +354,14 @@ class Decoder:
     def _ddl(
         self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
-        source = _source(message, record)
+        source = _source(message, record, lossy)
         ddl = message.ddl(message.table_id(), source, record, is_restored=is_restored(message.sql or ""))
         return ddl_events(ddl, catalog, lossy)
 
-    def _watermark(self, message: CanalMessage, record: ConsumerRecord) -> Watermark:
-        watermark_ts = (message.tidb or {}).get("watermarkTs")
-        source = Source(
-            CONNECTOR,
-            message.event_time_ns(record),
-            commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"),
-            extras=_extras(message),
-        )
+    def _watermark(self, message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Watermark:
+        commit_ts = _tso((message.tidb or {}).get("watermarkTs"), "_tidb.watermarkTs")
+        time_ns = _time_ns(message, commit_ts, record, lossy)
+        source = Source(CONNECTOR, time_ns, commit_ts=commit_ts, extras=_extras(message))
         return Watermark(source, message.emitted_at_ns(record))
 
 
@@ -394,27 +391,34 @@ def _tso(value: object, path: str) -> int:
     return value
 
 
-def _source(message: CanalMessage, record: ConsumerRecord) -> Source:
+def _source(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
     tidb, es = message.tidb, message.es
-    # Almost every message has `es`, and needs no call then.
-    event_time_ns = message.event_time_ns(record) if es is None else es * 1_000_000
     is_usual = message.unknown is None and not message.gtid
     if tidb is None:
-        return Source(CONNECTOR, event_time_ns, extras=None if is_usual else _extras(message))
+        time_ns = _time_ns(message, None, record, lossy)
+        return Source(CONNECTOR, time_ns, extras=None if is_usual else _extras(message))
     commit_ts = tidb.get("commitTs")
-    if type(commit_ts) is int and 0 <= commit_ts < TSO_END:
-        if len(tidb) == 1 and is_usual:
-            return Source(CONNECTOR, event_time_ns, commit_ts)
+    if type(commit_ts) is int and 0 < commit_ts < TSO_END:
+        # Almost every message has `es`, and needs no call then.
+        if es and len(tidb) == 1 and is_usual:
+            return Source(CONNECTOR, es * 1_000_000, commit_ts)
     elif commit_ts is not None:
-        commit_ts = _tso(commit_ts, "_tidb.commitTs")
+        commit_ts = _tso(commit_ts, "_tidb.commitTs") or None
     row_key = tidb.get("rowkey")
     return Source(
         CONNECTOR,
-        event_time_ns,
+        _time_ns(message, commit_ts, record, lossy),
         commit_ts,
         row_key=base64_bytes(NAME, "_tidb.rowkey", row_key),
         extras=_extras(message),
     )
+
+
+def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+    """Return when rows changed, which the commit ts says as well as `es` does."""
+    if commit_ts and not message.es:
+        return (commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
+    return message.event_time_ns(record, lossy)
 
 
 def _extras(message: CanalMessage) -> dict[str, Any] | None:

@@ -86,11 +86,11 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     emitted_ms, event_time_ms = number(_TS), number(_ES)
     if not (emitted_ms > 0 and emitted_ms < TIME_END_MS):
         raise Untraceable
-    if not (event_time_ms >= -TIME_END_MS and event_time_ms < TIME_END_MS):
+    if not event_time_ms or not (event_time_ms >= -TIME_END_MS and event_time_ms < TIME_END_MS):
         raise Untraceable
     event_time_ns = event_time_ms * _MILLISECOND_NS
     traced_ts = None if commit_ts is None else number(commit_ts)
-    if traced_ts is not None and not traced_ts >= 0:
+    if traced_ts is not None and not traced_ts > 0:
         raise Untraceable
     standing = catalog.standing(change.table, change.source.at(record))
     after = follows_ddl(images.reader.known, standing, traced_ts, event_time_ns, record)

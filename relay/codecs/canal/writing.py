@@ -301,7 +301,9 @@ class TextWriters:
         """Where the virtual columns of a table version stand, and its `pkNames`."""
         found = self._versions.get(schema)
         if found is None:
-            key = frozenset(schema.primary_key or ())
-            found = schema.hidden_places, [column.name for column in schema.columns if column.name in key]
+            key = schema.primary_key or ()
+            named = [column.name for column in schema.columns if column.name in key]
+            # The key stays as declared for a table of which messages omit part of it.
+            found = schema.hidden_places, named if len(named) == len(key) else list(key)
             self._versions.keep(schema, found, _WRITER_BYTES + schema_bytes(schema))
         return found

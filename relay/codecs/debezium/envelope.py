@@ -11,12 +11,14 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from relay.codecs.losses import Lossy
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire import ticdc as _ticdc
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS, Limits
-from relay.model import Source
+from relay.model import TSO_LOGICAL_BITS, Source
 from relay.records import ConsumerRecord
 
 Message = TypeVar("Message")
@@ -116,23 +118,30 @@ def image(raw: msgspec.Raw) -> bytes | None:
     return None if text == b"null" else text
 
 
-def source_of(protocol: str, body: Stamped, origin: Origin, record: ConsumerRecord) -> Source:
-    """Return the canonical source, timed by `source`, else the message, else the record. Raises Malformed."""
+def source_of(
+    protocol: str, body: Stamped, origin: Origin, record: ConsumerRecord, lossy: list[Lossy]
+) -> Source:
+    """Return the canonical source, timed by `source`, or else (counted) by the next best time. Raises
+    Malformed.
+    """
     commit_ts, start_ts, ms = origin.commit_ts, origin.start_ts, origin.ts_ms
     if commit_ts is not None and not 0 <= commit_ts < _ticdc.TSO_END:
         raise Malformed(protocol, "payload.source.commit_ts", "not a TSO (an integer from 0 to 2^64 - 1)")
     if start_ts is not None and not 0 <= start_ts < _ticdc.TSO_END:
         raise Malformed(protocol, "payload.source.start_ts", "not a TSO (an integer from 0 to 2^64 - 1)")
-    event_time_ns = emitted_at_ns(body, record) if ms is None else ms * 1_000_000
-    return Source(_ticdc.CONNECTOR, event_time_ns, commit_ts, start_ts, origin.cluster_id)
+    if commit_ts:
+        time_ns = (ms or commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
+    else:
+        time_ns = event_time_ns((ms or 0) * 1_000_000, (body.ts_ms or 0) * 1_000_000, record, lossy)
+    return Source(_ticdc.CONNECTOR, time_ns, commit_ts or None, start_ts, origin.cluster_id)
 
 
 def emitted_at_ns(body: Stamped, record: ConsumerRecord) -> int:
     """Return when TiCDC made the message; else when the row changed, else the record's timestamp."""
     ms = body.ts_ms
-    if ms is None:
-        ms = body.source.ts_ms if body.source else None
-    return (record.time_ms(0) if ms is None else ms) * 1_000_000
+    if not ms and body.source is not None:
+        ms = body.source.ts_ms
+    return (ms or record.time_ms(0)) * 1_000_000
 
 
 def key_of(key: bytes | None) -> Key:

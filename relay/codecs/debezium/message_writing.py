@@ -95,17 +95,19 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     """What all rows of a table version have in common.
 
     `shown`: the columns of a whole row; `place_of`: where they stand in the table. `key`: those of the key,
-    in table order. `key_value`: a one-column key's value, of a row that is a struct. `snapshot`: the members
-    of `source` between `ts_ms` and the commit ts. `key_start`: the text before a key's only value. `key_end`,
-    `end`: the text after the key's and the row's last value (`end` is empty without a schema block; it is
-    another one for rows with `start_ts`, or without some columns). `loses_parameters`: types have parameters
-    that the schema block does not tell.
+    in table order. `lacks_key`: the key has others, too, so that no row has a key. `key_value`: a
+    one-column key's value, of a row that is a struct. `snapshot`: the members of `source` between `ts_ms`
+    and the commit ts. `key_start`: the text before a key's only value. `key_end`, `end`: the text after the
+    key's and the row's last value (`end` is empty without a schema block; it is another one for rows with
+    `start_ts`, or without some columns). `loses_parameters`: types have parameters that the schema block does
+    not tell.
     """
 
     schema: TableSchema
     shown: tuple[str, ...]
     place_of: dict[str, int]
     key: tuple[str, ...]
+    lacks_key: bool
     key_value: Callable[[Row], Any] | None
     snapshot: msgspec.Raw
     key_start: bytes
@@ -160,7 +162,7 @@ class Messages(RowTarget[RowPlan]):
             key_end = b',"schema":' + printed(key_schema(self._name(schema.id), entries))
             end = self._block(schema, self._entries(schema.columns), self._source) + b"}"
         key_value = None
-        if len(key) == 1 and key[0] in shown:
+        if len(key) == len(handle) == 1 and key[0] in shown:
             key_value = operator.attrgetter(f"f{shown.index(key[0])}")
         return RowPlan(
             schema=schema,
@@ -171,6 +173,7 @@ class Messages(RowTarget[RowPlan]):
                 if column.generated is not Generated.VIRTUAL
             },
             key=tuple(column.name for column in key),
+            lacks_key=len(key) < len(handle),
             key_value=key_value,
             snapshot=msgspec.Raw(_snapshot(schema.id)),
             key_start=b'{"payload":{%b:' % printed(key[0].name) if key else b"",
@@ -349,12 +352,15 @@ def present_names(
     return present, tuple([name for name in present if name not in first or name not in second])
 
 
-def _row_key(plan: RowPlan, row: Row) -> bytes:
-    """The key of any row, even of one without some columns, or without a key."""
+def _row_key(plan: RowPlan, row: Row) -> bytes | None:
+    """Return the key of a row; None for one that lacks columns of its key."""
     columns = row
     if type(row) is not dict:
         columns = {name: getattr(row, f"f{at}") for at, name in enumerate(plan.shown)}
-    payload = printed({name: columns[name] for name in plan.key if name in columns})
+    key = {name: columns[name] for name in plan.key if name in columns}
+    if plan.lacks_key or len(key) < len(plan.key):
+        return None
+    payload = printed(key)
     return b'{"payload":%b%b' % (payload, plan.key_end[1:])
 
 

@@ -196,7 +196,9 @@ class Decoder(MessageDecoder[Envelope]):
         table = shape.table
         if origin.table != table.id.table or origin.db != table.id.database:
             return None
-        source = _wire.source_of(NAME, payload, origin, record)
+        if not origin.ts_ms:
+            return None
+        source = _wire.source_of(NAME, payload, origin, record, lossy)
         if not table.is_newest(catalog, source.commit_ts, source.event_time_ns, record):
             return None
         images = shape.images(op, payload, table.newest, record.value or b"", lossy)
@@ -214,7 +216,7 @@ class Decoder(MessageDecoder[Envelope]):
         origin = body.source
         if origin is None or origin.connector != _wire.CONNECTOR:
             raise _wire.foreign(NAME)
-        source = _wire.source_of(NAME, body, origin, record)
+        source = _wire.source_of(NAME, body, origin, record, lossy)
         op = _OPS.get(body.op or "")
         if op is not None:
             parts = _row_parts(op, body, origin, bytes(message.schema), record)
@@ -346,7 +348,7 @@ class Encoder:
         if not self._is_packed:
             return payload
         return Payload(
-            compressed(payload.key or b"", self._compression),
+            None if payload.key is None else compressed(payload.key, self._compression),
             compressed(payload.value or b"", self._compression),
         )
 

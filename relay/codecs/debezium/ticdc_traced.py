@@ -29,9 +29,9 @@ def traced_row(
     message = RowMessage(rows, record, change, trace, (_MS, _COMMIT_TS, _START_TS, _EMITTED_MS))
     ms = message.number(_MS, -TIME_END_MS, TIME_END_MS)
     emitted_ms = message.number(_EMITTED_MS, -TIME_END_MS, TIME_END_MS)
-    if ms is None or emitted_ms is None:
+    if ms is None or emitted_ms is None or not ms or not emitted_ms:
         raise Untraceable
-    commit_ts = message.number(_COMMIT_TS, 0, TSO_END)
+    commit_ts = message.number(_COMMIT_TS, 1, TSO_END)
     start_ts = message.number(_START_TS, 0, TSO_END)
     event_time_ns = ms * _MILLISECOND_NS
     standing = catalog.standing(change.table, change.source.at(record))

@@ -90,7 +90,7 @@ class Decoder:
         """Add a row, and the end of its transaction if it is the last one."""
         if not message.table:
             raise Malformed(NAME, "table", NAMELESS)
-        event_time_ns = row_time_ns(message, record)
+        event_time_ns = row_time_ns(message, record, lossy)
         source = source_of(message, event_time_ns, is_read=op is _READ)
         at = source.at(record)
         schema, images = self._rows.read(op, message, record.key, at, catalog, lossy)
@@ -112,7 +112,7 @@ class Decoder:
         events: list[Event],
     ) -> Catalog:
         """Add a statement, and return the catalogue after it."""
-        event_time_ns = ddl_time_ns(message, record)
+        event_time_ns = ddl_time_ns(message, record, lossy)
         source = source_of(message, event_time_ns)
         told = parse_definition(message.definition, "def", self._limits)
         before = None

@@ -98,11 +98,11 @@ class _Target(RowTarget[_Plan]):
         if len(set(names.values())) < len(names):
             raise NotRepresentable(NAME, "", "two columns would have one name in camel case")
         database, table = _print(schema.id.database), _print(schema.id.table)
-        key = tuple([name for name in schema.primary_key or () if name in names])
+        key = schema.primary_key or ()
         lower = [_print(("" if self._is_array else "pk.") + name.lower()) for name in key]
         return _Plan(
             head=b'{"database":%b,"table":%b' % (database, table),
-            key=tuple([names[name] for name in key]),
+            key=tuple(map(self._name, key)),
             key_names=tuple(lower),
             key_head=(b"[%b,%b," if self._is_array else b'{"database":%b,"table":%b,') % (database, table),
             width=len(names),
@@ -268,8 +268,8 @@ class Encoder:
     def _key_facts(self, plan: _Plan, row: dict[str, Any]) -> list[bytes]:
         options = self._options
         found: list[tuple[str, Any]] = []
-        if options.output_primary_keys:
-            found.append(("primary_key", [row.get(name) for name in plan.key]))
+        if options.output_primary_keys and row.keys() >= set(plan.key):
+            found.append(("primary_key", [row[name] for name in plan.key]))
         if options.output_primary_key_columns:
             found.append(("primary_key_columns", plan.key))
         return [self._member(name, _print(value)) for name, value in found]
@@ -279,13 +279,17 @@ class Encoder:
 
     # ------------------------------------------------------------ keys
 
-    def _key(self, plan: _Plan, row: dict[str, Any], caused_by: ConsumerRecord, number: int) -> bytes:
-        """The key of a row after the change. Without a primary key it is one of its own."""
+    def _key(self, plan: _Plan, row: dict[str, Any], caused_by: ConsumerRecord, number: int) -> bytes | None:
+        """Return the key of a row after the change: an id of its own in a table without a primary key, None
+        for a row that lacks columns of its key.
+        """
         columns = [
             (name, row[column])
             for name, column in zip(plan.key_names, plan.key, strict=True)
             if column in row
         ]
+        if len(columns) < len(plan.key):
+            return None
         if self._is_array:
             return plan.key_head + b"[%b]]" % b",".join([b"{%b:%b}" % (n, _print(v)) for n, v in columns])
         if not columns:

@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 from relay.codecs.losses import Lossy
 from relay.codecs.maxwell import signs
 from relay.codecs.maxwell.options import NAME
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import Limits, exceeded
@@ -183,26 +184,32 @@ _SECOND_NS: Final = 1_000_000_000
 END_OF_PLACES: Final = 1 << 63
 
 
-def row_time_ns(message: Message, record: ConsumerRecord) -> int:
-    """Return when a row changed: `ts`, in seconds, else the record's timestamp. Raises Malformed."""
-    ts = message.ts
-    if ts is None:
-        return record.time_ms(0) * 1_000_000
+def row_time_ns(message: Message, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+    """Return when a row changed: `ts`, in seconds, or else (counted) the next best time. Raises Malformed."""
+    ts = message.ts or 0
     if not -TIME_END_MS <= ts * 1_000 < TIME_END_MS:
         raise Malformed(NAME, "ts", "not a time in seconds")
-    return ts * _SECOND_NS
+    return event_time_ns(ts * _SECOND_NS, _pushed_at_ns(message), record, lossy)
 
 
-def ddl_time_ns(message: Message, record: ConsumerRecord) -> int:
-    """Return when a statement was executed: `ts`, in milliseconds. Raises Malformed."""
-    ts = message.ts
-    if ts is None:
-        return record.time_ms(0) * 1_000_000
+def ddl_time_ns(message: Message, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+    """Return when a statement was executed: `ts`, in milliseconds, or else (counted) the next best time.
+    Raises Malformed.
+    """
+    ts = message.ts or 0
     if ts > _MOST_MS:
         ts >>= TSO_LOGICAL_BITS
     if not -TIME_END_MS <= ts < TIME_END_MS:
         raise Malformed(NAME, "ts", "not a time in milliseconds")
-    return ts * 1_000_000
+    return event_time_ns(ts * 1_000_000, _pushed_at_ns(message), record, lossy)
+
+
+def _pushed_at_ns(message: Message) -> int | None:
+    """Return when Maxwell sent the message: `push_ts`, in seconds; None if it has none."""
+    pushed = message.push_ts
+    if pushed is not None and pushed.is_finite() and 0 <= pushed < TIME_END_MS // 1_000:
+        return int(pushed * _SECOND_NS)
+    return None
 
 
 def source_of(message: Message, event_time_ns: int, *, is_read: bool = False) -> Source:
@@ -235,11 +242,11 @@ def _position(text: str | None) -> tuple[str | None, int | None]:
 
 
 def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) -> int:
-    """Return when Maxwell made the message: `push_ts`, in seconds, else the record's timestamp."""
-    pushed = message.push_ts
-    if pushed is not None and pushed.is_finite() and 0 <= pushed < TIME_END_MS // 1_000:
-        return int(pushed * _SECOND_NS)
-    return record.time_ms(event_time_ns // 1_000_000) * 1_000_000
+    """Return when Maxwell made the message: `push_ts`, else the record's timestamp."""
+    pushed_at_ns = _pushed_at_ns(message)
+    return (
+        pushed_at_ns if pushed_at_ns is not None else record.time_ms(event_time_ns // 1_000_000) * 1_000_000
+    )
 
 
 def transaction_of(message: Message) -> Transaction | None:

@@ -102,7 +102,7 @@ def traced_row(
     """Return a message of one row with traced values. Raises Untraceable."""
     message = _RowMessage(rows, record, change, trace, limits)
     ts = message.number(_TS)
-    if ts is None or not (ts * 1_000 >= -TIME_END_MS and ts * 1_000 < TIME_END_MS):
+    if ts is None or not ts or not (ts * 1_000 >= -TIME_END_MS and ts * 1_000 < TIME_END_MS):
         raise Untraceable
     event_time_ns = ts * _SECOND_NS
     standing = catalog.standing(change.table, change.source.at(record))

@@ -16,6 +16,7 @@ from relay.codecs.open_protocol.options import OpenOptions
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
 from relay.codecs.open_protocol.traced import traced_row
 from relay.codecs.wire.ddl_codes import kinds_of
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.large_messages import (
     Compression,
     Decompression,
@@ -87,6 +88,8 @@ class Decoder:
                 key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
+            if not ts and key.t != RESOLVED:
+                source = Source(CONNECTOR, event_time_ns(None, None, record, lossy))
             if not 0 <= emitted_at_ns < _TIME_END_NS:
                 emitted_at_ns = source.event_time_ns
             if key.ptn:

@@ -93,13 +93,16 @@ def _with_keys(schema: TableSchema, declared: dict[str, DeclaredColumn]) -> Tabl
         return tuple(name for name in flags if flags[name] & bit)
 
     primary, handle = having(PRIMARY_KEY), having(HANDLE_KEY)
+    # The primary key is the handle key of its table: without the mark, the row lacks part of it.
+    is_partial = bool(primary) and not handle
     if primary:
         keys = [UniqueKey(name, (name,)) for name in having(UNIQUE_KEY)]
     else:
         keys = _unique_keys(handle, {name: flags[name] for name in having(UNIQUE_KEY)})
     single = primary if len(primary) > 1 else ()
     indexes = tuple(Index(name, (name,)) for name in having(MULTIPLE_KEY) if name not in single)
-    return msgspec.structs.replace(schema, primary_key=primary, unique_keys=tuple(keys), indexes=indexes)
+    key = None if is_partial else primary
+    return msgspec.structs.replace(schema, primary_key=key, unique_keys=tuple(keys), indexes=indexes)
 
 
 def _unique_keys(handle: tuple[str, ...], unique: dict[str, int]) -> list[UniqueKey]:

@@ -66,12 +66,17 @@ class _OutCell(msgspec.Struct, gc=False):
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """What the encoder needs of a table: each column's code, `h` and flags, the names of the handle key, and
-    whether it has types that the protocol lacks.
+    """What the encoder needs of a table: each column's code, `h` and flags, the columns of its handle key
+    (`handle_key`: all columns of a table without one), how many columns it has, and whether it has types that
+    the protocol lacks.
+
+    A row that lacks part of the handle key marks no column as part of it.
     """
 
     cells: dict[str, tuple[int, bool | UnsetType, int]]
+    handle: frozenset[str]
     handle_key: frozenset[str]
+    width: int
     loses_type: bool
 
 
@@ -95,13 +100,16 @@ class _Target(RowTarget[_Plan]):
                 NAME, "", f"a row without the name of its {what}, which every key must have"
             )
         flags = column_flags(schema)
-        handle_key = frozenset(schema.handle_key())
+        handle = frozenset(schema.handle_key())
         cells = {
-            c.name: (column_code(c.type), True if c.name in handle_key else UNSET, flags[c.name])
+            c.name: (column_code(c.type), True if c.name in handle else UNSET, flags[c.name])
             for c in schema.columns
         }
         identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
-        return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
+        width = len(cells.keys() | handle)
+        return _Plan(
+            cells, handle, identity, width, any(loses_type(column.type) for column in schema.columns)
+        )
 
     def plan_bytes(self, plan: _Plan) -> int:
         """Return about how much memory a plan takes."""
@@ -120,7 +128,9 @@ class _Target(RowTarget[_Plan]):
             for name, flags in reader.wire.items()
         }
         cells = {name: plan.cells[name] for name in reader.names}
-        return plan if cells | said == cells else msgspec.structs.replace(plan, cells=cells | said)
+        if cells | said == cells:
+            return plan
+        return msgspec.structs.replace(plan, cells=cells | said, handle=frozenset())
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses: types without a code, and parameters."""
@@ -302,6 +312,8 @@ class Encoder:
 
 def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> dict[str, _OutCell]:
     cells = plan.cells
+    if len(values) < plan.width and not values.keys() >= plan.handle:
+        cells = {name: (code, UNSET, flags & ~HANDLE_KEY) for name, (code, _, flags) in cells.items()}
     return {
         name: _OutCell(*cells[name], value) for name, value in values.items() if keys is None or name in keys
     }

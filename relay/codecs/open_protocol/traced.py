@@ -175,7 +175,7 @@ def _times(
     commit_ts = TracedNumber(trace, 0, source.commit_ts)
     event_time_ns = (commit_ts >> TSO_LOGICAL_BITS) * _MILLISECOND_NS
     emitted_at_ns = TracedNumber(trace, TIME_MS, record.timestamp_ms) * _MILLISECOND_NS
-    if not commit_ts >= 0:
+    if not commit_ts > 0:
         raise Untraceable
     if not (emitted_at_ns >= 0 and emitted_at_ns < _TIME_END_NS):
         emitted_at_ns = event_time_ns

@@ -16,6 +16,7 @@ from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.rows import RowDecoder, definition_of_version
 from relay.codecs.simple.traced import traced_row
 from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.large_messages import (
     Compression,
     Decompression,
@@ -80,7 +81,7 @@ class SimpleDecoder:
             if message.claim_check_location is not None:
                 message = self._stored(message)
             return [self._row(message, record, catalog, lossy)], catalog
-        source = self._source(message, record)
+        source = self._source(message, record, lossy)
         if message.type == WATERMARK:
             return [Watermark(source, _emitted_at_ns(message, record))], catalog
         if message.type == BOOTSTRAP:
@@ -108,10 +109,12 @@ class SimpleDecoder:
                 raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
         return message
 
-    def _source(self, message: Message, record: ConsumerRecord) -> Source:
+    def _source(self, message: Message, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
         commit_ts = message.commit_ts
         if message.type == BOOTSTRAP:
             return Source(CONNECTOR, _emitted_at_ns(message, record))
+        if not commit_ts and message.type != WATERMARK:
+            return Source(CONNECTOR, event_time_ns(None, message.build_ts * _NS_PER_MS, record, lossy))
         return Source(CONNECTOR, (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, commit_ts)
 
     # ------------------------------------------------------------ rows
@@ -128,7 +131,7 @@ class SimpleDecoder:
         schema, images = self._rows.read(message, op, catalog, lossy)
         if op is Op.UPDATE and message.old is None:
             lossy.append(Lossy.BEFORE_UNKNOWN)
-        source = self._source(message, record)
+        source = self._source(message, record, lossy)
         if message.table_id and schema.table_id is not None and message.table_id != schema.table_id:
             source = msgspec.structs.replace(source, extras={"ptn": message.table_id})
         if message.checksum is not None:
@@ -181,7 +184,7 @@ class SimpleDecoder:
         self, entry: TableEntry, message: Message, record: ConsumerRecord, catalog: Catalog
     ) -> tuple[Bootstrap, Catalog]:
         """The definition that an entry tells without a statement, and the catalogue with it."""
-        table, source = TableId(entry.schema, entry.table), self._source(message, record)
+        table, source = TableId(entry.schema, entry.table), self._source(message, record, [])
         self._check_version(entry)
         known = definition_of_version(catalog, table, entry.version, entry.tableID)
         schema = known or self._definition(entry, catalog.newest(table)[1], is_current=False)

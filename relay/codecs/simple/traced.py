@@ -64,7 +64,7 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
         return integer_at(path, value, root, slots, trace)
 
     commit_ts, build_ts = number(_COMMIT_TS), number(_BUILD_TS)
-    if not (commit_ts >= 0 and build_ts > 0 and build_ts < TIME_END_MS):
+    if not (commit_ts > 0 and build_ts > 0 and build_ts < TIME_END_MS):
         raise Untraceable
     rows = {part: [TracedCell(trace, (slots[cell.path],)) for cell in row] for part, row in cells.items()}
     reader = TracedReader.of(images.reader, list(_reads(images)))

@@ -32,6 +32,7 @@ from relay.codecs.ticdc_avro.rows import (
 from relay.codecs.wire.avro import AvroSchema, Part, RegisteredSchemas
 from relay.codecs.wire.checksums import CHECKSUM_VERSION
 from relay.codecs.wire.ddl_codes import kinds_of
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.local_times import LocalTimes, is_local_time
 from relay.codecs.wire.rows import PartialRows, TypedRows
 from relay.codecs.wire.ticdc import CONNECTOR, is_restored
@@ -107,7 +108,7 @@ class Decoder:
         key = self._part(record, "key")
         if key is None:
             raise Malformed(NAME, "key", "neither a key nor a value")
-        source = _source_at(commit_ts) if commit_ts is not None else self._source_without(record)
+        source = _source_at(commit_ts) if commit_ts is not None else self._source_without(record, lossy)
         layout = self._layouts.find(key.schema, key.schema, catalog, source.at(record))
         images = layout.images(key.value, None)
         lossy.append(Lossy.COLUMNS_ABSENT)
@@ -119,7 +120,7 @@ class Decoder:
         key, has_key = self._key(record)
         row, added = found.value, self._layouts.added(found.schema, found.value)
         op = _op_of(added)
-        source = self._source(added, record)
+        source = self._source(added, record, lossy)
         layout = self._layouts.find(
             found.schema, None if key is None else key.schema, catalog, source.at(record), has_key=has_key
         )
@@ -168,19 +169,20 @@ class Decoder:
         emitted_at_ns = record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS
         return RowChange(op, layout.schema, images, source, emitted_at_ns)
 
-    def _source(self, row: Record, record: ConsumerRecord) -> Source:
+    def _source(self, row: Record, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
         commit_ts = row.get(COMMIT_TS)
         if type(commit_ts) is not int or not commit_ts:
-            return self._source_without(record)
+            return self._source_without(record, lossy)
         commit_ts &= _TSO_BITS
         time_ms = row.get(TIME)
-        if type(time_ms) is not int or not -TIME_END_MS <= time_ms < TIME_END_MS:
+        if type(time_ms) is not int or not time_ms or not -TIME_END_MS <= time_ms < TIME_END_MS:
             return _source_at(commit_ts)
         return Source(CONNECTOR, time_ms * _NS_PER_MS, commit_ts)
 
-    def _source_without(self, record: ConsumerRecord) -> Source:
-        """The source of a row whose message has no time: that of its record."""
-        return Source(CONNECTOR, record.time_ms(0) * _NS_PER_MS)
+    @staticmethod
+    def _source_without(record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+        """Return the source of a row whose message has no time, which is counted."""
+        return Source(CONNECTOR, event_time_ns(None, None, record, lossy))
 
     def _count(self, layout: Layout, images: TypedRows | PartialRows, lossy: list[Lossy]) -> None:
         """Count what the definition of a row does not tell, and local times that are not one moment."""

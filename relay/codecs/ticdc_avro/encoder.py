@@ -123,9 +123,7 @@ class _Target(RowTarget[_Plan]):
             namespace,
             {column.name: field_schema(column, self._modes, table.database) for column in columns},
             tuple([column.name for column in columns]),
-            tuple(
-                [column.name for column, own in zip(columns, schema.columns, strict=True) if own.name in key]
-            ),
+            _in_table_order(key, schema),
             tuple([c.name for c in columns if c.generated is Generated.VIRTUAL and c.nullable is not False]),
             tuple([what for what, is_lost in lost.items() if is_lost]),
         )
@@ -153,6 +151,13 @@ class _Target(RowTarget[_Plan]):
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
         return write_of(column, self._modes, self._zone, self._unmoved, self._unlabelled)
+
+
+def _in_table_order(key: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
+    """Return the columns of a key by their names in Avro, in table order; those that it lacks come last."""
+    names = [column.name for column in schema.columns]
+    present = [name for name in names if name in key]
+    return tuple(map(sanitized, [*present, *(name for name in key if name not in names)]))
 
 
 def _check_names(schema: TableSchema, columns: Sequence[Column]) -> None:
@@ -277,12 +282,10 @@ class Encoder:
         chosen = self._chosen(change.table)
         names = plan.key
         key = {name: row[name] for name in names if name in row}
-        if len(names) < len(chosen) or len(key) < len(names):
-            if chosen:
-                has = {column.name for column in change.schema.columns if sanitized(column.name) in row}
-                raise without_key(NAME, change.table, chosen, has)
-            raise NotRepresentable(NAME, "key", "a row that lacks a column of its primary key")
-        if not names:
+        if len(key) < len(names) and chosen:
+            has = {column.name for column in change.schema.columns if sanitized(column.name) in row}
+            raise without_key(NAME, change.table, chosen, has)
+        if not names or len(key) < len(names):
             return None
         return self._framed(topic, "key", plan, (names, None), key)
 

@@ -68,7 +68,7 @@ class TypedReader:
         self.is_guessed = not schema.complete
         hidden = schema.hidden_places if hidden is None else hidden
         shown = sum([at not in hidden for at in self.places])
-        self.is_partial = shown < len(schema.columns) - len(hidden)
+        self.is_partial = shown < len(schema.columns) - len(hidden) or schema.lacks_key_columns
         self.type_info = TypeInfo(tells_types, parameters=False)
         #: The key that messages name, as `Images.named_key`.
         self.named_key: tuple[str, ...] | None = None

@@ -218,8 +218,10 @@ def lacks_handle_key(change: RowChange, names: Container[str], lossy: list[Lossy
     It is counted as `columns-absent` then: readers cannot find the row by its key. What lacks columns of its
     definition was counted when it was read; for an UPDATE that was split, this is true of its new row, too.
     """
-    is_missing = any(name not in names for name in change.schema.handle_key())
-    if is_missing and _has_all(change.schema, names) and not _is_of_partial_update(change):
+    schema = change.schema
+    is_missing = any(name not in names for name in schema.handle_key())
+    was_counted = schema.lacks_key_columns
+    if is_missing and not was_counted and _has_all(schema, names) and not _is_of_partial_update(change):
         lossy.append(Lossy.COLUMNS_ABSENT)
     return is_missing
 

@@ -95,7 +95,10 @@ class Decoder(MessageDecoder[Envelope]):
         op = _OPS.get(payload.op)
         if op is None or origin is None or origin.connector not in _wire.CONNECTORS:
             return None
-        source, emitted_at_ns = _wire.source_of(payload, origin, record), _wire.emitted_at_ns(payload, record)
+        if not origin.ts_ms:
+            return None
+        source = _wire.source_of(payload, origin, record, lossy)
+        emitted_at_ns = _wire.emitted_at_ns(payload, record)
         table = shape.table
         if origin.table != table.id.table or origin.db != table.id.database:
             return None
@@ -121,7 +124,7 @@ class Decoder(MessageDecoder[Envelope]):
         if origin is None or origin.connector not in _wire.CONNECTORS:
             return _control(body, origin, record, catalog), catalog
         op = _OPS.get(body.op or "")
-        source = _wire.source_of(body, origin, record)
+        source = _wire.source_of(body, origin, record, lossy)
         if op is not None:
             parts = _row_parts(op, body, origin, bytes(message.schema), record)
             if op is _UPDATE and parts.before is None:

@@ -13,6 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relay.codecs.debezium.envelope import Key
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import DecodeError, UnsupportedMessage
@@ -122,13 +124,11 @@ def snapshot_of(origin: Origin) -> Snapshot | None:
     return _SNAPSHOTS.get(word, Snapshot.TRUE) if isinstance(word, str) else Snapshot.TRUE
 
 
-def source_of(body: RowBody, origin: Origin, record: ConsumerRecord) -> Source:
-    """Return the canonical source, timed by `source`, else the message, else the record."""
-    event_time_ns = origin.ts_ns
-    if event_time_ns is None or not -_END_NS <= event_time_ns < _END_NS:
-        event_time_ns = _time_ns(origin)
-        if event_time_ns is None:
-            event_time_ns = emitted_at_ns(body, record)
+def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+    """Return the canonical source, timed by `source`, or else (counted) the next best time."""
+    time_ns = origin.ts_ns
+    if not time_ns or not -_END_NS <= time_ns < _END_NS:
+        time_ns = event_time_ns(_time_ns(origin), _time_ns(body), record, lossy)
     position, row = origin.pos, None
     if origin.file and position is not None and 0 <= position < _END:
         row = origin.row
@@ -139,7 +139,7 @@ def source_of(body: RowBody, origin: Origin, record: ConsumerRecord) -> Source:
         snapshot = snapshot_of(origin)
     return Source(
         origin.connector or "",
-        event_time_ns,
+        time_ns,
         None,
         None,
         origin.name,
@@ -163,7 +163,7 @@ def position_time_ns(source: Source, origin: Origin) -> int:
     log gives the rest.
     """
     ms = origin.ts_ms
-    return (source.event_time_ns // 1_000_000 if ms is None else ms) * 1_000_000
+    return (ms or source.event_time_ns // 1_000_000) * 1_000_000
 
 
 def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_read: bool) -> Position:
@@ -177,12 +177,12 @@ def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_re
 def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
     """Return when the connector made the message; else when the row changed, else the record's timestamp."""
     found = body.ts_ns
-    if found is not None and -_END_NS <= found < _END_NS:
+    if found and -_END_NS <= found < _END_NS:
         return found
     found = _time_ns(body)
-    if found is None and body.source is not None:
+    if not found and body.source is not None:
         found = _time_ns(body.source)
-    return record.time_ms(0) * 1_000_000 if found is None else found
+    return found or record.time_ms(0) * 1_000_000
 
 
 _END_NS: Final = TIME_END_MS * 1_000_000
@@ -191,9 +191,9 @@ _END_NS: Final = TIME_END_MS * 1_000_000
 def _time_ns(part: Origin | RowBody) -> int | None:
     """The time with the finest unit that the message has; None where that is no time."""
     ns, us, ms = part.ts_ns, part.ts_us, part.ts_ms
-    if ns is None and us is not None:
+    if not ns and us:
         ns = us * 1_000
-    if ns is not None and -_END_NS <= ns < _END_NS:
+    if ns and -_END_NS <= ns < _END_NS:
         return ns
     return None if ms is None else ms * 1_000_000
 

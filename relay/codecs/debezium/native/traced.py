@@ -90,7 +90,7 @@ def _time_ns(message: RowMessage, part: Path) -> TracedNumber:
         number = message.number((*part, name))
         if number is not None:
             found = number * unit_ns
-            if ms is None or not (found >= -_END_NS and found < _END_NS):
+            if ms is None or not ms or not found or not (found >= -_END_NS and found < _END_NS):
                 raise Untraceable
             return found
     raise Untraceable
