@@ -28,10 +28,12 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "every_time": "TIME beyond a day, digits of a second, or years that the form of times has no number for",
     "null_beside_default": "NULL in a column that has a default",
     "event_time_milliseconds": "the fraction of a second of the event time",
+    "event_time_nanoseconds": "the fraction of a millisecond of the event time",
     "commit_ts": "the commit ts of TiDB",
     "start_ts": "the start ts of TiDB",
     "gtid": "the GTID of the transaction",
     "binlog_position": "the binlog file and position",
+    "binlog_row": "the number of a row in its binlog event",
     "source_name": "the name of the source (TiCDC's cluster id)",
     "snapshot": "that a row was read from a table and not from the log",
     "row_key": "the row key of TiKV",
@@ -104,6 +106,8 @@ def _kinds_of(field: str) -> tuple[Lossy, ...]:
     names = {
         kind: FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_")) for kind in Lossy if kind not in _OTHER_WORDS
     }
+    if field == "event_time_nanoseconds":
+        return (Lossy.EVENT_TIME_PRECISION,)
     return tuple(kind for kind, name in names.items() if name == field)
 
 

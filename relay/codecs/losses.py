@@ -81,6 +81,7 @@ class Lossy(enum.StrEnum):
     EVENT_TIME_PRECISION = "event-time-precision"
     BINLOG_POSITION = "binlog-position"
     BINLOG_POSITION_SYNTHETIC = "binlog-position-synthetic"
+    BINLOG_ROW = "binlog-row"
     SERVER_ID = "server-id"
     THREAD_ID = "thread-id"
     QUERY = "query"
@@ -282,7 +283,8 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     `null_beside_default`: NULL in a column that has a default. `source_name`: the name of
     the source, TiCDC's cluster id. `snapshot`: that a row was read from a table and not from the log.
     `query`: the statement that changed the row. `physical_partition`: the table id of a partitioned table's
-    partition. `transaction_order`: a row's place in its transaction.
+    partition. `binlog_row`: a row's number in its event of the binlog. `transaction_order`: a row's place in
+    its transaction.
     """
 
     before: Before
@@ -298,10 +300,12 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     every_time: bool = True
     null_beside_default: bool = True
     event_time_milliseconds: bool = True
+    event_time_nanoseconds: bool = False
     commit_ts: bool
     start_ts: bool = False
     gtid: bool
     binlog_position: bool = False
+    binlog_row: bool = False
     source_name: bool = False
     snapshot: bool = False
     row_key: bool = False
@@ -358,6 +362,8 @@ def expected_losses(source: Carries, target: Carries) -> frozenset[Lossy]:
         if _tells(source, field) and not _tells(target, field):
             found.add(kind)
     found.update(kind for kind, field in _MADE_UP.items() if not _tells(source, field))
+    if source.event_time_nanoseconds and not target.event_time_nanoseconds:
+        found.add(Lossy.EVENT_TIME_PRECISION)
     return frozenset(found)
 
 
@@ -388,7 +394,7 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "row_key": Lossy.ROW_KEY,
     "extras": Lossy.EXTRAS,
     "time_unit_ns": None,
-    "binlog_row": None,  # counted with the position, too
+    "binlog_row": Lossy.BINLOG_ROW,
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "id": Lossy.TRANSACTION,
@@ -399,7 +405,7 @@ TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
 #: The wire name of the only extra that a target may keep.
 _PHYSICAL_PARTITION: Final = frozenset({"ptn"})
 #: What MySQL's binlog tells, and a snapshot.
-_OF_LOG: Final = ("gtid", "binlog_position", "server_id", "thread_id", "snapshot", "query")
+_OF_LOG: Final = ("gtid", "binlog_position", "binlog_row", "server_id", "thread_id", "snapshot", "query")
 #: The cluster id of every TiCDC that was not given one.
 _NO_NAME: Final = "default"
 
@@ -425,6 +431,8 @@ def source_losses(
     lacks = _Lacks(carries, kept_extras)
     keeps_log = lacks.source.keys().isdisjoint(_OF_LOG)
     own_names = {None, _NO_NAME, source_name}
+    #: Event times are cut to milliseconds; encoders that cut them to seconds count it themselves.
+    is_cut = carries.event_time_milliseconds and not carries.event_time_nanoseconds
     #: What was found before, by what a source tells: rows of one source tell the same.
     seen: dict[tuple[bool, ...], list[Lossy]] = {}
 
@@ -433,6 +441,8 @@ def source_losses(
             lossy.append(_COMMIT_TS)
         if source.name is not None and source.name not in own_names:
             lossy.append(_SOURCE_NAME)
+        if is_cut and source.event_time_ns % 1_000_000:
+            lossy.append(_EVENT_TIME_PRECISION)
         # Most rows have nothing else. This is asked for every row, so it is spelled out; the contract test
         # of codecs finds a field that is forgotten here.
         if (
@@ -445,6 +455,7 @@ def source_losses(
                 or (
                     source.gtid is None
                     and source.binlog_position is None
+                    and source.binlog_row is None
                     and source.server_id is None
                     and source.thread_id is None
                     and source.snapshot is None
@@ -457,6 +468,7 @@ def source_losses(
             source.start_ts is None,
             source.gtid is None,
             source.binlog_position is None,
+            source.binlog_row is None,
             source.server_id is None,
             source.thread_id is None,
             source.snapshot is None,
@@ -485,6 +497,8 @@ class _Lacks:
         self.source = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.EXTRAS})
         for apart in ("commit_ts", "name"):
             self.source.pop(apart, None)
+        if not carries.binlog_position:
+            self.source.pop("binlog_row", None)  # without the position it says nothing
         self._transaction = _lost_fields(TRANSACTION_LOSSES, carries)
         self._kept_extras = kept_extras
 
@@ -512,3 +526,4 @@ def _lost_fields(
 
 _COMMIT_TS: Final = Lossy.COMMIT_TS
 _SOURCE_NAME: Final = Lossy.SOURCE_NAME
+_EVENT_TIME_PRECISION: Final = Lossy.EVENT_TIME_PRECISION

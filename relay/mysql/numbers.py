@@ -133,14 +133,19 @@ def decimal_text(value: Decimal) -> str:
 
 @native("double-text")
 def read_double(text: str) -> float:
-    """Read a DOUBLE in any notation. Raises ValueError, also for what MySQL cannot store (NaN, infinity)."""
+    """Read a DOUBLE in any notation. Raises ValueError, also for NaN and infinity, which MySQL cannot store;
+    but Debezium writes `Infinity` for a REAL beyond 32 bits.
+    """
     try:
         value = float(text)
     except ValueError:
         raise ValueError("not a number") from None
-    if not math.isfinite(value) or "_" in text:
+    if (not math.isfinite(value) and text not in _INFINITIES) or "_" in text:
         raise ValueError("not a finite number")
     return value
+
+
+_INFINITIES: Final = frozenset({"Infinity", "-Infinity"})
 
 
 @native("float-text")

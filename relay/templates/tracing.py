@@ -322,10 +322,12 @@ class TracedNumber(Traced):
     def __floordiv__(self, divisor: int) -> TracedNumber:
         return self._then("//", divisor, self._value // divisor)
 
-    def __mod__(self, divisor: int) -> TracedNumber:
+    def __mod__(self, divisor: int) -> TracedNumber | int:
+        if not self._plus and self._steps and self._steps[-1][0] == "*" and not self._steps[-1][1] % divisor:
+            return 0
         return self._then("%", divisor, self._value % divisor)
 
-    def __divmod__(self, divisor: int) -> tuple[TracedNumber, TracedNumber]:
+    def __divmod__(self, divisor: int) -> tuple[TracedNumber, TracedNumber | int]:
         return self // divisor, self % divisor
 
     def __lshift__(self, bits: int) -> TracedNumber:
@@ -334,7 +336,7 @@ class TracedNumber(Traced):
     def __rshift__(self, bits: int) -> TracedNumber:
         return self._then(">>", bits, self._value >> bits)
 
-    def __and__(self, mask: int) -> TracedNumber:
+    def __and__(self, mask: int) -> TracedNumber | int:
         if mask & (mask + 1):
             raise Untraceable
         return self % (mask + 1)

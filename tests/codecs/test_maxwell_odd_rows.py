@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support import CANAL, record, row_message
+from support import CANAL, OPEN, record, row_message
 
-from relay import NotRepresentable, RowChange, SchemaChange, Translator
-from relay.errors import DefinitionMissing, Malformed
+from relay import Lossy, NotRepresentable, RowChange, SchemaChange, Translator
+from relay.errors import Malformed
 from relay.model import ColumnType
 
 MAXWELL = "maxwell-json"
@@ -103,14 +103,21 @@ def test_bytes_that_are_no_text_in_an_unknown_member_are_refused() -> None:
         read(row('{"c":1}')[:-1] + b',"other":"\xff"}')
 
 
-def test_a_row_of_nulls_of_an_unknown_table_waits_for_its_definition() -> None:
-    options = {"output_nulls": "false"}
-    with pytest.raises(DefinitionMissing, match="a row of NULLs"):
-        read(row("{}"), options=options)
+@pytest.mark.parametrize("options", [{}, {"output_nulls": "false"}])
+def test_a_row_of_nulls_names_no_columns(options: dict[str, str]) -> None:
     _, change = read(statement("CREATE TABLE t (c INT)"), row("{}"), options=options)
     assert only_cell(change) == (ColumnType("int"), None)
-    with pytest.raises(Malformed, match="a row without columns"):
-        read(row("{}"))
+    translator = Translator(MAXWELL, CANAL, options)
+    assert translator.translate(record(row("{}"))) == [], "nobody knows its columns"
+    assert translator.lossy[Lossy.EMPTY_ROW] == 1
+
+
+@pytest.mark.parametrize("target", [CANAL, OPEN, "ticdc-simple-json", "debezium-json"])
+def test_a_set_of_which_nothing_else_is_known_is_text(target: str) -> None:
+    translator = Translator(MAXWELL, target)
+    written = translator.translate(record(row('{"id":1,"flags":["a","b"]}')))
+    assert b"a,b" in (written[-1].value or b"")
+    assert translator.lossy[Lossy.VALUE_GUESSED] == 1
 
 
 @pytest.mark.parametrize("other", ["A", ""])

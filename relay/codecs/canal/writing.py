@@ -216,7 +216,7 @@ class TypedPlan:
 
 
 #: Pairs of functions of which one can do both.
-SHORTCUTS: Final[dict[tuple[Read, Write], Convert]] = {
+SHORTCUTS: Final[dict[tuple[Read, Write | None], Convert]] = {
     (numbers.read_int, str): numbers.checked_int,
     (numbers.read_decimal, numbers.decimal_text): numbers.checked_decimal,
 }

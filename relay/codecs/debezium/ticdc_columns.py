@@ -82,6 +82,9 @@ class TicdcColumns:
     has_whole_rows = False
     added_key_fields: frozenset[str] = frozenset()
 
+    def __init__(self) -> None:
+        self._defaults = ValueWriter()
+
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:
         """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
 
@@ -134,7 +137,10 @@ class TicdcColumns:
         """Give the wire values that mean two things: the default or NULL, 1970-01-01 or a date that is not in
         the calendar.
         """
-        default = null_default(column, ValueWriter().of(column))
+        default = None
+        if column.default is not ABSENT:
+            default = null_default(column, self._defaults.of(column))
+            self._defaults.lost.clear()
         if default is not None:
             value = fitting(form.kind, msgspec.json.decode(msgspec.json.encode(default)))
             yield value, Lossy.NULL_OR_DEFAULT

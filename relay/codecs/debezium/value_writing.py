@@ -184,13 +184,13 @@ class ValueWriter:
             return self._micros
         return self._open if has_open_digits(column) else self._millis
 
-    def _all_shortcuts(self) -> dict[tuple[Read, Write], Convert]:
+    def _all_shortcuts(self) -> dict[tuple[Read, Write | None], Convert]:
         """Reads that only check their text, by writes that check it too; and DECIMAL, whose text need not
         become a Decimal.
         """
         datetimes = [write for each in (self._millis, self._micros, self._open) for write in each.values()]
         datetimes += self._timestamps.values()
-        found: dict[tuple[Read, Write], Convert] = {
+        found: dict[tuple[Read, Write | None], Convert] = {
             (temporal.read_datetime, write): write for write in datetimes
         }
         found |= {(temporal.read_date, write): write for write in self._dates.values()}

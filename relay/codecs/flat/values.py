@@ -64,7 +64,7 @@ class ValueWriter:
         self._null_dates: dict[str, Write] = {}
         if not forms.keeps_zero_dates:
             self._null_dates = {base: self._dated(self._writes.get(base)) for base in _DATES}
-        self.shortcuts: Mapping[tuple[Read, Write], Convert] = {
+        self.shortcuts: Mapping[tuple[Read, Write | None], Convert] = {
             (numbers.read_decimal, numbers.decimal_text): _checked_decimal,
             (numbers.read_decimal, _decimal_number): _checked_decimal_number,
         }

@@ -93,9 +93,12 @@ class Decoder:
         event_time_ns = row_time_ns(message, record, lossy)
         source = source_of(message, event_time_ns, is_read=op is _READ)
         at = source.at(record)
-        schema, images = self._rows.read(op, message, record.key, at, catalog, lossy)
+        read = self._rows.read(op, message, record.key, at, catalog, lossy)
         emitted, transaction = emitted_at_ns(message, record, event_time_ns), transaction_of(message)
-        events.append(RowChange(op, schema, images, source, emitted, transaction))
+        if read is None:
+            lossy.append(Lossy.EMPTY_ROW)
+        else:
+            events.append(RowChange(op, *read, source, emitted, transaction))
         if message.commit and transaction is not None:
             end = Source(CONNECTOR, event_time_ns, gtid=source.gtid)
             events.append(

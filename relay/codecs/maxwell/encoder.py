@@ -10,6 +10,7 @@ import hashlib
 import re
 import uuid
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ from relay.codecs.maxwell.definitions import shown_table
 from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.traced import TracedXid
-from relay.codecs.maxwell.values import SOME_DOCUMENT, ValueWriter
+from relay.codecs.maxwell.values import SOME_DOCUMENT, ValueWriter, as_it_came, read_unknown_set
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.conversions import Write
 from relay.codecs.wire.row_writing import RowTarget, TypedWriters
@@ -83,6 +84,7 @@ class _Target(RowTarget[_Plan]):
     """Rows as Maxwell has them."""
 
     has_virtual = True
+    shortcuts = MappingProxyType({(read_unknown_set, None): as_it_came})
 
     def __init__(self, options: MaxwellOptions) -> None:
         self._values = ValueWriter(
@@ -151,6 +153,7 @@ class Encoder:
         self._count_lost = source_losses(says, kept_extras=kept)
         of_ddl = msgspec.structs.replace(says, server_id=False, thread_id=False, query=False)
         self._count_lost_of_ddl = source_losses(of_ddl, kept_extras=kept)
+        self._count_lost_of_end = source_losses(msgspec.structs.replace(of_ddl, binlog_position=False))
         self._is_camel = options.output_naming_strategy != "none"
         self._is_array = options.kafka_key_format == "array"
 
@@ -167,7 +170,10 @@ class Encoder:
                     yield self._row(event, caused_by, next(numbers), lossy, is_last=is_last)
                 elif isinstance(event, SchemaChange) and self._options.output_ddl:
                     yield from self._ddl(event, caused_by, lossy)
-                elif not (self._options.output_commit_info and at and _ends_row(event, events[at - 1])):
+                elif self._options.output_commit_info and at and _ends_row(event, events[at - 1]):
+                    self._count_lost_of_end(event.source, lossy)
+                    lossy += _lost_of_end(event)
+                else:
                     lossy.append(loss_of(event))
             except _UNPRINTABLE as error:
                 raise NotRepresentable(
@@ -222,7 +228,7 @@ class Encoder:
         found += [("type", _WORDS[op]), ("ts", source.event_time_ns // _SECOND_NS)]
         transaction = change.transaction
         if op is not _READ and options.output_commit_info:
-            transaction = self._commit(transaction, found, is_last=is_last)
+            transaction = self._commit(transaction, found, lossy, is_last=is_last)
         self._count_lost(source, lossy, transaction)
         found += self._origin(source)
         if options.output_push_timestamp:
@@ -236,10 +242,15 @@ class Encoder:
         return text[:most] if most else text
 
     def _commit(
-        self, transaction: Transaction | None, found: list[tuple[str, Any]], *, is_last: bool
+        self,
+        transaction: Transaction | None,
+        found: list[tuple[str, Any]],
+        lossy: list[Lossy],
+        *,
+        is_last: bool,
     ) -> Transaction | None:
-        """Add `xid`, and `xoffset` or, of the last row, `commit`. Return what is lost of the transaction: all
-        of it, if its id is no number.
+        """Add `xid`, and `xoffset` or, of the last row, `commit`, and count the rest. Return the transaction
+        if its id is no number: all of it is lost.
         """
         xid = None if transaction is None else _number_of_id(transaction.id)
         if transaction is None or xid is None:
@@ -250,6 +261,11 @@ class Encoder:
             found.append(("commit", True))
         elif self._options.output_xoffset and order is not None and order > 0:
             found.append(("xoffset", order - 1))
+            order = None
+        if order is not None or transaction.table_order is not None:
+            lossy.append(Lossy.TRANSACTION_ORDER)
+        if transaction.total is not None:
+            lossy.append(Lossy.TRANSACTION_TOTAL)
         return None
 
     def _origin(self, source: Source) -> Iterator[tuple[str, Any]]:
@@ -372,6 +388,12 @@ def _ends_row(event: Event, row: Event) -> bool:
     if not isinstance(row, RowChange) or row.transaction is None or _number_of_id(row.transaction.id) is None:
         return False
     return row.op is not _READ and _ends(event, msgspec.structs.replace(row.transaction, total=None))
+
+
+def _lost_of_end(event: Event) -> list[Lossy]:
+    """Return what the last row of a transaction does not say of its END."""
+    has_counts = isinstance(event, TransactionMark) and event.count is not None
+    return [Lossy.TRANSACTION_TOTAL] if has_counts else []
 
 
 def _made_id(caused_by: ConsumerRecord, number: int) -> bytes:

@@ -24,7 +24,7 @@ from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
 from relay.codecs.wire.tables import Table, Tables
-from relay.errors import DefinitionMissing, Malformed
+from relay.errors import Malformed
 from relay.limits import Limits, check_columns
 from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, TableId, TableSchema
 
@@ -45,8 +45,8 @@ _NULL: Final = b"null"
 
 
 class Layout:
-    """Rows with exactly these columns of one table version. `types`: by wire name, in the order of the table;
-    `guessed`: those that values have told.
+    """Rows with exactly these columns of one table version. `types`: how the parser reads each, in the order
+    of the table; `guessed`: those that values have told.
     """
 
     def __init__(
@@ -59,9 +59,10 @@ class Layout:
         has_nulls: bool,
     ) -> None:
         self.reader, self.names, self.guessed = reader, tuple(names), dict(guessed)
-        self.has_nulls, self._fills_nulls = has_nulls, is_known and not has_nulls
+        self.has_nulls, self._is_known, self._fills_nulls = has_nulls, is_known, is_known and not has_nulls
         columns = [reader.schema.columns[at] for at in reader.places]
-        self.types = [values.wire_type(column.type) for column in columns]
+        types = [guessed.get(name, column.type) for name, column in zip(names, columns, strict=True)]
+        self.types = list(map(values.wire_type, types))
         #: Where integers stand that no parser can bound: those of 64 bits without a sign.
         self._unbounded = [at for at, each in enumerate(self.types) if each is int]
         #: The places of the JSON columns whose null is NULL.
@@ -123,7 +124,8 @@ class Layout:
         """Return the cells of a row in the general way. Where one is missing it is ABSENT, or the NULL that
         Maxwell has left out. Raises Malformed.
         """
-        missing = None if self._fills_nulls and part != _PARTS.old else ABSENT
+        fills_nulls = self._fills_nulls or (self._is_known and not members)
+        missing = None if fills_nulls and part != _PARTS.old else ABSENT
         if self._decoders is None:
             self._decoders = [msgspec.json.Decoder(values.or_null(each)).decode for each in self.types]
         found: list[Any] = []
@@ -204,8 +206,10 @@ class RowDecoder:
         at: Position,
         catalog: Catalog,
         lossy: list[Lossy],
-    ) -> tuple[TableSchema, Images]:
-        """Return a row's definition and images. Raises Malformed."""
+    ) -> tuple[TableSchema, Images] | None:
+        """Return a row's definition and images, None for a row of NULLs of an unknown table, whose columns
+        nobody knows. Raises Malformed.
+        """
         table = self._tables[message.database, message.table]
         if table.is_newest(catalog, None, at.event_time_ns, at):
             known = table.newest
@@ -225,17 +229,16 @@ class RowDecoder:
 
     def _general(
         self, row: _WireRow, table: Table[Layout], known: TableSchema | None, lossy: list[Lossy]
-    ) -> tuple[TableSchema, Images]:
+    ) -> tuple[TableSchema, Images] | None:
         op, message, old, key = row
         new_members, old_members = _members(message.data, "data"), _members(old, "old")
         if op is _DELETE and not new_members and message.old:
             # TiCDC's dialect has the deleted row there.
             new_members = _members(msgspec.Raw(bytes(message.old)), "old")
-        if not new_members and self._has_nulls:
-            raise Malformed(NAME, "data", "a row without columns")
-        if not new_members and known is None:
-            raise DefinitionMissing(NAME, "data", "a row of NULLs, which are left out, of an unknown table")
-        new_members = new_members or {}
+        if new_members is None:
+            raise Malformed(NAME, "data", "a row message without a row")
+        if not new_members and not old_members and known is None:
+            return None
         check_columns(NAME, "data", len(new_members) + len(old_members or {}), self._limits)
         layout = self._layout(table, known, new_members, old_members or {}, message, key)
         layout.count_use()
@@ -264,7 +267,7 @@ class RowDecoder:
         if known is not None and not (places.keys() >= set(names) and len(places) == len(known.columns)):
             # A definition that lacks columns of the row is another one.
             fitting = None
-        if fitting is not None and not self._has_nulls:
+        if fitting is not None and (not new or not self._has_nulls):
             names = tuple(places)
         guessed = _guesses(fitting, places, names, (new, old))
         named = None
@@ -293,7 +296,7 @@ class RowDecoder:
         named: tuple[str, ...] | None,
     ) -> Layout:
         if fitting is None:
-            columns = tuple([Column(name, guessed[name]) for name in names])
+            columns = tuple([Column(name, values.shown_type(guessed[name])) for name in names])
             schema = TableSchema(table.id, columns, primary_key=named, complete=False)
             ordered = list(names)
             places = list(range(len(names)))
@@ -301,8 +304,10 @@ class RowDecoder:
             place_of = self._places(fitting)
             ordered = sorted(names, key=place_of.__getitem__)
             places = [place_of[name] for name in ordered]
-            schema = _with_guesses(fitting, {place_of[name]: each for name, each in guessed.items()})
-        reads = [values.read_of(schema.columns[at].type) for at in places]
+            guesses = {place_of[name]: values.shown_type(each) for name, each in guessed.items()}
+            schema = _with_guesses(fitting, guesses)
+        types = [guessed.get(name, schema.columns[at].type) for name, at in zip(ordered, places, strict=True)]
+        reads = list(map(values.read_of, types))
         reader = TypedReader(NAME, schema, places, reads, _PARTS, known=known, tells_types=False)
         return Layout(reader, ordered, guessed, is_known=fitting is not None, has_nulls=self._has_nulls)
 

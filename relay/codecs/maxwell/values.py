@@ -134,6 +134,11 @@ def guessed_type(value: msgspec.Raw) -> ColumnType | None:
     return _SET if kind is ARRAY and _is_set(value) else _JSON
 
 
+def shown_type(guessed: ColumnType) -> ColumnType:
+    """Return the type of a column whose type was guessed: text for a SET, whose members nobody knows."""
+    return _VARCHAR if guessed == _SET else guessed
+
+
 _VARCHAR, _SET, _JSON = ColumnType("varchar"), ColumnType("set"), ColumnType("json")
 _BIGINT, _UNSIGNED = ColumnType("bigint"), ColumnType("bigint", unsigned=True)
 _DECIMAL, _DOUBLE = ColumnType("decimal"), ColumnType("double")
@@ -287,8 +292,9 @@ def _labels_reader(column_type: ColumnType) -> Read:
         indexes = None if members is None else _places(members, lambda at: at + 1)
         read = functools.partial(_read_enum, indexes)
         return native("enum-member", members)(read) if _are_plain(members) else read
-    bits = None if members is None else _places(members, lambda at: 1 << at)
-    return functools.partial(_read_set, bits)
+    if members is None:
+        return read_unknown_set
+    return functools.partial(_read_set, _places(members, lambda at: 1 << at))
 
 
 def _are_plain(members: tuple[str, ...] | None) -> TypeGuard[tuple[str, ...]]:
@@ -314,14 +320,16 @@ def _read_enum(indexes: Mapping[str, int] | None, value: str | int) -> int | str
     return index or 0
 
 
-def _read_set(bits: Mapping[str, int] | None, value: list[str] | int) -> int | str:
+def read_unknown_set(value: list[str] | int) -> int | str:
+    """Read the labels of a SET whose members nobody knows, as text."""
+    return value if isinstance(value, int) else ",".join(filter(None, value))
+
+
+def _read_set(bits: Mapping[str, int], value: list[str] | int) -> int:
     if isinstance(value, int):
         return value
-    labels = [label for label in value if label]
-    if bits is None:
-        return ",".join(labels)
     try:
-        return sum({bits[label] for label in labels})
+        return sum({bits[label] for label in value if label})
     except KeyError:
         raise ValueError("not a member of the type") from None
 
@@ -332,6 +340,11 @@ def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
 
 
 # ---------------------------------------------------------------- written
+
+
+def as_it_came(value: list[str] | int) -> list[str] | int:
+    """Write the labels of a SET whose members nobody knows, which are text elsewhere."""
+    return value
 
 
 #: What writes a JSON column's document, but for null.

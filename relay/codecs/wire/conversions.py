@@ -18,11 +18,13 @@ Steps = tuple[Callable[[Any], Any], ...]
 
 
 def conversion_steps(
-    read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]
+    read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write | None], Convert]
 ) -> Steps:
     """Return the steps from a wire value to the target's: one, where one function does both."""
+    if read is not None and (read, write) in shortcuts:
+        return (shortcuts[read, write],)
     if read is not None and write is not None:
-        both = shortcuts.get((read, write)) or decimal_shortcut(read, write)
+        both = decimal_shortcut(read, write)
         if both is not None:
             return (both,)
         usual = usual_of(read)

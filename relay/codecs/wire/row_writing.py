@@ -42,7 +42,7 @@ class RowTarget(Protocol[_Plan]):
     """What an encoder says of its rows; `TypedWriters` asks once per table version."""
 
     #: Pairs of a source's read and this target's write, with one function that does both.
-    shortcuts: Mapping[tuple[Read, Write], Convert] = MappingProxyType({})
+    shortcuts: Mapping[tuple[Read, Write | None], Convert] = MappingProxyType({})
     #: Whether rows with every column of their table are structs (`row_struct`).
     has_structs: bool = False
     #: Whether updates have a before-image.

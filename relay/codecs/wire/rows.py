@@ -132,7 +132,7 @@ class TypedReader:
     def row_function(
         self,
         writes: Sequence[Write | None],
-        shortcuts: Mapping[tuple[Read, Write], Convert],
+        shortcuts: Mapping[tuple[Read, Write | None], Convert],
         nulls: Sequence[Null | None] | None = None,
         *,
         names: Sequence[str] | None = None,

@@ -246,7 +246,7 @@ class TracedReader(TypedReader):
     def row_function(
         self,
         writes: Sequence[Write | None],
-        shortcuts: Mapping[tuple[Read, Write], Convert],  # noqa: ARG002 - they do the same
+        shortcuts: Mapping[tuple[Read, Write | None], Convert],  # noqa: ARG002 - they do the same
         nulls: Sequence[Null | None] | None = None,
         *,
         names: Sequence[str] | None = None,

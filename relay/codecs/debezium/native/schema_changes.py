@@ -19,7 +19,7 @@ from relay.codecs.debezium.native.fields import SOURCE, Json, node
 from relay.codecs.debezium.native.message_writing import native_key
 from relay.codecs.debezium.native.table_changes import id_of
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.ticdc import per_table_statements
+from relay.codecs.wire.ticdc import mysql_text, per_table_statements
 from relay.codecs.wire.tidb_defaults import NOW
 from relay.model import (
     Bootstrap,
@@ -67,6 +67,7 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
     if told:  # what a connector has sent is sent again
         yield Message(change.table.database, change.table.table, change.ddl, told)
         return
+    change = msgspec.structs.replace(change, ddl=mysql_text(change))
     definitions = {schema.id: schema for schema in reversed(change.definitions)}
     definitions |= {each.table: each.definition for each in change.table_changes if each.definition}
     for table, ddl in _statements(change):

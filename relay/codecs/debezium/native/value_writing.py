@@ -74,7 +74,7 @@ class ValueWriter:
         self._labels = LabelWriter(self.lost)
         self._unsigned = self._unsigned_writer()
         #: Grows with the columns that are met.
-        self.shortcuts: dict[tuple[Read, Write], Convert] = {
+        self.shortcuts: dict[tuple[Read, Write | None], Convert] = {
             (numbers.read_double, _write_double): numbers.read_double,
             (unsigned64, signed64): same_bigint,
         }

@@ -85,6 +85,8 @@ def carries(options: DebeziumOptions) -> Carries:
         commit_ts=False,
         gtid=True,
         binlog_position=True,
+        binlog_row=True,
+        event_time_nanoseconds=True,
         source_name=True,
         snapshot=True,
         server_id=True,
@@ -166,7 +168,20 @@ class Encoder:
         self._rows = TypedWriters(NAME, self._messages, pool)
         self._has_transactions = options.provide_transaction_metadata
         self._has_tombstones = options.tombstones_on_delete
-        self._count_lost = source_losses(carries(options), options.topic_prefix)
+        says = carries(options)
+        self._count_lost = source_losses(says, options.topic_prefix)
+        #: Of transactions' marks and heartbeats, which have no `source`.
+        bare = msgspec.structs.replace(
+            says,
+            gtid=False,
+            binlog_position=False,
+            snapshot=False,
+            server_id=False,
+            thread_id=False,
+            query=False,
+            event_time_nanoseconds=False,
+        )
+        self._count_lost_of_mark = source_losses(bare, options.topic_prefix)
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -251,10 +266,10 @@ class Encoder:
             shown = shown_of(event, has_comments=self._options.include_schema_comments)
             yield self._change_message(shown, event, event.source.snapshot or Snapshot.TRUE, pos)
         elif isinstance(event, TransactionMark) and self._has_transactions:
-            self._count_lost(event.source, lossy)
+            self._count_lost_of_mark(event.source, lossy)
             yield self._mark(event)
         elif isinstance(event, Heartbeat) and self._options.heartbeats == "keep":
-            self._count_lost(event.source, lossy)
+            self._count_lost_of_mark(event.source, lossy)
             yield self._control_message(
                 ({"serverName": self._options.topic_prefix}, HEARTBEAT_KEY),
                 ({"ts_ms": event.emitted_at_ns // _MS}, HEARTBEAT),
