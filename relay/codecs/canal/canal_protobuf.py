@@ -397,8 +397,8 @@ class Encoder:
         for event in events:
             try:
                 entry = self._entry(event, lossy)
-            except UnicodeError as error:
-                raise NotRepresentable(NAME, "", "text that is no Unicode") from error
+            except UnicodeError:
+                raise NotRepresentable(NAME, "", "text that is no Unicode") from None
             if entry is None:
                 lossy.append(loss_of(event))
                 continue

@@ -214,8 +214,8 @@ def _time_text(seconds: int, zone: tzinfo) -> str:
     """Return seconds since 1970 as TIME. Raises NotRepresentable for a time before the year 1."""
     try:
         moment = (_EPOCH + timedelta(seconds=seconds)).astimezone(zone)
-    except OverflowError as error:
-        raise NotRepresentable(NAME, "TIME", "a time beyond the calendar") from error
+    except OverflowError:
+        raise NotRepresentable(NAME, "TIME", "a time beyond the calendar") from None
     except TypeError:
         return _traced_time(seconds, zone)
     return f"{moment.year:04}{moment:%m%d%H%M%S}"

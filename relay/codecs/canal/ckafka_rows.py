@@ -451,8 +451,8 @@ class CkafkaWriters:
                 return writer, CkafkaImages(change.op, new, old)
             new = None if after is None else writer.cells(after)
             old = None if before is None else writer.cells(before)
-        except _UNFIT as error:
-            raise self._unfit() from error
+        except _UNFIT:
+            raise self._unfit() from None
         if new == {} or old == {}:
             raise NotRepresentable(self._protocol, "", "a row without columns")
         return writer, CkafkaImages(change.op, new, old)
@@ -468,10 +468,10 @@ class CkafkaWriters:
         values = plan.values()
         try:
             old, new = (None if cells is None else values(cells) for cells in (typed.old, typed.new))
-        except _UNFIT as error:
+        except _UNFIT:
             # Malformed with the column's name if the source is to blame.
             _ = change.before, change.after
-            raise self._unfit() from error
+            raise self._unfit() from None
         return plan.writer, CkafkaImages(change.op, new, old)
 
     def _no_image(self, change: RowChange) -> NotRepresentable:

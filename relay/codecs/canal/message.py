@@ -210,8 +210,8 @@ def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:
         return None
     try:
         return read_base64(value)  # type: ignore[arg-type]  # what is no text raises TypeError
-    except (TypeError, ValueError) as error:
-        raise Malformed(protocol, path, "not base64") from error
+    except (TypeError, ValueError):
+        raise Malformed(protocol, path, "not base64") from None
 
 
 # ---------------------------------------------------------------- DDL words

@@ -124,7 +124,7 @@ class PacketReader:
         try:
             yield from fields(data)
         except ValueError as error:
-            raise Malformed(self._protocol, path, str(error)) from error
+            raise Malformed(self._protocol, path, str(error)) from None
 
     def _entry(self, data: bytes, lossy: list[Lossy]) -> Entry:
         # Canal's proto has ROWDATA and INSERT as defaults.

@@ -112,7 +112,7 @@ class TextReader:
             try:
                 row[place] = text if read is None or not isinstance(text, str) else read(text)
             except (ValueError, ArithmeticError) as error:
-                raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
+                raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
         return tuple(row)
 
     def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> list[Cell]:
@@ -167,7 +167,7 @@ class TextReader:
         try:
             return text if read is None or not isinstance(text, str) else read(text)
         except (ValueError, ArithmeticError) as error:
-            raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
+            raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
 
 
 #: What the wire calls images. Errors are those of `TextRows`.

@@ -346,7 +346,7 @@ class Decoder:
         except (Malformed, UnsupportedMessage) as error:
             raise Malformed(
                 NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}"
-            ) from error
+            ) from None
         if _identity(message) != _identity(stub) or "claimCheckLocation" in (message.tidb or {}):
             raise Malformed(NAME, _LOCATION, "its object holds another message")
         return message

@@ -27,8 +27,8 @@ def parse_mysql_types(protocol: str, text: bytes | msgspec.Raw) -> MysqlTypes:
     """Parse a message's `mysqlType`. Raises Malformed."""
     try:
         types: MysqlTypes = _decode_mysql_types(text)
-    except REFUSED as error:
-        raise Malformed(protocol, "mysqlType", "not an object of type names") from error
+    except REFUSED:
+        raise Malformed(protocol, "mysqlType", "not an object of type names") from None
     return types
 
 

@@ -174,9 +174,9 @@ class TextPlan:
                 cells = self._converted(cells)
                 if old is not None:
                     old = self._converted(old)
-            except (ValueError, ArithmeticError) as error:
+            except (ValueError, ArithmeticError):
                 # Malformed with the column's name if the source is to blame.
-                raise self._writer.unfit(self._protocol, images.before, images.after) from error
+                raise self._writer.unfit(self._protocol, images.before, images.after) from None
         return TextChange(self._writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
@@ -209,9 +209,9 @@ class TypedPlan:
         try:
             cells = self._cells(old if new is None else new)  # type: ignore[arg-type]  # a change has an image
             before = self._cells(old) if change.op is UPDATE and old is not None else None
-        except _UNFIT as error:
+        except _UNFIT:
             # Malformed with the column's name if the source is to blame.
-            raise self._writer.unfit(self._protocol, images.before, images.after) from error
+            raise self._writer.unfit(self._protocol, images.before, images.after) from None
         return TextChange(self._writer, cells, before, self._writer.loses_parameters)
 
 
@@ -274,8 +274,8 @@ class TextWriters:
         try:
             old = writer.cells(before) if change.op is UPDATE and before else None
             return TextChange(writer, writer.cells(row), old, writer.loses_parameters)
-        except _UNFIT as error:
-            raise writer.unfit(self._protocol, before, after) from error
+        except _UNFIT:
+            raise writer.unfit(self._protocol, before, after) from None
 
     def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
         """Return the writer for some of a table's columns, given by their places in it. Raises

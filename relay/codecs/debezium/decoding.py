@@ -73,8 +73,8 @@ class MessageDecoder(Generic[Message]):
             lossy.append(Lossy.INVALID_TEXT)
         try:
             return self._event(message, record, catalog, lossy)
-        except REFUSED as error:
-            raise Malformed(self._protocol, "payload", "a row that is no JSON object of columns") from error
+        except REFUSED:
+            raise Malformed(self._protocol, "payload", "a row that is no JSON object of columns") from None
 
     def _row(
         self,

@@ -193,7 +193,7 @@ class RowDecoder:
         try:
             row = parsed_image(image)
         except msgspec.ValidationError as error:
-            raise Malformed(self._protocol, part, complaint(error)[1]) from error
+            raise Malformed(self._protocol, part, complaint(error)[1]) from None
         if not row:
             raise Malformed(self._protocol, part, _NO_COLUMNS)
         return row

@@ -133,9 +133,9 @@ def parse(
         told = msgspec.convert(found, list[_Change])
     except msgspec.ValidationError as error:
         path, reason = complaint(error)
-        raise Malformed(protocol, _PATH + path, reason) from error
-    except REFUSED as error:
-        raise Malformed(protocol, _PATH, "not JSON") from error
+        raise Malformed(protocol, _PATH + path, reason) from None
+    except REFUSED:
+        raise Malformed(protocol, _PATH, "not JSON") from None
     counted = [_tidy(each) for each in found]
     lossy += [Lossy.EXTRAS for each in counted if each]
     for at, change in enumerate(told):
@@ -183,7 +183,7 @@ def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> 
         try:
             dialect.type_of(column)
         except ValueError as error:
-            raise Malformed(protocol, f"{path}.table.columns[{at}]", str(error)) from error
+            raise Malformed(protocol, f"{path}.table.columns[{at}]", str(error)) from None
     key = [name.lower() for name in change.table.primaryKeyColumnNames or ()]
     if len(set(key)) < len(key):
         raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that stands twice")

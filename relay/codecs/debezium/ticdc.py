@@ -331,10 +331,10 @@ class Encoder:
                     yield self._packed(payload) if self._is_packed else payload
                 else:
                     yield from map(self._packed, self._control(event, caused_by, lossy))
-        except _UNPRINTABLE as error:
+        except _UNPRINTABLE:
             raise NotRepresentable(
                 NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
-            ) from error
+            ) from None
 
     def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         if isinstance(event, SchemaChange):

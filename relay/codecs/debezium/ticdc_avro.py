@@ -571,8 +571,8 @@ class Encoder(ByTopic):
             self._writers.keep((block, database), writer, size)
         try:
             body = writer.body(payload)
-        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
-            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
+        except (ValueError, TypeError, KeyError, ArithmeticError):
+            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from None
         subject = writer.subject or subject_of("TopicNameStrategy", topic, part, "")
         return self._ids.framed(subject, writer.text, body)
 

@@ -206,8 +206,8 @@ class Encoder:
             return []
         try:
             return self._row(event, caused_by, lossy)
-        except _UNPRINTABLE as error:
-            raise NotRepresentable(NAME, "", "text that is no Unicode") from error
+        except _UNPRINTABLE:
+            raise NotRepresentable(NAME, "", "text that is no Unicode") from None
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         source, op, lost = change.source, change.op, self._lost

@@ -63,7 +63,7 @@ def parse_definition(text: msgspec.Raw, path: str, limits: Limits) -> Definition
         found: Definition | None = _decode(text)
     except REFUSED as error:
         where, reason = complaint(error)
-        raise Malformed(NAME, f"{path}.{where}" if where else path, reason) from error
+        raise Malformed(NAME, f"{path}.{where}" if where else path, reason) from None
     if found is not None:
         check_columns(NAME, path, len(found.columns or ()), limits)
     return found
@@ -103,7 +103,7 @@ def _column(told: _Column, known: Column | None) -> Column:
     try:
         column_type = _type(told)
     except ValueError as error:
-        raise Malformed(NAME, f"def.columns.{told.name}", str(error)) from error
+        raise Malformed(NAME, f"def.columns.{told.name}", str(error)) from None
     if known is not None and _agrees(column_type, told, known.type):
         return known
     if known is None:

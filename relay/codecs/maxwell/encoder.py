@@ -175,10 +175,10 @@ class Encoder:
                     lossy += _lost_of_end(event)
                 else:
                     lossy.append(loss_of(event))
-            except _UNPRINTABLE as error:
+            except _UNPRINTABLE:
                 raise NotRepresentable(
                     NAME, "", "a number beyond 64 bits, or text that is no Unicode"
-                ) from error
+                ) from None
 
     def _row(
         self, change: RowChange, caused_by: ConsumerRecord, number: int, lossy: list[Lossy], *, is_last: bool

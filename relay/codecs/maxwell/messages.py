@@ -123,7 +123,7 @@ def _parsed(value: bytes) -> Message:
     try:
         members = _decode_members(value)
     except REFUSED as error:
-        raise _malformed(error) from error
+        raise _malformed(error) from None
     if _ENCRYPTED in members:
         raise UnsupportedMessage(NAME, _ENCRYPTED, "an encrypted payload; relay has no key for it")
     names = {_underscored(name): name for name in members}
@@ -142,7 +142,7 @@ def _decoded(name: str, raw: msgspec.Raw, kind: Any) -> Any:  # noqa: ANN401 - a
     try:
         return msgspec.json.decode(raw, type=kind)
     except REFUSED as error:
-        raise Malformed(NAME, name, _reason(error)) from error
+        raise Malformed(NAME, name, _reason(error)) from None
 
 
 def _malformed(error: Exception) -> Malformed:

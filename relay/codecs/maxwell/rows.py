@@ -134,7 +134,7 @@ class Layout:
             try:
                 found.append(missing if raw is None else decode(raw))
             except REFUSED as error:
-                raise Malformed(NAME, f"{part}.{name}", _reason(error)) from error
+                raise Malformed(NAME, f"{part}.{name}", _reason(error)) from None
         return self._with_nulls(found, is_old=part == _PARTS.old)
 
     def _with_nulls(self, cells: Sequence[Any], *, is_old: bool) -> Sequence[Any]:
@@ -353,7 +353,7 @@ def _members(row: msgspec.Raw | None, part: str) -> Members | None:
     try:
         found: Members | None = _decode_members(row)
     except REFUSED as error:
-        raise Malformed(NAME, part, _reason(error)) from error
+        raise Malformed(NAME, part, _reason(error)) from None
     return found
 
 

@@ -167,7 +167,7 @@ def _key(text: bytes) -> _Key:
         key = _decode_key(text)
     except REFUSED as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise Malformed(NAME, "key", reason) from error
+        raise Malformed(NAME, "key", reason) from None
     if not 0 <= key.ts < TSO_END:
         raise Malformed(NAME, "key.ts", "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
     if not ROW <= key.t <= RESOLVED:
@@ -186,8 +186,8 @@ def _ddl(  # noqa: PLR0913, PLR0917 - of one place
 ) -> tuple[Catalog, SchemaChange]:
     try:
         ddl = _decode_ddl(value)
-    except REFUSED as error:
-        raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from error
+    except REFUSED:
+        raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from None
     message = DdlMessage(
         ddl.q,
         TableId(key.scm or "", key.tbl or ""),

@@ -75,7 +75,7 @@ def _made_column(name: str, declared: DeclaredColumn) -> Column:
     try:
         column_type = type_of(code, flags or 0)
     except ValueError as error:
-        raise UnsupportedMessage(NAME, f"value.{name}.t", str(error)) from error
+        raise UnsupportedMessage(NAME, f"value.{name}.t", str(error)) from None
     if flags is None:
         return Column(name, column_type, nullable=False if is_handle else None)
     generated = Generated.STORED if flags & GENERATED else None

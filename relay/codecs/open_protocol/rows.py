@@ -377,7 +377,7 @@ class _GeneralRow:
             except UnicodeDecodeError:
                 raise
             except (ValueError, *REFUSED):
-                raise _malformed(b'{"p":%b}' % bytes(value.p), error) from error
+                raise _malformed(b'{"p":%b}' % bytes(value.p), error) from None
             if old is None:
                 self._lossy.append(Lossy.BEFORE_UNKNOWN)
         return old
@@ -439,7 +439,7 @@ def _parsed(data: bytes) -> _Value:
     except UnicodeDecodeError:
         raise
     except REFUSED as error:
-        raise _malformed(data, error) from error
+        raise _malformed(data, error) from None
 
 
 def _with_negative_zeros(data: bytes) -> bytes:

@@ -57,10 +57,10 @@ class AvroWire:
         reader = AvroReader(value, 1)
         try:
             message = _read(reader)
-        except UnicodeDecodeError as error:
-            raise Malformed(self.name, "", "text that is not UTF-8") from error
+        except UnicodeDecodeError:
+            raise Malformed(self.name, "", "text that is not UTF-8") from None
         except ValueError as error:
-            raise Malformed(self.name, "", str(error)) from error
+            raise Malformed(self.name, "", str(error)) from None
         return message
 
     def write(self, message: Message) -> bytes:
@@ -73,9 +73,9 @@ class AvroWire:
             if message.type == WATERMARK:
                 return _framed(WATERMARK, _stamps(message))
             return _framed("DDL", _ddl(message))
-        except (OverflowError, UnicodeError) as error:
+        except (OverflowError, UnicodeError):
             reason = "text that is no Unicode, or a number beyond 63 bits"
-            raise NotRepresentable(self.name, "", reason) from error
+            raise NotRepresentable(self.name, "", reason) from None
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
         """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none."""

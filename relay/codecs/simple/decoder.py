@@ -165,7 +165,7 @@ class SimpleDecoder:
             message = self._read(data if parts is None else parts.value)
         except (Malformed, UnsupportedMessage) as error:
             reason = f"its object: {error.path or 'message'}: {error.reason}"
-            raise Malformed(self._name, _LOCATION, reason) from error
+            raise Malformed(self._name, _LOCATION, reason) from None
         if _identity(message) != _identity(stub) or message.claim_check_location is not None:
             raise Malformed(self._name, _LOCATION, "its object holds another message")
         return message

@@ -124,10 +124,10 @@ class JsonWire:
         """Read a message. Raises Malformed."""
         try:
             found = _decode(value)
-        except UnicodeDecodeError as error:
-            raise Malformed(self.name, "", "not UTF-8") from error
+        except UnicodeDecodeError:
+            raise Malformed(self.name, "", "not UTF-8") from None
         except REFUSED as error:
-            raise Malformed(self.name, *complaint(error)) from error
+            raise Malformed(self.name, *complaint(error)) from None
         return Message(
             version=found.version,
             type=found.type,
@@ -151,9 +151,9 @@ class JsonWire:
         """Write a message. Raises NotRepresentable for text that is no Unicode, numbers beyond 64 bits."""
         try:
             text = _print(_row(message) if message.type in OPS else _other(message))
-        except (OverflowError, UnicodeError) as error:
+        except (OverflowError, UnicodeError):
             reason = "text that is no Unicode, or a number beyond 64 bits"
-            raise NotRepresentable(self.name, "", reason) from error
+            raise NotRepresentable(self.name, "", reason) from None
         if _has_escaped(text):
             text = _ESCAPED.sub(_escape, text)
         return text

@@ -71,8 +71,8 @@ def statement_in(value: bytes) -> Statement:
     """Return the statement of a message. Raises Malformed."""
     try:
         found = _decode(value[1:])
-    except REFUSED as error:
-        raise Malformed(NAME, "value", "not a statement of TiCDC Avro") from error
+    except REFUSED:
+        raise Malformed(NAME, "value", "not a statement of TiCDC Avro") from None
     if not 0 <= found.commit_ts < TSO_END:
         raise Malformed(NAME, "value.commitTs", "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
     return found

@@ -373,8 +373,8 @@ class Encoder:
             statement = Statement(query, code, table.database, table.table, commit_ts)
             try:
                 yield Payload(None, statement_value(statement))
-            except (OverflowError, UnicodeError, msgspec.MsgspecError) as error:
-                raise NotRepresentable(NAME, "value", "text that is no Unicode") from error
+            except (OverflowError, UnicodeError, msgspec.MsgspecError):
+                raise NotRepresentable(NAME, "value", "text that is no Unicode") from None
 
 
 def _prepared(is_split: bool, chosen: ChosenKey, events: list[Event]) -> list[Event]:
@@ -429,8 +429,8 @@ class _Schema:
         """Return the Avro of a value. Raises NotRepresentable."""
         try:
             return written(self._write, value)
-        except (ValueError, TypeError) as error:
-            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
+        except (ValueError, TypeError):
+            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from None
 
 
 def _schema_of(plan: _Plan, name: str, fields: Sequence[Json]) -> _Schema:

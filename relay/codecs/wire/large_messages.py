@@ -197,8 +197,8 @@ def _from_lz4(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
         size = cramjam.lz4.decompress_into(data, buffer)
     except cramjam.DecompressionError as error:
         if "whole buffer" in str(error):
-            raise budget.exceeded(protocol, path, _WHAT) from error
-        raise Malformed(protocol, path, f"a damaged LZ4 frame ({error})") from error
+            raise budget.exceeded(protocol, path, _WHAT) from None
+        raise Malformed(protocol, path, f"a damaged LZ4 frame ({error})") from None
     budget.spend(protocol, path, _WHAT, size)
     return bytes(memoryview(buffer)[:size])
 
@@ -209,8 +209,8 @@ def _from_snappy(protocol: str, path: str, data: bytes, budget: Budget) -> bytes
         if size <= len(data) * _SNAPPY_MAX_GROWTH:
             budget.spend(protocol, path, _WHAT, size)
             return bytes(cramjam.snappy.decompress_raw(data))
-    except cramjam.DecompressionError as error:
-        raise _no_snappy(protocol, path) from error
+    except cramjam.DecompressionError:
+        raise _no_snappy(protocol, path) from None
     raise _no_snappy(protocol, path)
 
 

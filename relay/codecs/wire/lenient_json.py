@@ -36,8 +36,8 @@ def json_document(text: str) -> msgspec.Raw:
     """Return a JSON column's document as it came, so that no number loses digits. Raises ValueError."""
     try:
         return _document_in(text)
-    except REFUSED as error:
-        raise ValueError("not JSON") from error
+    except REFUSED:
+        raise ValueError("not JSON") from None
 
 
 def parse_leniently(
@@ -69,14 +69,14 @@ def parse_leniently(
             raise Malformed(protocol, "", "not a JSON object")
         return msgspec.convert(_plain(tidy(document)), message, strict=False)
     except msgspec.ValidationError as error:
-        raise Malformed(protocol, *complaint(error)) from error
-    except UnicodeError as error:
-        raise Malformed(protocol, "", "not UTF-8") from error
-    except RecursionError as error:
-        raise Malformed(protocol, "", "nested too deeply") from error
+        raise Malformed(protocol, *complaint(error)) from None
+    except UnicodeError:
+        raise Malformed(protocol, "", "not UTF-8") from None
+    except RecursionError:
+        raise Malformed(protocol, "", "nested too deeply") from None
     except ValueError as error:
         # The parser's message holds positions, not values; a document is never quoted.
-        raise Malformed(protocol, "", f"not JSON: {error}") from error
+        raise Malformed(protocol, "", f"not JSON: {error}") from None
 
 
 @native("go-number")

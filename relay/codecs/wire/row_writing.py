@@ -152,11 +152,11 @@ class TypedWriters(Generic[_Plan]):
                     None if new is None else values(new),
                     losses,
                 )
-            except _UNFIT as error:
+            except _UNFIT:
                 # Malformed with the column if the source is to blame.
                 before = change.images.before if has_before or new is None else None
                 after = change.images.after
-                raise self._unfit(schema, before, after) from error
+                raise self._unfit(schema, before, after) from None
 
         return write
 
@@ -196,8 +196,8 @@ class TypedWriters(Generic[_Plan]):
             raise NotRepresentable(self._protocol, "", "a row without columns")
         try:
             return values([row[at] for at in places])
-        except _UNFIT as error:
-            raise self._unfit(schema, row) from error
+        except _UNFIT:
+            raise self._unfit(schema, row) from None
 
     def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
         """The error about the first column whose value cannot be written; it quotes no value."""

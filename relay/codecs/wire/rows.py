@@ -104,7 +104,7 @@ class TypedReader:
             try:
                 row[at] = value if read is None or value is None or value is ABSENT else read(value)
             except (ValueError, ArithmeticError, TypeError) as error:
-                raise self._malformed(part, name, error) from error
+                raise self._malformed(part, name, error) from None
         return tuple(row)
 
     def cells_at(self, places: Sequence[int], cells: Sequence[Any], part: str) -> list[Cell]:
@@ -124,7 +124,7 @@ class TypedReader:
         try:
             return value if read is None or value is None or value is ABSENT else read(value)
         except (ValueError, ArithmeticError, TypeError) as error:
-            raise self._malformed(part, self.names[at], error) from error
+            raise self._malformed(part, self.names[at], error) from None
 
     def _malformed(self, part: str, name: str, error: Exception) -> Malformed:
         return Malformed(self.protocol, f"{part}.{name}{self.parts.value}", str(error))

@@ -155,9 +155,9 @@ class RowKeys:
             return None
         try:
             return _to_json({name: written_in_key(cell) for name, cell in zip(names, cells, strict=True)})
-        except (ValueError, OverflowError, TypeError, msgspec.MsgspecError) as error:
+        except (ValueError, OverflowError, TypeError, msgspec.MsgspecError):
             reason = "a value of the row's key has no form in JSON"
-            raise NotRepresentable(self._protocol, "key", reason) from error
+            raise NotRepresentable(self._protocol, "key", reason) from None
 
     def _found(self, schema: TableSchema) -> tuple[tuple[int, ...], list[str]]:
         place_of = {column.name: at for at, column in enumerate(schema.columns)}

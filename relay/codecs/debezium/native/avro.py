@@ -180,8 +180,8 @@ class Encoder(ByTopic):
         writer, payload = self._writer(part, json)
         try:
             body = writer.write(msgspec.json.decode(payload))
-        except (ValueError, TypeError) as error:
-            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from error
+        except (ValueError, TypeError):
+            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from None
         subject = subject_of(self._strategies[part], topic, part, writer.record_name)
         return self._ids.framed(subject, writer.schema.text, body)
 

@@ -207,10 +207,10 @@ class Encoder:
             if not isinstance(event, RowChange):
                 return list(self._control(event, caused_by, lossy))
             payload = self._row(event, caused_by, row, lossy)
-        except _UNPRINTABLE as error:
+        except _UNPRINTABLE:
             raise NotRepresentable(
                 NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
-            ) from error
+            ) from None
         if event.op is _DELETE and self._has_tombstones and payload.key is not None:
             return [payload, Payload(payload.key, None, headers=payload.headers)]
         return [payload]
