@@ -103,7 +103,7 @@ def _statements(given: Sequence[Any], found: Sequence[Any]) -> Iterator[Pair]:
     """Pair statements; several may stand for one about several tables. A statement without a message has none."""
     left = list(found)
     for change in given:
-        taken = []
+        taken: list[Any] = []
         while left and _stands_for(left[0], change) and (not taken or _is_of_several(change)):
             taken.append(left.pop(0))
         yield Pair(change, tuple(taken))
