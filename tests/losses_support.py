@@ -406,7 +406,7 @@ KINDS: Final[dict[str, frozenset[Lossy]]] = {
     "source.commit_ts": frozenset({Lossy.COMMIT_TS, Lossy.COMMIT_TS_SYNTHETIC}),
     "source.binlog_position": frozenset({Lossy.BINLOG_POSITION, Lossy.BINLOG_POSITION_SYNTHETIC}),
     "source.binlog_file": frozenset({Lossy.BINLOG_POSITION, Lossy.BINLOG_POSITION_SYNTHETIC}),
-    "source.binlog_row": frozenset({Lossy.BINLOG_ROW, Lossy.BINLOG_POSITION}),
+    "source.binlog_row": frozenset({Lossy.BINLOG_ROW}),
     **{
         f"source.{name}": frozenset({kind})
         for name, kind in SOURCE_LOSSES.items()

@@ -497,8 +497,6 @@ class _Lacks:
         self.source = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.EXTRAS})
         for apart in ("commit_ts", "name"):
             self.source.pop(apart, None)
-        if not carries.binlog_position:
-            self.source.pop("binlog_row", None)  # without the position it says nothing
         self._transaction = _lost_fields(TRANSACTION_LOSSES, carries)
         self._kept_extras = kept_extras
 
