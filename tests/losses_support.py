@@ -360,7 +360,14 @@ class Case:
 
 #: What is counted with a statement or a definition and explains what later rows lack.
 LASTING: Final = frozenset(
-    {Lossy.DDL, Lossy.DDL_NOT_UNDERSTOOD, Lossy.TABLE_DEFINITION, Lossy.BOOTSTRAP, Lossy.DDL_COPIES}
+    {
+        Lossy.DDL,
+        Lossy.TRUNCATE_OR_DROP,
+        Lossy.DDL_NOT_UNDERSTOOD,
+        Lossy.TABLE_DEFINITION,
+        Lossy.BOOTSTRAP,
+        Lossy.DDL_COPIES,
+    }
 )
 _OF_TYPES: Final = frozenset(
     {Lossy.UNTYPED, Lossy.TYPE_PARAMETERS, Lossy.COLUMN_TYPE, Lossy.SCHEMA_GUESSED, Lossy.VALUE_GUESSED}
@@ -383,7 +390,9 @@ _OF_OLD_ROWS: Final = frozenset(
 #: By the field of an event, the kinds of loss that may explain a difference.
 KINDS: Final[dict[str, frozenset[Lossy]]] = {
     "RowChange": frozenset({Lossy.DELETE, Lossy.EMPTY_ROW}),
-    "SchemaChange": frozenset({Lossy.DDL, Lossy.DDL_COPIES, Lossy.STATEMENT}),
+    "SchemaChange": frozenset(
+        {Lossy.DDL, Lossy.TRUNCATE_OR_DROP, Lossy.ADMIN_STATEMENT, Lossy.DDL_COPIES, Lossy.STATEMENT}
+    ),
     "Watermark": frozenset({Lossy.WATERMARK}),
     "Bootstrap": frozenset({Lossy.BOOTSTRAP, Lossy.DDL_COPIES}),
     "TransactionMark": frozenset({Lossy.TRANSACTION_MARK}),

@@ -92,7 +92,10 @@ VALUES: dict[str, Any] = {
     "extras": {"unheard-of": 1},
 }
 #: What a fact is nothing without.
-TOGETHER: dict[str, dict[str, Any]] = {"binlog_position": {"binlog_file": "mysql-bin.000003"}}
+TOGETHER: dict[str, dict[str, Any]] = {
+    "binlog_position": {"binlog_file": "mysql-bin.000003"},
+    "binlog_row": {"binlog_file": "mysql-bin.000003", "binlog_position": 484},
+}
 BARE = Source("elsewhere", TIME_MS * 1_000_000)
 FACTS = {name: what for name, what in SOURCE_LOSSES.items() if what is not None}
 

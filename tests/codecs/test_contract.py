@@ -115,7 +115,6 @@ def test_every_fact_of_an_event_has_a_counter() -> None:
         "event_time_ns",
         "binlog_file",
         "time_unit_ns",
-        "binlog_row",
     }
     for what in {*FACTS.values(), *TRANSACTION_LOSSES.values()} - {Lossy.EXTRAS}:
         assert what is not None
