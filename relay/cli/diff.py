@@ -24,6 +24,8 @@ from relay.cli.registries import resolver_with
 from relay.cli.requests.files import DiffRequest
 from relay.cli.requests.options import AUTO
 from relay.cli.spelling import SIDES, USUAL, Spelling
+from relay.codecs import codec_named
+from relay.codecs.given_options import parse_options, reading_options
 from relay.codecs.losses import Lossy
 from relay.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
 from relay.definitions import is_definition
@@ -180,9 +182,13 @@ def _translators(
     limits: Limits,
     problems: list[Problem],
 ) -> list[Translator]:
-    """Make a translator that only reads; none if something is wrong, which is appended to `problems`."""
+    """Make a translator that only reads; none if something is wrong, which is appended to `problems`. Options
+    may also be those with which the side was written.
+    """
     try:
-        translator = Translator.reader(side.protocol, options, limits=limits)
+        codec = codec_named(side.protocol, "from")
+        parse_options(codec, options, "from.option")
+        translator = Translator.reader(side.protocol, reading_options(codec, options), limits=limits)
     except ConfigError as error:
         problems += spelling.of_problems(error.problems)
         return []

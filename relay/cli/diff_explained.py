@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from relay.codecs import codec_named
+from relay.codecs.given_options import reading_options, writing_options
 from relay.codecs.losses import INFORMATIONAL, SOURCE_LOSSES, TRANSACTION_LOSSES, Lossy
 from relay.comparison import Change, changes_of, differing
 from relay.errors import CodecError, ConfigError, ServiceError
@@ -63,8 +65,8 @@ class _Schemas:
 class Explainer:
     """Explains differences between changes of two protocols.
 
-    `sides`: protocol and options of both. `problem`: why changes of one cannot be written in the other, ""
-    if they can.
+    `sides`: protocol and options of both, for reading and those with which they were written. `problem`: why
+    changes of one cannot be written in the other, "" if they can.
     """
 
     def __init__(
@@ -75,12 +77,21 @@ class Explainer:
         self._writing = [
             Resolver(registries={"source": schemas[side], "target": schemas[1 - side]}) for side in (0, 1)
         ]
-        self._readers = [Translator.reader(name, options, limits=limits) for name, options in sides]
+        codecs = [codec_named(name, "from") for name, _ in sides]
+        reading = [reading_options(codec, given) for codec, (_, given) in zip(codecs, sides, strict=True)]
+        writing = [writing_options(codec, given) for codec, (_, given) in zip(codecs, sides, strict=True)]
+        self._readers = [
+            Translator.reader(codec.name, options, limits=limits)
+            for codec, options in zip(codecs, reading, strict=True)
+        ]
         self._writers: list[Translator | None] = [None, None]
         self.problem = ""
         for side in (0, 1):
             try:
-                self._writers[side] = _writer(sides[side], sides[1 - side], limits)
+                source, target = codecs[side].name, codecs[1 - side].name
+                self._writers[side] = Translator(
+                    source, target, reading[side], writing[1 - side], limits=limits
+                )
             except ConfigError as error:
                 self.problem = str(error.problems[0])
         self._last: list[tuple[ConsumerRecord, _Written] | None] = [None, None]
@@ -171,19 +182,3 @@ def _in_place(record: ProducerRecord | ConsumerRecord, original: ConsumerRecord)
     return ConsumerRecord(
         topic, partition, offset, record.timestamp_ms, record.key, record.value, record.headers
     )
-
-
-def _writer(
-    source: tuple[str, Mapping[str, str]], target: tuple[str, Mapping[str, str]], limits: Limits
-) -> Translator:
-    """Make a translator, without options of the target that are for reading alone. Raises ConfigError."""
-    name, options = target
-    try:
-        return Translator(source[0], name, source[1], options, limits=limits)
-    except ConfigError as error:
-        start = "to.option."
-        wrong = {each.path.removeprefix(start) for each in error.problems if each.path.startswith(start)}
-        if not wrong:
-            raise
-        kept = {key: value for key, value in options.items() if key not in wrong}
-        return Translator(source[0], name, source[1], kept, limits=limits)

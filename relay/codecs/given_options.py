@@ -113,6 +113,12 @@ def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in options.items() if side_of(types[name]) != "target"}
 
 
+def writing_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that a target takes, of those for both sides; these are known to be right."""
+    types = types_of_options(codec.options)
+    return {name: text for name, text in given.items() if name == PROFILE or side_of(types[name]) != "source"}
+
+
 def _with_profile(
     codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None, problems: list[Problem]
 ) -> Mapping[str, str]:

@@ -266,3 +266,21 @@ def test_errors_name_the_options_of_the_side(
 def test_a_side_that_cannot_be_read_is_named(relay: Run) -> None:
     result = relay("diff", "--a", "canal-json", FILE, "nowhere.jsonl")
     assert result.stderr.startswith("error: B: cannot read nowhere.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("target", "profile"),
+    [(codec.name, profile) for codec in PROTOCOLS.values() for profile in codec.profiles if codec.is_readable],
+)
+def test_what_was_written_with_a_profile_does_not_differ(
+    relay: Run, tmp_path: Path, target: str, profile: str
+) -> None:
+    """Options of the target are given as they were: statements that they leave out are missed by nobody."""
+    if PROTOCOLS[target].uses_registry:
+        pytest.skip("needs a registry")
+    translator = Translator(protocol_of(DML), target, reading_options(DML), {"profile": profile})
+    made = [out for each in captured(DML) for out in translator.translate(each)]
+    output = save(tmp_path / "out.jsonl", made)
+    status, found = compared(relay, DML, output, target, "--b-option", f"profile={profile}")
+    assert (status, found["different"], found["only_in_a"], found["only_in_b"]) == (0, {}, {}, {})
+    assert found["equal"] + found["explained"] > 50
