@@ -11,10 +11,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import typer
 
+from relay.catalog import Catalog
 from relay.cli.arguments import STANDARD, Input, key_values, limits_of
 from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import chosen_source
 from relay.cli.diff_explained import Explainer
+from relay.cli.diff_written import written_change
 from relay.cli.event_text import Line, aligned, cell_text
 from relay.cli.exits import DIFFERENT, ProgressReport, describe, say, say_error, say_warning
 from relay.cli.inputs import open_inputs
@@ -24,7 +26,7 @@ from relay.cli.registries import resolver_with
 from relay.cli.requests.files import DiffRequest
 from relay.cli.requests.options import AUTO
 from relay.cli.spelling import SIDES, USUAL, Spelling
-from relay.codecs import codec_named
+from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options, reading_options
 from relay.codecs.losses import Lossy
 from relay.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
@@ -123,8 +125,14 @@ def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
     except ConfigError as error:
         problems += USUAL.of_problems(error.problems)
     translators = list[Translator]()
+    writes = _written_side(asked)
+    if writes is not None:
+        if request.include_tables or request.exclude_tables:
+            message = f"is for protocols that can be read: messages of {asked[writes].protocol} name no table"
+            problems.append(Problem("--include-table", message))
+        translators += _writers(asked, options, writes, limits, problems)
     for (side, spelling), given in zip(sides, options, strict=True):
-        if side.protocol != AUTO:
+        if side.protocol != AUTO and writes is None:
             translators += _translators(side, spelling, given, limits, problems)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
@@ -139,7 +147,8 @@ def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[I
         for side, spelling in zip(asked, SIDES, strict=True)
     ]
     explain: Explain = _unexplained
-    if not request.strict:
+    writes = _written_side(asked)
+    if not request.strict and writes is None:
         named = [(side.protocol, given) for side, given in zip(asked, options, strict=True)]
         explainer = Explainer(named, resolvers, limits)
         explain = explainer
@@ -149,14 +158,49 @@ def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[I
     sides = []
     for number, opened in enumerate(inputs):
         translator = translators[number]
-        teach_dumps(request.dumps, translator, quiet=request.quiet or number > 0)
+        if writes != number:
+            teach_dumps(request.dumps, translator, quiet=request.quiet or number > 0)
         reader = RecordReader.of(opened)
-        sides.append(_Side(SIDES[number].input, opened, reader, translator, resolvers[number], chosen))
+        made = _Side if writes is None else _WrittenSide if writes == number else _TranslatedSide
+        sides.append(made(SIDES[number].input, opened, reader, translator, resolvers[number], chosen))
     _compare(sides, comparison, quiet=request.quiet)
     _show(request, sides, comparison)
     if any(side.unreadable for side in sides):
         return CodecError.exit_status
     return 0 if comparison.is_equal else DIFFERENT
+
+
+def _written_side(asked: Sequence[SideRequest]) -> int | None:
+    """Return the number of the side whose protocol can only be written, if the other's can be read."""
+    found = [PROTOCOLS.get(side.protocol) for side in asked]
+    only = [number for number, codec in enumerate(found) if codec is not None and not codec.is_readable]
+    return only[0] if len(only) == 1 and asked[1 - only[0]].protocol != AUTO else None
+
+
+def _writers(
+    asked: Sequence[SideRequest],
+    options: Sequence[Mapping[str, str]],
+    writes: int,
+    limits: Limits,
+    problems: list[Problem],
+) -> list[Translator]:
+    """Make the translator into the protocol that can only be written, for both sides."""
+    try:
+        translator = Translator(
+            asked[1 - writes].protocol,
+            asked[writes].protocol,
+            options[1 - writes],
+            options[writes],
+            limits=limits,
+        )
+    except ConfigError as error:
+        spellings = {"from": SIDES[1 - writes], "to": SIDES[writes]}
+        for problem in error.problems:
+            side, _, rest = problem.path.partition(".")
+            path = f"from.{rest}" if side == "to" else problem.path
+            problems += spellings.get(side, USUAL).of_problems([problem._replace(path=path)])
+        return []
+    return [translator, translator]
 
 
 def _unexplained(_: Change, __: Change | None, ___: int) -> None:
@@ -209,13 +253,17 @@ class _Side:
         chosen: Selection,
     ) -> None:
         self.name, self.opened, self.reader = name, opened, reader
-        self.protocol = translator.route.source.name
         self._translator, self._resolver, self._chosen = translator, resolver, chosen
         self._hints = FormatHints(translator.known_schema)
         self._records: Iterator[ConsumerRecord] = iter(reader)
         self._statements: dict[tuple[int, TableId, str], int] = {}
         self.records = self.rows = self.statements = self.others = self.copies = self.unreadable = 0
         self.is_ended = False
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the side's records."""
+        return self._translator.route.source.name
 
     @property
     def changes(self) -> int:
@@ -234,17 +282,19 @@ class _Side:
             if is_definition(record):  # an export of the schema history has them
                 self._translator.learn(record)
                 return []
-            events = self._resolver.inspect(self._translator, record)
-            return [
-                change
-                for event in events
-                if self._counts(event, record)
-                for change in changes_of(event, record, catalog)
-                if self._chosen.has_table(change.table)
-            ]
+            return self._changes(record, catalog)
         except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
             self._report(error, record)
             return []
+
+    def _changes(self, record: ConsumerRecord, catalog: Catalog) -> list[Change]:
+        return [
+            change
+            for event in self._resolver.inspect(self._translator, record)
+            if self._counts(event, record)
+            for change in changes_of(event, record, catalog)
+            if self._chosen.has_table(change.table)
+        ]
 
     def _report(self, error: Exception, record: ConsumerRecord) -> None:
         self.unreadable += 1
@@ -270,6 +320,28 @@ class _Side:
             del self._statements[next(iter(self._statements))]
         self.statements += 1
         return True
+
+
+class _TranslatedSide(_Side):
+    """A side that is translated into the other's protocol, which can only be written."""
+
+    def _changes(self, record: ConsumerRecord, catalog: Catalog) -> list[Change]:  # noqa: ARG002 - as of a row
+        made = self._resolver.translate(self._translator, record)
+        self.rows += len(made)
+        return [written_change(out, record, self._translator.route.target.name) for out in made]
+
+
+class _WrittenSide(_Side):
+    """A side whose protocol can only be written."""
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the side's records."""
+        return self._translator.route.target.name
+
+    def _changes(self, record: ConsumerRecord, catalog: Catalog) -> list[Change]:  # noqa: ARG002 - as of a row
+        self.rows += 1
+        return [written_change(record, record, self.protocol)]
 
 
 def _compare(sides: Sequence[_Side], comparison: Comparison, *, quiet: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support import DATA, captured, protocol_of, reading_options
 from typer.testing import Result
@@ -270,7 +271,12 @@ def test_a_side_that_cannot_be_read_is_named(relay: Run) -> None:
 
 @pytest.mark.parametrize(
     ("target", "profile"),
-    [(codec.name, profile) for codec in PROTOCOLS.values() for profile in codec.profiles if codec.is_readable],
+    [
+        (codec.name, profile)
+        for codec in PROTOCOLS.values()
+        for profile in codec.profiles
+        if codec.is_readable
+    ],
 )
 def test_what_was_written_with_a_profile_does_not_differ(
     relay: Run, tmp_path: Path, target: str, profile: str
@@ -284,3 +290,76 @@ def test_what_was_written_with_a_profile_does_not_differ(
     status, found = compared(relay, DML, output, target, "--b-option", f"profile={profile}")
     assert (status, found["different"], found["only_in_a"], found["only_in_b"]) == (0, {}, {}, {})
     assert found["equal"] + found["explained"] > 50
+
+
+FLAT = ("--a-option", "enable-tidb-extension=true")
+
+
+def flat_rows(tmp_path: Path, options: dict[str, str]) -> tuple[Path, list[ProducerRecord]]:
+    translator = Translator(protocol_of(DML), "flat-json", reading_options(DML), options)
+    made = [out for each in captured(DML) for out in translator.translate(each)]
+    return save(tmp_path / "flat.jsonl", made), made
+
+
+@pytest.mark.parametrize("profile", [None, *PROTOCOLS["flat-json"].profiles])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_rows_that_nobody_reads_back_are_compared(
+    relay: Run, tmp_path: Path, profile: str | None, is_first: bool
+) -> None:
+    options = {} if profile is None else {"profile": profile}
+    flat, made = flat_rows(tmp_path, options)
+    given = [f"profile={profile}"] if profile else []
+    sides = [("ticdc-canal-json", FILE, ["enable-tidb-extension=true"]), ("flat-json", flat, given)]
+    (a, left, a_options), (b, right, b_options) = reversed(sides) if is_first else sides
+    options_of_a = [part for each in a_options for part in ("--a-option", each)]
+    options_of_b = [part for each in b_options for part in ("--b-option", each)]
+    result = relay("diff", left, right, "--a", a, "--b", b, *options_of_a, *options_of_b, "--json")
+    assert result.exit_code == 0, result.stdout + result.stderr
+    found = json.loads(result.stdout)
+    assert (found["equal"], found["explained"]) == (len(made), 0)
+    assert [side["protocol"] for side in found["sides"]] == [a, b]
+
+
+def test_a_row_that_differs_from_what_relay_writes_is_found(relay: Run, tmp_path: Path) -> None:
+    _, made = flat_rows(tmp_path, {})
+    changed = made[:]
+    row = json.loads(made[5].value or b"")
+    name = next(each for each, value in row.items() if isinstance(value, str) and each != "__op")
+    row[name] += "x"
+    changed[5] = msgspec.structs.replace(made[5], value=json.dumps(row).encode())
+    flat = save(tmp_path / "changed.jsonl", changed[:-1])
+    arguments = ("--a", "ticdc-canal-json", *FLAT, "--b", "flat-json")
+    result = relay("diff", FILE, flat, *arguments, "--json")
+    assert result.exit_code == DIFFERENT
+    found = json.loads(result.stdout)
+    assert sum(found["different"].values()) == 1
+    assert [each["what"] for each in found["examples"] if each["what"]] == [[name]]
+    assert sum(found["only_in_a"].values()) == 1
+    assert found["only_in_b"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--b-option", "profil=doris"), "--b-option profil: flat-json has no option 'profil'"),
+        (("--include-table", "a.b"), "--include-table: is for protocols that can be read"),
+    ],
+)
+def test_what_rows_that_nobody_reads_cannot_be_compared_by_is_refused(
+    relay: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    flat, _ = flat_rows(tmp_path, {})
+    result = relay("diff", FILE, flat, "--a", "ticdc-canal-json", "--b", "flat-json", *arguments)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    result = relay("diff", flat, flat, "--a", "flat-json")
+    assert (result.exit_code, "can only be written" in result.stderr) == (2, True)
+
+
+def test_what_is_no_row_is_told(relay: Run, tmp_path: Path) -> None:
+    other = tmp_path / "lines.txt"
+    other.write_text("no JSON\n[1]\n")
+    result = relay(
+        "diff", FILE, other, "--a", "ticdc-canal-json", "--b", "flat-json", "--input-format", "auto"
+    )
+    assert result.exit_code == 2
+    assert "flat-json: message: is not a JSON object" in result.stderr

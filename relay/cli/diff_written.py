@@ -1,0 +1,45 @@
+"""Changes in the form of a protocol that can only be written: the members of each message.
+
+The other side is translated into that protocol, with the options that were given, and messages are compared.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.comparison import Change
+from relay.errors import Malformed
+from relay.model import TableId
+from relay.records import ConsumerRecord, ProducerRecord
+
+_Members = dict[str, msgspec.Raw]
+_members_in = msgspec.json.Decoder(_Members).decode
+
+
+def written_change(record: ConsumerRecord | ProducerRecord, place: ConsumerRecord, protocol: str) -> Change:
+    """Return a message as a change. Messages do not name their tables, so rows with the same columns meet,
+    those of a key in their order. Raises Malformed.
+    """
+    key = _cells(record.key, protocol) if record.key else {}
+    row = None if record.value is None else _cells(record.value, protocol)
+    cells = key if row is None else row
+    return Change(
+        kind="tombstone" if row is None else "message",
+        table=TableId(protocol, ",".join(cells)),
+        before=key if row is None else None,
+        after=row,
+        json_columns=frozenset(),
+        key_columns=tuple(key),
+        is_guessed=False,
+        record=place,
+        catalog=Catalog(),
+    )
+
+
+def _cells(text: bytes, protocol: str) -> dict[str, str]:
+    """Return the members of an object, each as its JSON text."""
+    try:
+        return {name: bytes(value).decode() for name, value in _members_in(text).items()}
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(protocol, "", "is not a JSON object") from error
