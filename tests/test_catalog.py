@@ -196,7 +196,9 @@ def test_tables_get_the_charset_of_their_database(stream: Stream) -> None:
     stream.ddl(20, "CREATE DATABASE IF NOT EXISTS e CHARSET utf8mb4", database="e")
     assert of("CREATE TABLE f (a TEXT)", 21) == latin
     stream.ddl(30, "ALTER DATABASE E COLLATE utf8mb4_bin", database="e")
-    assert of("CREATE TABLE g (a TEXT)", 31) == ("utf8mb4", "utf8mb4_bin")
+    assert of("CREATE TABLE g (a TEXT)", 31) == (None, None)  # TiDB's own default
+    stream.ddl(33, "ALTER DATABASE E COLLATE utf8mb4_general_ci", database="e")
+    assert of("CREATE TABLE j (a TEXT)", 34) == ("utf8mb4", "utf8mb4_general_ci")
     assert of("ALTER TABLE a COMMENT 'old'", 32) == latin
     stream.ddl(40, "ALTER DATABASE DEFAULT CHARACTER SET binary", database="e")
     schema = stream.ddl(41, "CREATE TABLE h (a TEXT, b VARCHAR(3))", database="e").after

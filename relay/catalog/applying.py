@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -97,10 +98,19 @@ def _with_defaults(changes: Iterable[Change], defaults: tuple[str | None, str | 
 
 def _apply_database(writer: Writer, statement: CreateDatabase | AlterDatabase, names: Names) -> None:
     """Note which charset and collation the tables of a database get."""
+    if not (statement.charset or statement.collation):
+        return
     database = names.database(statement.database)
-    is_kept = isinstance(statement, CreateDatabase) and statement.if_not_exists
-    if (statement.charset or statement.collation) and not (is_kept and any(writer.defaults_of(database))):
-        writer.default(database, statement.charset, statement.collation)
+    known, defaults = writer.defaults_of(database), (statement.charset, statement.collation)
+    if names.is_folding and defaults in _OF_TIDB:
+        defaults = None, None
+    is_kept = isinstance(statement, CreateDatabase) and statement.if_not_exists and any(known)
+    if not is_kept and defaults != known:
+        writer.default(database, *defaults)
+
+
+#: What TiDB gives to tables of its own accord, as nothing else says something.
+_OF_TIDB: Final = (("utf8mb4", None), ("utf8mb4", "utf8mb4_bin"), (None, "utf8mb4_bin"))
 
 
 def _apply_other(writer: Writer, statement: OtherStatement, names: Names) -> None:

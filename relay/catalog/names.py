@@ -40,9 +40,9 @@ class Names:
         self._table, self._known, self._at = table, known, at
         self._folded = (table.database.lower(), table.table.lower())
         self._databases = default_databases(statement.statements, table, known.histories, self._exists)
-        self._is_folding = is_folding
+        self.is_folding = is_folding
         self._made: dict[str, TableId] = {}
-        if self._is_folding:
+        if self.is_folding:
             named = [each for part in statement.statements for each in named_in(part) if not each.is_old]
             self._made = {folded(new): new for new in (self.new(each.name) for each in named)}
 
@@ -66,7 +66,7 @@ class Names:
     def _in_other_case(self, name: TableName) -> list[TableId]:
         """Find what MySQL may mean by a name that nothing has exactly."""
         found = self(name)
-        if self._is_folding or self._exists(found):
+        if self.is_folding or self._exists(found):
             return []
         return self._known.existing(found, self._at)
 
@@ -75,7 +75,7 @@ class Names:
         in the envelope's database.
         """
         found = self._within(name)
-        if self._is_folding and not self._exists(found):
+        if self.is_folding and not self._exists(found):
             existing = self._known.existing(found, self._at)
             return existing[0] if existing else self._made.get(folded(found)) or self._as_enveloped(found)
         return self._as_enveloped(found)
@@ -90,13 +90,13 @@ class Names:
 
     def replaced(self, new: TableId) -> list[TableId]:
         """Find what cannot be there any more when a table of this name is made."""
-        return self._known.existing(new, self._at) if self._is_folding else []
+        return self._known.existing(new, self._at) if self.is_folding else []
 
     def database(self, name: str | None) -> str:
         """The full name of a database; None for the envelope's."""
-        if name is None or (self._is_folding and name.lower() == self._folded[0]):
+        if name is None or (self.is_folding and name.lower() == self._folded[0]):
             return self._table.database
-        if not self._is_folding or name in self._known.histories:
+        if not self.is_folding or name in self._known.histories:
             return name
         like = self._known.databases_like(name)
         return like[0].database if like else name

@@ -278,6 +278,7 @@ class PlainTranslator:
         self.events: Counter[str] = Counter()
         self.lossy: Counter[Lossy] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
+        self.unwritten: list[UnwrittenStatement] = []
         self.ways: Counter[str] = Counter()
         self.counts_by_table: dict[TableId, Counter[str]] = {}
         self.watermarks_ms: dict[tuple[str, int], int] = {}
@@ -305,7 +306,7 @@ class PlainTranslator:
         return "no DDL"
 
     def unwritten_after(self, number: int, /) -> list[UnwrittenStatement]:
-        return []
+        return self.unwritten[number:]
 
     @property
     def state(self) -> State:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from service.memory import PLAIN, A, B, Bench, MemoryBatch, until
 
+from relay.counts import UnwrittenStatement
 from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
 from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Undelivered
 from relay.logs import ClientLogs
@@ -45,8 +46,19 @@ async def test_a_guessed_table_is_told_once_and_what_may_become_of_its_keys(
     bench.copy.guessed_tables[TableId("shop", "orders")] = 1
     await bench.run_to_the_end()
     (said,) = list_log.named("table.guessed")
-    assert said["table"] == "shop.orders"
+    assert (said["table"], said["reason"]) == ("shop.orders", "no DDL")
     assert ("keys of its rows" in said["message"]) == is_keyed
+
+
+async def test_each_truncate_or_drop_that_is_not_written_is_logged_once(list_log: Any) -> None:
+    bench = Bench(list_log, A, config=PLAIN)
+    orders = UnwrittenStatement(TableId("shop", "orders"), "truncate table", "ticdc/0/5")
+    bench.copy.unwritten += [orders, orders._replace(table=TableId("shop", "items"))]
+    await bench.run_to_the_end()
+    logged = list_log.named("ddl.not-written")
+    assert [each["table"] for each in logged] == ["shop.orders", "shop.items"]
+    assert (logged[0]["statement"], logged[0]["position"]) == ("truncate table", "ticdc/0/5")
+    assert "keep the rows" in logged[0]["message"]
 
 
 @pytest.mark.parametrize("moment", range(6))

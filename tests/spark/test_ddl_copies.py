@@ -15,6 +15,7 @@ from spark.test_files import relayed
 from support import CANAL, DATA, OPEN, TICDC, captured
 from typer.testing import CliRunner
 
+from relay.catalog import Unknown
 from relay.cli.commands import app
 from relay.record_lines import format_record
 from spark_backfill.counts import as_document, as_text
@@ -77,8 +78,19 @@ def test_tables_whose_ddl_is_not_there_are_named(spark: Any, tmp_path: Path) -> 
     assert counts.guessed["dml_db.accounts"] > 0
     assert counts.guessed.total() == counts.lost["schema-guessed"]
     assert as_document(counts, 0)["guessed_tables"] == dict(sorted(counts.guessed.items()))
-    assert f"    dml_db.accounts {counts.guessed['dml_db.accounts']}" in as_text(counts, 0)
+    reason = f"    dml_db.accounts {counts.guessed['dml_db.accounts']}: {Unknown.NO_DDL}"
+    assert reason in as_text(counts, 0)
+    assert as_document(counts, 0)["guess_reasons"]["dml_db.accounts"] == Unknown.NO_DDL
     assert not from_files(spark, config_for(str(file), str(tmp_path / "known"), route=route)).guessed
+
+
+def test_statements_that_remove_rows_and_are_not_written_are_named(spark: Any, tmp_path: Path) -> None:
+    file = DATA / "ticdc/canal-json.tidb-extension/10_ddl.jsonl"
+    route = {"from": TICDC, "to": "flat-json"}
+    counts = from_files(spark, config_for(str(file), str(tmp_path / "out"), route=route))
+    assert 0 < len(counts.unwritten) <= counts.lost["truncate-or-drop"]
+    assert as_document(counts, 0)["unwritten_statements"] == list(counts.unwritten)
+    assert any("(truncate table, " in line for line in as_text(counts, 0))
 
 
 @pytest.mark.parametrize("options", [{}, {"strict": "true"}])
