@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from pyspark.accumulators import _accumulatorRegistry
+from service.topics_support import settings_of
 from spark.backfills import config_for, lines_in
 from support import captured
 
@@ -33,6 +34,7 @@ from relay.kafka.sink import KafkaSink
 from relay.record_lines import format_record
 from relay.records import SOURCE_HEADER
 from relay.topics.startup import Topics
+from spark_backfill.counts import as_document, as_text
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.sink import Write
 from spark_backfill.spark_errors import explained
@@ -403,6 +405,34 @@ async def test_files_that_the_target_has_no_place_for_write_nothing(
             from_files(spark, config)
         assert re.search(why, str(explained(raised.value)))
         assert await kafka.length(name.replace("{topic}", "x")) == 0
+
+
+async def test_files_are_not_written_to_topics_that_delete_them_without_a_warning(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
+    """Kafka deletes by the timestamps of records, and those of old captures are old."""
+    target, new, file = (
+        await kafka.topic(retention_ms="86400000"),
+        f"new-{tmp_path.name}",
+        tmp_path / "in.jsonl",
+    )
+    records = of_topic("x", "ticdc/canal-json.tidb-extension/09_dml")[:12]
+    file.write_bytes(b"".join(format_record(record, record.offset) for record in records))
+    backfill = {"checkpoint": "", "input": str(file)}
+    warnings: list[str] = []
+    counts = from_files(
+        spark, topics_config(kafka, "x", target, tmp_path, backfill=backfill), warnings.append
+    )
+    (warning,) = warnings
+    assert warning.startswith(
+        f"topic {target} deletes records after 1 day, and its source keeps them forever"
+    )
+    assert as_document(counts, 0)["warnings"] == warnings
+    assert f"  warning  {warning}" in as_text(counts, 0)
+    own = {"topic": new, "create_topics": True}
+    config = topics_config(kafka, "x", "", tmp_path, target=own, backfill=backfill)
+    assert from_files(spark, config).warnings == ()
+    assert (await settings_of(kafka, new))["retention.ms"] == "-1"
 
 
 async def test_topics_that_cannot_hold_the_route_are_refused_before_anything_is_read(
