@@ -106,6 +106,29 @@ def _values(text: bytes) -> int:
     return text.count(b",") + text.count(b"{") + text.count(b"[")
 
 
+#: How many levels deep the arrays and objects of a message may be nested. Parsers take more, some only with
+#: some releases of Python.
+MOST_LEVELS: Final = 500
+_TOO_DEEP: Final = b"[" * (MOST_LEVELS + 1)
+_AS_ARRAYS: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def is_too_deep(text: bytes) -> bool:
+    """Whether the arrays and objects of a JSON text are nested more than `MOST_LEVELS` deep."""
+    if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
+        return False
+    brackets = _STRING.sub(b"", text).translate(_AS_ARRAYS, _NO_BRACKETS)
+    for _ in range(MOST_LEVELS):
+        if _TOO_DEEP in brackets:
+            return True
+        inner = len(brackets)
+        brackets = brackets.replace(b"[]", b"")
+        if len(brackets) == inner:
+            return False
+    return bool(brackets)
+
+
 #: Strings, whose closing quote may be missing, so that no byte of a broken document is looked at twice,
 #: and parts with so many of them that little memory is taken for each.
 _TEXT: Final = rb'"(?:[^"\\]++|\\.)*+"?'

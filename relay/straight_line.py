@@ -16,8 +16,16 @@ from relay.catalog import Catalog
 from relay.codecs.codec import Decoder, Encode, Encoder, Payload, TopicEncoder
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, strict_without
 from relay.counts import EventCounts
-from relay.errors import DecodeError, NotRepresentable, OutOfMemory
-from relay.limits import check_columns, check_rows, check_values, exceeded, uncounted_bytes
+from relay.errors import DecodeError, Malformed, NotRepresentable, OutOfMemory
+from relay.limits import (
+    MOST_LEVELS,
+    check_columns,
+    check_rows,
+    check_values,
+    exceeded,
+    is_too_deep,
+    uncounted_bytes,
+)
 from relay.model import (
     Bootstrap,
     Event,
@@ -78,13 +86,13 @@ class StraightLine:
         counts: EventCounts,
     ) -> None:
         self.route, self.router, self._answers = route, router, answers
+        self._unchecked = min(uncounted_bytes(answers.limits), _LEAST_TOO_DEEP)
         self.limits, self.counts, self.count = answers.limits, counts, counts.add
         self._selection, self.refused = route.selection, route.target_options.refused_losses
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
         self._moves, self._is_one_topic = router.moves, router.is_one_topic
         self._most_rows, self._most_output = answers.limits.rows, answers.limits.output_bytes
-        self._uncounted = uncounted_bytes(answers.limits)
         #: The newest definition of a row that was found to be within the limits.
         self._schema: TableSchema | None = None
         # Of the last record; mostly the next one's, too.
@@ -203,9 +211,9 @@ class StraightLine:
         parts of binary messages, columns before they are compiled.
         """
         value, key = record.value, record.key
-        if value is not None and len(value) > self._uncounted:
+        if value is not None and len(value) > self._unchecked:
             self._check_values("value", value)
-        if key is not None and len(key) > self._uncounted:
+        if key is not None and len(key) > self._unchecked:
             self._check_values("key", key)
         events, catalog = self.decode(record, self.catalog, lossy)
         if len(events) > self._most_rows:
@@ -220,8 +228,14 @@ class StraightLine:
         return events, catalog
 
     def _check_values(self, part: str, text: bytes) -> None:
-        """Raise LimitExceeded for JSON with too many values; other formats are their codecs' business."""
+        """Raise LimitExceeded for JSON with too many values, Malformed for JSON that is nested too deeply.
+
+        Codecs check other formats.
+        """
         if text[:_BLANKS].lstrip()[:1] in {b"{", b"["}:
+            if is_too_deep(text):
+                reason = f"arrays or objects nested more than {MOST_LEVELS} levels deep"
+                raise Malformed(self.route.source.name, part, reason)
             check_values(self.route.source.name, part, text, self.limits)
 
     # ------------------------------------------------------------ where events go
@@ -377,6 +391,8 @@ def _defined(event: Event) -> Iterable[TableSchema]:
 _TRUNCATE_OR_DROP: Final = Lossy.TRUNCATE_OR_DROP
 #: So many bytes of white space may stand before JSON.
 _BLANKS: Final = 100
+#: No shorter text is nested too deeply: each level has two brackets.
+_LEAST_TOO_DEEP: Final = 2 * MOST_LEVELS
 #: How many source partitions are remembered; those that are in use are soon there again.
 _MOST_PATHS: Final = 10_000
 #: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks

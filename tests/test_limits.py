@@ -33,6 +33,7 @@ from relay import (
     Resolver,
     Translator,
 )
+from relay.limits import MOST_LEVELS, is_too_deep
 from relay.model import RowChange, TableId
 from relay.needs import Answers, ClaimCheck
 from relay.policies import ErrorPolicies, Policy
@@ -998,3 +999,28 @@ def peak_of(work: Callable[[], object]) -> tuple[int, RelayError | None]:
 def _no_tracing() -> Iterator[None]:
     yield
     tracemalloc.stop()
+
+
+def nested(levels: int, opened: str, closed: str) -> bytes:
+    """A message of Canal with an unknown member that is nested so deep."""
+    row = '{"data":[{"id":"1"}],"database":"d","table":"t","type":"INSERT","es":1,"ts":1,"x":%s}'
+    return (row % (opened * levels + "1" + closed * levels)).encode()
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed"), [("[", "]"), ('{"a":', "}"), ('[1,{"b":', "}]"), ('["[[",', "]")]
+)
+def test_how_deep_a_message_may_be_nested_is_relays_own_limit(opened: str, closed: str) -> None:
+    """Parsers have other limits with other releases of Python."""
+    levels = opened.count("[") + opened.count("{") - opened.count("[[") * 2
+    most = (MOST_LEVELS - 1) // levels  # the message is one itself
+    translator = Translator("canal-json", "canal-json")
+    translator.translate(ConsumerRecord("t", 0, 0, 0, None, nested(most, opened, closed)))
+    with pytest.raises(Malformed, match="nested more than 500 levels"):
+        translator.translate(ConsumerRecord("t", 0, 1, 0, None, nested(most + 1, opened, closed)))
+
+
+def test_many_brackets_that_are_not_nested_are_no_matter() -> None:
+    assert not is_too_deep(b"[" + b"[]," * 10_000 + b'"' + b"[" * 1000 + b'"]')
+    assert is_too_deep(b"[" * 600)
+    assert not is_too_deep(b"]" * 600 + b"[" * 100)

@@ -26,6 +26,7 @@ from relay import (
     UnsupportedMessage,
     Watermark,
 )
+from relay.codecs.debezium import ticdc_columns
 from relay.model import Source, TableId
 
 
@@ -528,3 +529,20 @@ def test_a_decimal_that_was_rounded_beyond_its_column_is_the_greatest_one(
     events, _ = decoded(created, record(text.encode(), offset=1))
     (after,) = row(events[-1]).after or ()
     assert f"{after:f}" == value
+
+
+def test_rows_without_schema_and_ddl_cost_no_writers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What writes a default was made anew for every column of every row."""
+    translator = Translator(DEBEZIUM, DEBEZIUM)
+    made: list[object] = []
+    monkeypatch.setattr(ticdc_columns, "ValueWriter", made.append)
+    each = {
+        "after": {f"c{at}": at for at in range(20)},
+        "before": None,
+        "op": "c",
+        "ts_ms": 1,
+        "source": SOURCE,
+    }
+    for at in range(5):
+        translator.inspect(ConsumerRecord("t", 0, at, 0, None, json.dumps({"payload": each}).encode()))
+    assert made == []

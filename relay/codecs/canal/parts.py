@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.codec import Message
+from relay.limits import is_too_deep
 from relay.records import ConsumerRecord
 
 _START: Final = b'{"data":['
@@ -27,7 +28,7 @@ def parts(record: ConsumerRecord) -> Sequence[Message]:
     none for any other message.
     """
     value, key = record.value or b"", record.key
-    if not value.startswith(_START):
+    if not value.startswith(_START) or is_too_deep(value):
         return ()
     end = value.find(_END)
     rows = _rows(value[len(_START) : end]) if end > 0 else []
