@@ -1,6 +1,6 @@
 """`make faults`: play every fault, print the table, and write it into docs/failures.md.
 
-ONLY=hung,refused plays some; then the page is left alone.
+ONLY=hung,refused plays some, and writes their rows alone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import logging
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from faults.faults import FAULTS, Fault
@@ -21,8 +22,13 @@ from faults.site import Brokers, RelayProcess, one_broker, three_brokers
 from faults.trial import FAULT_SECONDS, Outcome, play
 
 
-async def run(names: list[str], folder: Path, seconds: float = FAULT_SECONDS) -> dict[str, Outcome]:
-    """Play these faults, each on a cluster of its kind and for so many seconds."""
+async def run(
+    names: list[str],
+    folder: Path,
+    seconds: float = FAULT_SECONDS,
+    note: Callable[[str, Outcome], object] = lambda *_: None,
+) -> dict[str, Outcome]:
+    """Play these faults, each on a cluster of its kind and for so many seconds; `note` gets each outcome."""
     outcomes: dict[str, Outcome] = {}
     async with Headlines() as headlines:
         for count, cluster in ((1, one_broker), (3, three_brokers)):
@@ -32,7 +38,7 @@ async def run(names: list[str], folder: Path, seconds: float = FAULT_SECONDS) ->
             async with cluster(folder / f"brokers-{count}") as brokers:
                 for name, fault in chosen.items():
                     outcomes[name] = await _played(fault, brokers, folder / name, headlines, seconds)
-                    sys.stderr.write(f"{name}: {outcomes[name]}\n")
+                    note(name, outcomes[name])
     return {name: outcomes[name] for name in names}
 
 
@@ -54,6 +60,12 @@ async def prepared(fault: Fault, brokers: Brokers, relay: RelayProcess) -> None:
         await brokers.create(topic, {number: list(nodes) for number in range(fault.processes)})
 
 
+def noted(name: str, outcome: Outcome) -> None:
+    """Show an outcome, and write it into the page."""
+    sys.stderr.write(f"{name}: {outcome}\n")
+    written({name: outcome})
+
+
 def main() -> None:
     """Run."""
     # The feeder's own client reports every fault, too.
@@ -62,12 +74,10 @@ def main() -> None:
     parser.add_argument("--only", default="")
     names = [name for name in parser.parse_args().only.split(",") if name] or list(FAULTS)
     with tempfile.TemporaryDirectory(prefix="relay-faults-", ignore_cleanup_errors=True) as folder:
-        outcomes = asyncio.run(run(names, Path(folder)))
+        outcomes = asyncio.run(run(names, Path(folder), note=noted))
     complaints = {name: found.complaints for name, found in outcomes.items() if found.complaints}
     for name, found in complaints.items():
         sys.stderr.write(f"{name}: {'; '.join(found)}\n")
-    if names == list(FAULTS):
-        written(outcomes)
     sys.exit(bool(complaints))
 
 

@@ -19,7 +19,10 @@ globalThis.document = thing(); globalThis.fetch = () => new Promise(() => {});
 """
 _ANSWER = """
 const lines = require("readline").createInterface({ input: process.stdin });
-lines.on("line", (line) => console.log(JSON.stringify(verdict(JSON.parse(line)))));
+lines.on("line", (line) => {
+  const [number, status] = JSON.parse(line);
+  console.log(JSON.stringify([number, verdict(status)]));
+});
 """
 
 
@@ -28,6 +31,7 @@ class Headlines:
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
+        self._number = 0
 
     async def __aenter__(self) -> Self:
         if NODE is not None:
@@ -56,6 +60,10 @@ class Headlines:
             return ("bad", "") if status["degraded"] else ("good", "")
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(status).encode() + b"\n")
-        level, words, _ = json.loads(await self._process.stdout.readline())
-        return level, words
+        self._number += 1
+        self._process.stdin.write(json.dumps([self._number, status]).encode() + b"\n")
+        while True:
+            # An answer may be left of a question that was given up.
+            number, (level, words, _) = json.loads(await self._process.stdout.readline())
+            if number == self._number:
+                return level, words

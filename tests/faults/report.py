@@ -23,21 +23,24 @@ _HEADS = (
 )
 
 
-def table(outcomes: dict[str, Outcome]) -> str:
-    """Return the table in Markdown."""
-    rows = [_HEADS, ("---",) * len(_HEADS)]
-    for name, outcome in outcomes.items():
-        fault = FAULTS[name]
-        seconds = (outcome.page, outcome.check, outcome.metric, outcome.alert)
-        shown = ["–" if each is None else f"{each:.1f} s" for each in seconds]
-        check = ", ".join(f"`{each}`" for each in outcome.check_name.split())
-        rows.append((fault.title, fault.evidence, check, *shown, outcome.headline, ", ".join(outcome.alerts)))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+def row(name: str, outcome: Outcome) -> tuple[str, ...]:
+    """Return the cells of a fault."""
+    fault = FAULTS[name]
+    seconds = (outcome.page, outcome.check, outcome.metric, outcome.alert)
+    shown = ["–" if each is None else f"{each:.1f} s" for each in seconds]
+    check = ", ".join(f"`{each}`" for each in outcome.check_name.split())
+    return (fault.title, fault.evidence, check, *shown, outcome.headline, ", ".join(outcome.alerts))
 
 
 def written(outcomes: dict[str, Outcome]) -> None:
-    """Write it into the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(outcomes)}\n{END}{after}", encoding="utf-8")
+    """Write the rows of these faults into the page; those of others stay."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    old, _, after = rest.partition(END)
+    lines = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines() if " | " in line}
+    for name, outcome in outcomes.items():
+        cells = row(name, outcome)
+        lines[cells[0]] = f"| {' | '.join(cells)} |"
+    head = [f"| {' | '.join(cells)} |" for cells in (_HEADS, ("---",) * len(_HEADS))]
+    rows = [lines[fault.title] for fault in FAULTS.values() if fault.title in lines]
+    table = "\n".join([*head, *rows])
+    PAGE.write_text(f"{before}{BEGIN}\n{table}\n\n{END}{after}", encoding="utf-8")

@@ -200,7 +200,7 @@ def _wrong(fault: Fault, during: list[Sample], evidence: float) -> list[str]:
     """Say what was shown and was not so, once the fault had to be known."""
     starting = [each for each in during if each.status["state"] == "starting"]
     found = [
-        "a lag while it starts"
+        f"a lag while it starts: {each.status['lag']['records']}, {each.level}, {each.headline}"
         for each in starting
         if each.status["lag"]["records"] is not None or each.status["lag"]["is_exact"] or each.level == "good"
     ][:1]
