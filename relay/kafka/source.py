@@ -265,13 +265,13 @@ class KafkaSource:
 
     def end(self, partition: Partition) -> int | None:
         """Return the high watermark of the last fetch."""
-        with contextlib.suppress(IllegalStateError):
+        # It raises AssertionError for a partition that is not assigned any more.
+        with contextlib.suppress(IllegalStateError, AssertionError):
             return cast("int | None", self._consumer.highwater(TopicPartition(*partition)))
         return None
 
     def end_age(self, partition: Partition) -> float | None:
         """Return the age of the answer to the last fetch, which the client dates by the wall clock."""
-        # It raises AssertionError for a partition that is not assigned any more.
         with contextlib.suppress(IllegalStateError, AssertionError):
             told_ms = self._consumer.last_poll_timestamp(TopicPartition(*partition))
             return None if told_ms is None else max(0.0, time.time() - told_ms / 1000)

@@ -51,7 +51,8 @@ class Running:
         return found
 
     async def is_ready(self) -> bool:
-        assert self.process.returncode is None
+        if self.process.returncode is not None:
+            raise AssertionError((await self.process.communicate())[0].decode()[-3000:])
         return await is_ready(self._port)
 
     async def shares(self) -> list[int]:
@@ -209,9 +210,10 @@ async def test_the_error_of_one_ends_all_with_its_status(kafka: Any, make_config
     await kafka.produce(source, [ConsumerRecord("", 3, 0, 0, None, b"poison")])
     exit_status, events = await finished(relay.process)
     assert exit_status == 2
-    (refused,) = [each for each in events if each["event"] == "record.refused"]
+    refused, *others = [each for each in events if each["event"] == "record.refused"]
     ended = {each["process"]: each["status"] for each in events if each["event"] == "process.ended"}
-    assert ended == {refused["process"]: 2, 1 - refused["process"]: 0}
+    # On a busy machine the other one may be given the partition before it is asked to stop.
+    assert ended == {refused["process"]: 2, 1 - refused["process"]: 2 * len(others)}
     assert await are_gone(pids)
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from relay.errors import ServiceError
 from relay.kafka.ports import Fault, FaultKind, Health, Partition, PollFailed
 from relay.service.check.reasons import Side
 from relay.service.loop.history import Schemas
@@ -125,7 +126,8 @@ class HealthChecks:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if asked := self._status.without_end(END_SECONDS):
-                with contextlib.suppress(PollFailed):
+                # What stops relay is the loop's to raise: it meets the same when it reads.
+                with contextlib.suppress(PollFailed, ServiceError):
                     ends = await self._connections.source.high_watermarks(asked)
                     for partition, end in ends.items():
                         self._status.end_observed(partition, end)
