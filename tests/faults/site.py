@@ -301,9 +301,12 @@ port = {self.port}
         return found
 
     async def until_written(self, records: int) -> None:
-        """Wait until it has written that many records."""
+        """Wait until it has written that many records, and all of its processes are at work."""
         deadline = time.monotonic() + START_SECONDS
-        while (await self.status()).get("records", {}).get("written", 0) < records:
+        while True:
+            status = await self.status()
+            if status.get("state") == "running" and status["records"]["written"] >= records:
+                return
             assert self._process is not None
             assert self._process.poll() is None, self._log_path.read_text()[-2000:]
             assert time.monotonic() < deadline, self._log_path.read_text()[-2000:]

@@ -198,7 +198,9 @@ def _alert(fault: Fault, during: list[Sample]) -> float | None:
 
 def _wrong(fault: Fault, during: list[Sample], evidence: float) -> list[str]:
     """Say what was shown and was not so, once the fault had to be known."""
-    starting = [each for each in during if each.status["state"] == "starting"]
+    starting = [
+        each for each in during if each.status["state"] == "starting" and "processes" not in each.status
+    ]
     found = [
         f"a lag while it starts: {each.status['lag']['records']}, {each.level}, {each.headline}"
         for each in starting

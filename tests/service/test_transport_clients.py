@@ -6,9 +6,11 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
@@ -35,7 +37,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def client(**settings: Any) -> object:
         found.update(settings)
-        return object()
+        return SimpleNamespace(client=SimpleNamespace(_get_conn=None))
 
     monkeypatch.setattr("relay.kafka.source.AIOKafkaConsumer", client)
     monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", client)
@@ -224,3 +226,12 @@ async def test_a_session_that_the_brokers_refuse_is_told(
         f"source.session_timeout_ms: the brokers refuse {session_ms} "
         "(it must lie between their group.min.session.timeout.ms and group.max.session.timeout.ms)"
     )
+
+
+async def test_a_partition_that_was_taken_away_has_no_end(plain_config: Callable[..., Any]) -> None:
+    """A rebalance may take it at any moment, also while partitions are opened."""
+    source = KafkaSource(consumer_settings(plain_config()))
+    source._consumer.assign([TopicPartition("in", 0)])
+    for partition in (Partition("in", 0), Partition("in", 1)):
+        assert (source.end(partition), source.end_age(partition)) == (None, None)
+    await source.stop()
