@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from packet_support import PROTOBUF, begin, column, end, header, image, insert, read, record, statement
-from support import captured, captured_files, translated_records
+from support import captured, captured_files, named_refusal, translated_records
 
 from relay import (
     DecodeError,
@@ -59,9 +60,10 @@ def test_other_packets_are_refused(kind: int) -> None:
 
 
 def test_other_formats_are_named() -> None:
-    flat = b'{"data":[{"a":"1"}],"database":"d","isDdl":false,"type":"INSERT"}'
-    with pytest.raises(DecodeError, match="canal-json"):
+    flat = b'{"data":[{"a":"1"}],"database":"d","table":"t","isDdl":false,"type":"INSERT"}'
+    with pytest.raises(DecodeError):
         read(flat)
+    assert re.search("is the source protocol .*canal-json", named_refusal(PROTOBUF, record(flat)))
     with pytest.raises(Malformed):
         read(b"\xff\xff")
 
