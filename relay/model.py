@@ -267,9 +267,10 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO
     (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
     `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log; None if it was not.
-    `extras`: members of the wire that no canonical field has, by their wire name. `time_unit_ns`: the unit in
-    which the message has `event_time_ns`, of a wire that has more than one. `binlog_row`: the row's place in
-    the binlog's event, from 0.
+    `extras`: members of the message that its protocol does not define, by their path; no target writes them.
+    `time_unit_ns`: the unit in which the message has `event_time_ns`, of a wire that has more than one.
+    `binlog_row`: the row's place in the binlog's event, from 0. `physical_partition`: TiDB's id of the
+    partition that has the row. `schema_id`: Maxwell's number of the schema that it read the row with.
     """
 
     connector: str
@@ -288,6 +289,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     extras: Mapping[str, Any] | None = None
     time_unit_ns: int | None = None
     binlog_row: int | None = None
+    physical_partition: int | None = None
+    schema_id: int | None = None
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return where the event stands that this record has told."""

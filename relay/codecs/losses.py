@@ -11,7 +11,6 @@ import difflib
 import enum
 import json
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -47,6 +46,8 @@ class Lossy(enum.StrEnum):
     GTID = "gtid"
     ROW_KEY = "row-key"
     EXTRAS = "extras"
+    PHYSICAL_PARTITION = "physical-partition"
+    SCHEMA_ID = "schema-id"
     SNAPSHOT = "snapshot"
     SCHEMA_GUESSED = "schema-guessed"
     VALUE_GUESSED = "value-guessed"
@@ -283,8 +284,8 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     `null_beside_default`: NULL in a column that has a default. `source_name`: the name of
     the source, TiCDC's cluster id. `snapshot`: that a row was read from a table and not from the log.
     `query`: the statement that changed the row. `physical_partition`: the table id of a partitioned table's
-    partition. `binlog_row`: a row's number in its event of the binlog. `transaction_order`: a row's place in
-    its transaction.
+    partition. `schema_id`: Maxwell's number of a schema. `binlog_row`: a row's number in its event of the
+    binlog. `transaction_order`: a row's place in its transaction.
     """
 
     before: Before
@@ -313,13 +314,14 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     thread_id: bool = False
     query: bool = False
     physical_partition: bool = False
+    schema_id: bool = False
     transaction: bool = False
     transaction_order: bool = False
     transaction_total: bool = False
     transaction_marks: bool = False
 
     def has(self, what: Lossy) -> bool:
-        """Whether the wire has a place for what this counter counts; for extras it depends on their names."""
+        """Whether the wire has a place for what this counter counts; none has one for extras."""
         return what is not Lossy.EXTRAS and bool(getattr(self, what.replace("-", "_")))
 
 
@@ -395,6 +397,8 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "extras": Lossy.EXTRAS,
     "time_unit_ns": None,
     "binlog_row": Lossy.BINLOG_ROW,
+    "physical_partition": Lossy.PHYSICAL_PARTITION,
+    "schema_id": Lossy.SCHEMA_ID,
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "id": Lossy.TRANSACTION,
@@ -402,8 +406,6 @@ TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "table_order": Lossy.TRANSACTION_ORDER,
     "total": Lossy.TRANSACTION_TOTAL,
 }
-#: The wire name of the only extra that a target may keep.
-_PHYSICAL_PARTITION: Final = frozenset({"ptn"})
 #: What MySQL's binlog tells, and a snapshot.
 _OF_LOG: Final = ("gtid", "binlog_position", "binlog_row", "server_id", "thread_id", "snapshot", "query")
 #: The cluster id of every TiCDC that was not given one.
@@ -418,17 +420,10 @@ class CountSourceLosses(Protocol):
         ...
 
 
-def source_losses(
-    carries: Carries, source_name: str | None = None, *, kept_extras: AbstractSet[str] = frozenset()
-) -> CountSourceLosses:
-    """Return how a target counts what it loses.
-
-    `source_name`: the one that it writes itself, if any; `kept_extras`: the extras that it writes.
-    """
+def source_losses(carries: Carries, source_name: str | None = None) -> CountSourceLosses:
+    """Return how a target counts what it loses. `source_name`: the one that it writes itself, if any."""
     keeps_commit_ts = carries.commit_ts
-    if carries.physical_partition:
-        kept_extras |= _PHYSICAL_PARTITION
-    lacks = _Lacks(carries, kept_extras)
+    lacks = _Lacks(carries)
     keeps_log = lacks.source.keys().isdisjoint(_OF_LOG)
     own_names = {None, _NO_NAME, source_name}
     #: Event times are cut to milliseconds; encoders that cut them to seconds count it themselves.
@@ -450,6 +445,8 @@ def source_losses(
             and source.start_ts is None
             and source.row_key is None
             and source.extras is None
+            and source.physical_partition is None
+            and source.schema_id is None
             and (
                 keeps_log
                 or (
@@ -474,7 +471,9 @@ def source_losses(
             source.snapshot is None,
             source.query is None,
             source.row_key is None,
-            source.extras is None or source.extras.keys() <= kept_extras,
+            source.extras is None,
+            source.physical_partition is None,
+            source.schema_id is None,
             transaction is None,
             transaction is None or transaction.order is None,
             transaction is None or transaction.table_order is None,
@@ -493,33 +492,24 @@ class _Lacks:
     and those of a transaction.
     """
 
-    def __init__(self, carries: Carries, kept_extras: AbstractSet[str]) -> None:
-        self.source = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.EXTRAS})
+    def __init__(self, carries: Carries) -> None:
+        self.source = _lost_fields(SOURCE_LOSSES, carries)
         for apart in ("commit_ts", "name"):
             self.source.pop(apart, None)
         self._transaction = _lost_fields(TRANSACTION_LOSSES, carries)
-        self._kept_extras = kept_extras
 
     def lost_of(self, source: Source, transaction: Transaction | None) -> set[Lossy]:
         """Return what is lost of these."""
         found = {what for name, what in self.source.items() if getattr(source, name) is not None}
-        if source.extras is None or source.extras.keys() <= self._kept_extras:
-            found.discard(Lossy.EXTRAS)
         told = [
             what for name, what in self._transaction.items() if getattr(transaction, name, None) is not None
         ]
         return found.union(told)
 
 
-def _lost_fields(
-    losses: Mapping[str, Lossy | None], carries: Carries, always: AbstractSet[Lossy] = frozenset()
-) -> dict[str, Lossy]:
-    """The fields that a target lacks, or may lack (`always`), by name."""
-    return {
-        name: what
-        for name, what in losses.items()
-        if what is not None and (what in always or not carries.has(what))
-    }
+def _lost_fields(losses: Mapping[str, Lossy | None], carries: Carries) -> dict[str, Lossy]:
+    """The fields that a target lacks, by name."""
+    return {name: what for name, what in losses.items() if what is not None and not carries.has(what)}
 
 
 _COMMIT_TS: Final = Lossy.COMMIT_TS

@@ -374,8 +374,9 @@ def test_unknown_members_of_a_statement_are_counted(protocol: str) -> None:
     assert counted(message, protocol)["extras"] == 1
 
 
-def test_a_gtid_in_a_message_of_ticdc_is_counted() -> None:
-    assert counted(row_message({"id": "int"}, {"id": "1"}, gtid="a:1"), TICDC)["extras"] == 1
+def test_a_gtid_in_a_message_of_ticdc_is_kept() -> None:
+    message = row_message({"id": "int"}, {"id": "1"}, gtid="a:1")
+    assert translate(TICDC, CANAL, [record(message)])[0]["gtid"] == "a:1"
 
 
 # ---------------------------------------------------------------- members that are missing

@@ -318,7 +318,7 @@ def test_what_a_row_tells_of_its_source() -> None:
         server_id=23042,
         thread_id=108,
         query="INSERT …",
-        extras={"schema_id": 1},
+        schema_id=1,
     )
     assert change.emitted_at_ns == 1_700_000_002_123_456_000
     (text,) = written(MAXWELL, TABLE, message, **ALL)

@@ -456,7 +456,7 @@ def test_a_partition_of_a_table_has_the_tables_name() -> None:
         framed(open_row({"u": {"id": ID, "v": cell(3, 1), "w": cell(3, 1)}}, ptn=112)),
     )
     assert made.payload["source"]["table"] == "t"
-    assert made.counted == {"extras": 1}
+    assert made.counted == {"physical-partition": 1}
 
 
 @CASES.covers("115")

@@ -239,7 +239,7 @@ def test_a_virtual_column_is_absent_and_not_null(target: str) -> None:
 @CASES.covers("20")
 def test_the_id_of_a_partition_is_kept() -> None:
     events, _ = read(bootstrap(table(A)), row({"a": "1"}, tableID=104))
-    assert changes(events)[0].source.extras == {"ptn": 104}
+    assert changes(events)[0].source.physical_partition == 104
     translator = Translator(SIMPLE, "ticdc-open-protocol")
     for record in records(bootstrap(table(A)), row({"a": "1"}, tableID=104)):
         outs = translator.translate(record)
@@ -488,9 +488,9 @@ def test_rows_before_a_truncate_have_the_id_before_it() -> None:
     translator = Translator(SIMPLE, SIMPLE)
     for given in records(bootstrap(table()), truncated):
         translator.translate(given)
-    for table_id, extras in ((100, None), (105, None), (777, {"ptn": 777})):
+    for table_id, partition in ((100, None), (105, None), (777, 777)):
         (change,) = translator.inspect(records(row({}, tableID=table_id))[0])
-        assert change.source.extras == extras
+        assert change.source.physical_partition == partition
 
 
 def test_every_case_is_tested_or_decided() -> None:

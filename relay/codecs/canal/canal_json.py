@@ -30,6 +30,7 @@ from relay.codecs.canal.message import (
     CanalMessage,
     check_size,
     ddl_word,
+    foreign_members,
     parse,
     unchecked_bytes,
 )
@@ -179,7 +180,7 @@ class Decoder:
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
         message = parse(NAME, record.value or b"", self._limits)
-        if change.source.extras is not None or (len(message.sql_type) <= len(b"null") and not self._is_told):
+        if len(message.sql_type) <= len(b"null") and not self._is_told:
             raise Untraceable
         return traced_row(record, change, catalog, trace, ignored=(("id",),), may_have_more=True)
 
@@ -213,13 +214,9 @@ def _ddl(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> D
 def _source(
     message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy], *, is_snapshot: bool = False
 ) -> Source:
-    # Canal writes no `_tidb`; where a look-alike does, it counts as lost.
-    extras = message.unknown
-    if message.tidb:
-        extras = {"_tidb": message.tidb, **(extras or {})}
     gtid = message.gtid or None
     snapshot = Snapshot.TRUE if is_snapshot else None
-    time_ns = message.event_time_ns(record, lossy)
+    time_ns, extras = message.event_time_ns(record, lossy), foreign_members(message)
     return Source("canal", time_ns, gtid=gtid, snapshot=snapshot, extras=extras)
 
 

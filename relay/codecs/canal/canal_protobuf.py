@@ -157,7 +157,7 @@ class _PacketDecoder:
             elif entry.kind == packets.END:
                 self._end(entry)
             elif entry.kind == packets.HEARTBEAT or entry.header.event_type == "MHEARTBEAT":
-                self._events.append(Heartbeat(self._source(entry.header), self._emitted_at_ns(entry.header)))
+                self._events.append(Heartbeat(self._source(entry), self._emitted_at_ns(entry.header)))
             elif entry.kind == packets.GTID:
                 # The entries after it have the same GTID.
                 self._lossy.append(Lossy.STATEMENT)
@@ -196,7 +196,7 @@ class _PacketDecoder:
             # Its END, which has the id, is in another packet.
             self._lossy.append(Lossy.TRANSACTION_MARK)
             return
-        source = self._source(entry.header)
+        source = self._source(entry)
         self._events.append(
             TransactionMark(
                 is_begin=True, id=id, source=source, emitted_at_ns=self._emitted_at_ns(entry.header)
@@ -211,7 +211,7 @@ class _PacketDecoder:
         mark = TransactionMark(
             is_begin=False,
             id=self._id_of(entry, boundary),
-            source=self._source(entry.header),
+            source=self._source(entry),
             emitted_at_ns=self._emitted_at_ns(entry.header),
             count=count,
             table_counts=tables,
@@ -219,8 +219,9 @@ class _PacketDecoder:
         self._events.append(mark)
         self._open = _NONE
 
-    def _source(self, header: Header, rows: int = 1) -> Source:
+    def _source(self, entry: Entry, rows: int = 1) -> Source:
         """Return the source of an entry's events, of which there are so many rows."""
+        header = entry.header
         if not -TIME_END_MS <= header.time_ms < TIME_END_MS:
             raise Malformed(NAME, "entry.header.executeTime", "not a time in milliseconds")
         has_place = bool(header.file) and header.position >= 0
@@ -235,6 +236,7 @@ class _PacketDecoder:
             binlog_position=header.position if has_place else None,
             server_id=header.server_id or None,
             thread_id=self._open.thread_id,
+            extras=entry.unknown or None,
         )
 
     def _emitted_at_ns(self, header: Header) -> int:
@@ -259,7 +261,7 @@ class _PacketDecoder:
         raise Malformed(NAME, "entry.storeValue", "neither rows nor a statement")
 
     def _statement(self, entry: Entry, change: WireChange, catalog: Catalog) -> Catalog:
-        source = self._source(entry.header)
+        source = self._source(entry)
         self._budget = self._budget or DdlBudget(catalog.limits)
         # CREATE DATABASE of a quoted name keeps the back-ticks.
         database = (entry.header.database or change.ddl_database).strip("`")
@@ -284,7 +286,7 @@ class _PacketDecoder:
         return learnt
 
     def _add_rows(self, op: Op, entry: Entry, change: WireChange, catalog: Catalog) -> None:
-        source = self._source(entry.header, len(change.rows))
+        source = self._source(entry, len(change.rows))
         check_rows(NAME, "body", len(self._events) + len(change.rows), self._limits)
         message = _message(op, entry.header, change.rows)
         found = self._rows.changes(message, op, source, self._record, catalog, self._lossy)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -38,6 +38,7 @@ from relay.codecs.canal.message import (
     Cells,
     check_size,
     ddl_word,
+    foreign_members,
     parse,
     text_cells,
     unchecked_bytes,
@@ -60,6 +61,7 @@ from relay.codecs.wire.shaping import (
 )
 from relay.codecs.wire.tables import NAMELESS
 from relay.codecs.wire.ticdc import mysql_text
+from relay.codecs.wire.unknown_members import Message, MessageParser, Unknown, merged, unknown_in
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source
@@ -76,9 +78,6 @@ _CONNECTOR: Final = "ckafka"
 #: Some versions of the document print a lower-case L for `I`.
 _OPS: Final = {"I": Op.INSERT, "l": Op.INSERT, "i": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE}
 _LETTERS: Final = {Op.INSERT: "I", Op.READ: "I", Op.UPDATE: "U", Op.DELETE: "D"}
-#: Members of a row that are null "currently", as the document says, and that only this wire has.
-_KEPT_EXTRAS: Final = frozenset({"EVENT_SERVER_ID", "GROUP_ID"})
-
 _MILLISECOND_NS: Final = 1_000_000
 _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,10 +93,8 @@ _NO_ROW: Final = "a row message without its row"
 # ---------------------------------------------------------------- wire
 
 
-class _RowMessage(msgspec.Struct, kw_only=True, gc=False):
-    """A row, as it is read and as relay writes it. `unknown`: members that relay does not know."""
-
-    unknown: ClassVar[dict[str, Any] | None] = None
+class _RowMessage(Message, kw_only=True, gc=False):
+    """A row, as it is read and as relay writes it."""
 
     BINLOG_NAME: str | None = None
     BINLOG_POS: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
@@ -110,6 +107,10 @@ class _RowMessage(msgspec.Struct, kw_only=True, gc=False):
     TABLE: str | None = None
     TIME: str | None = None
     TYPE: str
+
+
+#: Members of a row that only this wire has and nobody explains; rows of its own source keep them.
+_MOSTLY_NULL: Final = frozenset({"EVENT_SERVER_ID", "GROUP_ID"})
 
 
 class _DdlMessage(msgspec.Struct, kw_only=True):
@@ -130,18 +131,8 @@ class _DdlMessage(msgspec.Struct, kw_only=True):
     type: str
 
 
-class _ExactRow(_RowMessage, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A row without any other member."""
-
-
-class _ForeignRow(_RowMessage, kw_only=True, gc=False):
-    """A row with members that relay does not know."""
-
-    unknown: dict[str, Any] | None = None  # type: ignore[misc]  # a class variable where there are none
-
-
-_FIELDS: Final = _RowMessage.__struct_fields__
-_decode = msgspec.json.Decoder(_ExactRow).decode
+_PARSER: Final = MessageParser(_RowMessage)
+_decode: Final = _PARSER.decode
 
 
 def _parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> _RowMessage | CanalMessage:
@@ -156,7 +147,7 @@ def _parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> _RowMessage
     if b'"TYPE"' not in value:
         return parse(NAME, value, limits)
     try:
-        return _json.parse_leniently(NAME, value, _ForeignRow, _tidy, limits)
+        return _json.parse_leniently(NAME, value, _PARSER.convert, _tidy, limits)
     except Malformed as error:
         try:
             return parse(NAME, value, limits)  # the word stands in a text
@@ -173,12 +164,10 @@ def _check_size(message: _RowMessage | CanalMessage, limits: Limits) -> None:
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
-    """Make text of cells that are numbers, booleans or JSON, and put unknown members together."""
+    """Make text of cells that are numbers, booleans or JSON."""
     images = {name: document.get(name) for name in ("NEW_VALUES", "OLD_VALUES")}
-    known = {name: value for name, value in document.items() if name in _FIELDS}
-    unknown = {name: value for name, value in document.items() if name not in _FIELDS}
     cells = {name: text_cells(image) for name, image in images.items() if isinstance(image, dict)}
-    return {**known, **cells, "unknown": unknown or None}
+    return {**document, **cells}
 
 
 def _to_milliseconds(message: CanalMessage) -> int | None:
@@ -336,7 +325,7 @@ class Decoder:
         message = _parse_message(record.value, self._limits)
         if len(record.value) > self._unchecked:
             _check_size(message, self._limits)
-        if type(message) is _ExactRow or isinstance(message, _RowMessage):
+        if isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
         unit_ns = _to_milliseconds(message)
         source = _canal_source(message, record, unit_ns, lossy)
@@ -438,26 +427,33 @@ def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
     return CkafkaImages(op, new, old)
 
 
-def _extras(message: _RowMessage) -> dict[str, Any] | None:
-    """Return what no field has: members that are mostly null, and those that relay does not know."""
-    if message.EVENT_SERVER_ID is None and message.GROUP_ID is None and message.unknown is None:
-        return None
-    members = {"EVENT_SERVER_ID": message.EVENT_SERVER_ID, "GROUP_ID": message.GROUP_ID}
-    extras = {name: value for name, value in members.items() if value is not None}
-    return extras | (message.unknown or {}) or None
+def _extras(message: _RowMessage) -> Unknown | None:
+    """Return what relay does not know: other members, and those that are null "currently", as the document
+    says, if they are not.
+    """
+    if message.EVENT_SERVER_ID is None and message.GROUP_ID is None:
+        return message.unknown
+    members = {name: getattr(message, name) for name in _MOSTLY_NULL}
+    return merged({name: value for name, value in members.items() if value is not None}, message.unknown)
+
+
+def _split_extras(source: Source) -> tuple[Unknown | None, Unknown | None]:
+    """Return those extras of a row that its message keeps, and all others."""
+    extras = source.extras
+    if extras is None or source.connector != _CONNECTOR:
+        return None, extras
+    kept = {name: value for name, value in extras.items() if name in _MOSTLY_NULL}
+    return kept or None, unknown_in(extras, _MOSTLY_NULL)
 
 
 def _canal_source(
     message: CanalMessage, record: ConsumerRecord, unit_ns: int | None, lossy: list[Lossy]
 ) -> Source:
-    extras = message.unknown
-    if message.tidb:
-        extras = {"_tidb": message.tidb, **(extras or {})}
     return Source(
         _CONNECTOR,
         message.event_time_ns(record, lossy),
         gtid=message.gtid or None,
-        extras=extras,
+        extras=foreign_members(message),
         time_unit_ns=unit_ns,
     )
 
@@ -483,7 +479,7 @@ class Encoder:
         self._ddl_unit_ns = _UNITS[options.ddl_time_unit]
         self._rows = CkafkaWriters(NAME, _style(options), CachePool(answers.limits.cache_bytes))
         row_carries = carries(options)
-        self._count_lost = source_losses(row_carries, kept_extras=_KEPT_EXTRAS)
+        self._count_lost = source_losses(row_carries)
         # DDL in Canal's form has no place for these, unlike rows.
         self._count_lost_of_ddl = source_losses(
             msgspec.structs.replace(row_carries, gtid=False, binlog_position=False, snapshot=False)
@@ -506,6 +502,9 @@ class Encoder:
         source, table = change.source, change.table
         writer, images = self._rows.images(change)
         lossy += self._rows.lost
+        kept, others = _split_extras(source)
+        if kept is not None:
+            source = msgspec.structs.replace(source, extras=others)
         self._count_lost(source, lossy, change.transaction)
         if source.connector != _CONNECTOR:  # the connector's own rows never had types and keys
             lossy += writer.losses
@@ -513,19 +512,17 @@ class Encoder:
         if op is UPDATE and images.old is None:
             op = op_without_before(self._unknown_before, NAME)
         binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
-        extras = source.extras or {}
         return _RowMessage(
             BINLOG_NAME=binlog_file,
             BINLOG_POS=binlog_position,
             DATABASE=table.database,
-            EVENT_SERVER_ID=extras.get("EVENT_SERVER_ID"),
             GLOBAL_ID=source.gtid or None,
-            GROUP_ID=extras.get("GROUP_ID"),
             NEW_VALUES=images.new,
             OLD_VALUES=images.old,
             TABLE=table.table,
             TIME=self._time(change, lossy),
             TYPE=_LETTERS[op],
+            **(kept or {}),
         )
 
     def _binlog(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> tuple[str, int]:

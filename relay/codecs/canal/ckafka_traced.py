@@ -54,7 +54,7 @@ def traced_row(
     official format 1, and for rows that lack columns of their message.
     """
     images, value = change.images, record.value or b""
-    if record.key is not None or change.source.extras is not None:
+    if record.key is not None:
         raise Untraceable
     reader, root = _reader_of(images), parsed(value)
     ops, slots = source_ops(value, root, _given(value, root, change), 0)

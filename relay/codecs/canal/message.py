@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.codecs.wire.traced import choosing
+from relay.codecs.wire.unknown_members import Message, MessageParser, Unknown, merged
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_rows, check_values
 from relay.model import ColumnType, DdlKind, Op, SchemaChange, Source, TableId
@@ -46,13 +47,8 @@ ROW_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE",
 # ---------------------------------------------------------------- message
 
 
-class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
-    """A message of any producer of the family. Members are in TiCDC's order, which msgspec reads fastest.
-
-    `unknown`: members that the family does not have (`_ForeignMessage`).
-    """
-
-    unknown: ClassVar[dict[str, Any] | None] = None
+class CanalMessage(Message, kw_only=True, gc=False):
+    """A message of any producer of the family. Members are in TiCDC's order, which msgspec reads fastest."""
 
     id: Any = None
     database: str | None = None
@@ -97,22 +93,8 @@ class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
         return DdlMessage(ddl, table, self.type, source, source.at(record), emitted_at_ns, is_restored)
 
 
-class _ExactMessage(CanalMessage, forbid_unknown_fields=True, gc=False):
-    """A message without any other member."""
-
-
-class _ForeignMessage(CanalMessage, kw_only=True, gc=False):
-    """A message of a look-alike, which may have other members."""
-
-    unknown: dict[str, Any] | None = None  # type: ignore[misc]  # a class variable where there are none
-
-
-_FIELDS: Final = msgspec.structs.fields(CanalMessage)
-_MEMBERS: Final = frozenset(field.encode_name for field in _FIELDS)
-
-_decode: Callable[[bytes], CanalMessage] = msgspec.json.Decoder(_ExactMessage).decode
-_decode_foreign = msgspec.json.Decoder(CanalMessage).decode
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_PARSER: Final = MessageParser(CanalMessage)
+_decode: Final = _PARSER.decode
 
 
 def parse(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> CanalMessage:
@@ -128,6 +110,11 @@ def parse(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> Canal
 #: The fewest bytes that a row and a column take in JSON: `{},` and `"":"",`.
 _ROW_BYTES: Final = 3
 _COLUMN_BYTES: Final = 6
+
+
+def foreign_members(message: CanalMessage) -> Unknown | None:
+    """Return the members that Canal does not write: `_tidb` is TiCDC's."""
+    return merged({"_tidb": message.tidb} if message.tidb else None, message.unknown)
 
 
 def unchecked_bytes(limits: Limits) -> int:
@@ -149,22 +136,21 @@ def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
     if found is not None:
         raise found
     try:
-        message, members = _decode_foreign(value), _decode_members(value)
-        unknown = {name: msgspec.json.decode(raw) for name, raw in members.items() if name not in _MEMBERS}
+        message = _PARSER.parse_open(value)
     except _json.REFUSED:
         tidy = functools.partial(_tidy, protocol)
-        return _as_in_canal(_json.parse_leniently(protocol, value, _ForeignMessage, tidy, limits))
-    parts = {field.name: getattr(message, field.name) for field in _FIELDS}
-    return _as_in_canal(_ForeignMessage(**parts, unknown=unknown or None))
+        message = _json.parse_leniently(protocol, value, _PARSER.convert, tidy, limits)
+    return _as_in_canal(message)
 
 
-def _as_in_canal(message: _ForeignMessage) -> _ForeignMessage:
+def _as_in_canal(message: CanalMessage) -> CanalMessage:
     """Return the message without InLong's habit: the old row as `updateBefore`."""
     unknown = message.unknown or {}
     rows = unknown.get("updateBefore")
     if message.old is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
         message.old = [text_cells(row) for row in rows]
-        message.unknown = {name: value for name, value in unknown.items() if name != "updateBefore"} or None
+        others = {name: value for name, value in unknown.items() if name != "updateBefore"}
+        _PARSER.set_unknown(message, others)
     return message
 
 
@@ -176,8 +162,7 @@ def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
     found = signs.refusal(protocol, _json.json_text(document).encode())
     if found is not None:
         raise found
-    tidied = {name: value for name, value in document.items() if name in _MEMBERS}
-    tidied["unknown"] = {name: value for name, value in document.items() if name not in _MEMBERS} or None
+    tidied = dict(document)
     for name in ("data", "old"):
         rows = document.get(name)
         if isinstance(rows, dict):

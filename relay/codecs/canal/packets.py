@@ -12,7 +12,8 @@ U+FFFD in place of its bytes, counted. Source: alibaba/canal 1.1.8 CanalProtocol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 import msgspec
 
@@ -49,11 +50,14 @@ class Header(msgspec.Struct, gc=False):
 
 
 class Entry(msgspec.Struct, gc=False):
-    """One entry of a packet."""
+    """One entry of a packet. `unknown`: fields that Canal's messages do not have, by path and number; those
+    of the value come when it is read.
+    """
 
     header: Header
     kind: int
     value: bytes
+    unknown: dict[str, Any]
 
 
 class WireColumn(msgspec.Struct, gc=False):
@@ -99,14 +103,19 @@ class PacketReader:
 
     def entries_of(self, value: bytes, lossy: list[Lossy]) -> Iterator[Entry]:
         """Give the entries of a packet."""
-        body = self._body(value)
-        for number, data in self._fields(body, "body"):
-            if number == 2 and isinstance(data, bytes):
-                yield self._entry(data, lossy)
+        unknown: dict[str, Any] = {}
+        body = self._body(value, unknown)
+        entries = [
+            data
+            for number, data in self._fields(body, "body", _MESSAGES_FIELDS, unknown)
+            if number == 2 and isinstance(data, bytes)
+        ]
+        for data in entries:
+            yield self._entry(data, dict(unknown), lossy)
 
-    def _body(self, value: bytes) -> bytes:
+    def _body(self, value: bytes, unknown: dict[str, Any]) -> bytes:
         kind, compression, body = 0, 0, b""
-        for number, data in self._fields(value, ""):
+        for number, data in self._fields(value, "", _PACKET_FIELDS, unknown):
             if number == 3 and isinstance(data, int):
                 kind = data
             elif number == 4 and isinstance(data, int):
@@ -120,27 +129,37 @@ class PacketReader:
             raise UnsupportedMessage(self._protocol, "compression", reason)
         return body
 
-    def _fields(self, data: bytes, path: str) -> Iterator[tuple[int, int | bytes]]:
+    def _fields(
+        self, data: bytes, path: str, known: AbstractSet[int], unknown: dict[str, Any]
+    ) -> Iterator[tuple[int, int | bytes]]:
+        """Give the fields of a message that are `known`; note others."""
         try:
-            yield from fields(data)
+            for field in fields(data):
+                if field[0] in known:
+                    yield field
+                else:
+                    unknown[f"{path}.{field[0]}" if path else str(field[0])] = field[1]
         except ValueError as error:
             raise Malformed(self._protocol, path, str(error)) from None
 
-    def _entry(self, data: bytes, lossy: list[Lossy]) -> Entry:
+    def _entry(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> Entry:
         # Canal's proto has ROWDATA and INSERT as defaults.
         header, kind, value = Header(), ROWS, b""
-        for number, part in self._fields(data, "entry"):
+        for number, part in self._fields(data, "entry", _ENTRY_FIELDS, unknown):
             if number == 1 and isinstance(part, bytes):
-                header = self._header(part, lossy)
+                header = self._header(part, unknown, lossy)
             elif number == 2 and isinstance(part, int):
                 kind = part
             elif number == 3 and isinstance(part, bytes):
                 value = part
-        return Entry(header, kind, value)
+        return Entry(header, kind, value, unknown)
 
-    def _header(self, data: bytes, lossy: list[Lossy]) -> Header:
+    def _header(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> Header:
         found = Header()
-        for number, part in self._fields(data, "entry.header"):
+        for number, part in self._fields(data, "entry.header", _HEADER_FIELDS, unknown):
+            if number == _HEADER_PROPS and isinstance(part, bytes):
+                self._pair(part, "entry.header.props", unknown, [])
+                continue
             if isinstance(part, bytes):
                 name = _HEADER_TEXTS.get(number)
                 if name is not None:
@@ -154,18 +173,18 @@ class PacketReader:
     def boundary(self, entry: Entry, lossy: list[Lossy]) -> Boundary:
         """Read the value of a begin or an end."""
         found = Boundary(props={})
-        for number, part in self._fields(entry.value, "entry.storeValue"):
+        for number, part in self._fields(entry.value, _VALUE, _BOUNDARY_FIELDS, entry.unknown):
             if number == 2 and isinstance(part, bytes):
                 found.id = _text(part, lossy)
             elif number == 3 and isinstance(part, bytes):
-                found.props.update([self._pair(part, lossy)])
+                found.props.update([self._pair(part, f"{_VALUE}.props", entry.unknown, lossy)])
             elif number == 4 and isinstance(part, int):
                 found.thread_id = signed(part)
         return found
 
-    def _pair(self, data: bytes, lossy: list[Lossy]) -> tuple[str, str]:
+    def _pair(self, data: bytes, path: str, unknown: dict[str, Any], lossy: list[Lossy]) -> tuple[str, str]:
         texts = {1: "", 2: ""}
-        for number, part in self._fields(data, "entry.props"):
+        for number, part in self._fields(data, path, _PAIR_FIELDS, unknown):
             if isinstance(part, bytes):
                 texts[number] = _text(part, lossy)
         return texts[1], texts[2]
@@ -173,7 +192,8 @@ class PacketReader:
     def row_change(self, entry: Entry, lossy: list[Lossy]) -> WireChange:
         """Read the value of rows or of a statement."""
         found = WireChange(entry.header.event_type, False, "", "", [])
-        for number, part in self._fields(entry.value, "entry.storeValue"):
+        unknown = entry.unknown
+        for number, part in self._fields(entry.value, _VALUE, _CHANGE_FIELDS, unknown):
             if isinstance(part, int):
                 if number == 2:
                     found.event_type = EVENT_TYPES.get(part, "")
@@ -185,21 +205,26 @@ class PacketReader:
                 found.ddl_database = _text(part, lossy)
             elif number == 12:
                 check_rows(self._protocol, "rowDatas", len(found.rows) + 1, self._limits)
-                found.rows.append(self._row(part, lossy))
+                found.rows.append(self._row(part, unknown, lossy))
+            elif number == 13:
+                self._pair(part, f"{_VALUE}.props", unknown, [])
         return found
 
-    def _row(self, data: bytes, lossy: list[Lossy]) -> WireRow:
+    def _row(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> WireRow:
         found = WireRow([], [])
-        for number, part in self._fields(data, "rowDatas"):
+        for number, part in self._fields(data, "rowDatas", _ROW_FIELDS, unknown):
+            if number == 3 and isinstance(part, bytes):
+                self._pair(part, "rowDatas.props", unknown, [])
+                continue
             columns = {1: found.before, 2: found.after}.get(number)
             if columns is not None and isinstance(part, bytes):
                 check_columns(self._protocol, "rowDatas", len(columns) + 1, self._limits)
-                columns.append(self._column(part, lossy))
+                columns.append(self._column(part, unknown, lossy))
         return found
 
-    def _column(self, data: bytes, lossy: list[Lossy]) -> WireColumn:
+    def _column(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> WireColumn:
         found, is_null = WireColumn(), False
-        for number, part in self._fields(data, "rowDatas.columns"):
+        for number, part in self._fields(data, "rowDatas.columns", _COLUMN_FIELDS, unknown):
             if isinstance(part, int):
                 if number == 2:
                     found.sql_type = signed(part)
@@ -207,17 +232,29 @@ class PacketReader:
                     found.is_key = bool(part)
                 elif number == 6:
                     is_null = bool(part)
-            elif number == 3:
-                found.name = _text(part, lossy)
-            elif number == 8:
-                found.text = _text(part, lossy)
-            elif number == 10:
-                found.mysql_type = _text(part, lossy)
+            elif number in _COLUMN_TEXTS:
+                setattr(found, _COLUMN_TEXTS[number], _text(part, lossy))
+            elif number == 7:
+                self._pair(part, "rowDatas.columns.props", unknown, [])
         if is_null:
             found.text = None
         return found
 
 
+#: Where the value of an entry is.
+_VALUE: Final = "entry.storeValue"
+#: The fields that Canal's messages have; some mean nothing to relay.
+_PACKET_FIELDS: Final = frozenset(range(1, 6))
+_MESSAGES_FIELDS: Final = frozenset({1, 2})
+_ENTRY_FIELDS: Final = frozenset({1, 2, 3})
+_HEADER_FIELDS: Final = frozenset(range(1, 14))
+_HEADER_PROPS: Final = 12
+_PAIR_FIELDS: Final = frozenset({1, 2})
+_BOUNDARY_FIELDS: Final = frozenset({1, 2, 3, 4})
+_CHANGE_FIELDS: Final = frozenset({1, 2, 10, 11, 12, 13, 14})
+_ROW_FIELDS: Final = frozenset({1, 2, 3})
+_COLUMN_FIELDS: Final = frozenset(range(1, 11))
+_COLUMN_TEXTS: Final = {3: "name", 8: "text", 10: "mysql_type"}
 _HEADER_TEXTS: Final = {2: "file", 8: "database", 9: "table", 13: "gtid"}
 _HEADER_NUMBERS: Final = {3: "position", 4: "server_id", 6: "time_ms"}
 

@@ -80,6 +80,7 @@ from relay.codecs.wire.ticdc import (
     split_updates,
 )
 from relay.codecs.wire.ticdc_options import RawChangeEvent, RawClaimChecks
+from relay.codecs.wire.unknown_members import Unknown, below, merged, unknown_in, with_unknown
 from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
 from relay.model import (
     TSO_LOGICAL_BITS,
@@ -303,12 +304,17 @@ class Decoder:
         if len(value) > self._unchecked:
             check_size(NAME, message, self._limits)
         tidb = message.tidb
+        beside = None
         if tidb is not None and "claimCheckLocation" in tidb:
+            beside = _extras(message)
             message = self._from_storage(message)
             tidb = message.tidb
         op = ROW_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
-            changes = self._rows.changes(message, op, _source(message, record, lossy), record, catalog, lossy)
+            source = _source(message, record, lossy)
+            if beside is not None:
+                source = with_unknown(source, beside)
+            changes = self._rows.changes(message, op, source, record, catalog, lossy)
             if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
                 # Each row lacks columns; some have been counted.
                 lossy += [Lossy.COLUMNS_ABSENT] * (len(changes) - lossy.count(Lossy.COLUMNS_ABSENT))
@@ -327,7 +333,8 @@ class Decoder:
         if self._is_packed or source.row_key is not None:
             raise Untraceable
         commit_ts = None if source.commit_ts is None else ("_tidb", "commitTs")
-        return traced_row(record, change, catalog, trace, commit_ts=commit_ts)
+        start_ts = None if source.start_ts is None else ("_tidb", "startTs")
+        return traced_row(record, change, catalog, trace, commit_ts=commit_ts, start_ts=start_ts)
 
     def _from_storage(self, stub: CanalMessage) -> CanalMessage:
         """Return the message that this one, which has the handle key alone, stands for.
@@ -393,23 +400,24 @@ def _tso(value: object, path: str) -> int:
 
 def _source(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
     tidb, es = message.tidb, message.es
-    is_usual = message.unknown is None and not message.gtid
+    gtid, is_usual = message.gtid or None, message.unknown is None
     if tidb is None:
-        time_ns = _time_ns(message, None, record, lossy)
-        return Source(CONNECTOR, time_ns, extras=None if is_usual else _extras(message))
+        return Source(CONNECTOR, _time_ns(message, None, record, lossy), gtid=gtid, extras=message.unknown)
     commit_ts = tidb.get("commitTs")
     if type(commit_ts) is int and 0 < commit_ts < TSO_END:
         # Almost every message has `es`, and needs no call then.
-        if es and len(tidb) == 1 and is_usual:
+        if es and len(tidb) == 1 and is_usual and gtid is None:
             return Source(CONNECTOR, es * 1_000_000, commit_ts)
     elif commit_ts is not None:
         commit_ts = _tso(commit_ts, "_tidb.commitTs") or None
-    row_key = tidb.get("rowkey")
+    start_ts = tidb.get("startTs")
     return Source(
         CONNECTOR,
         _time_ns(message, commit_ts, record, lossy),
         commit_ts,
-        row_key=base64_bytes(NAME, "_tidb.rowkey", row_key),
+        _tso(start_ts, "_tidb.startTs") if start_ts else None,
+        gtid=gtid,
+        row_key=base64_bytes(NAME, "_tidb.rowkey", tidb.get("rowkey")),
         extras=_extras(message),
     )
 
@@ -421,17 +429,16 @@ def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecor
     return message.event_time_ns(record, lossy)
 
 
-def _extras(message: CanalMessage) -> dict[str, Any] | None:
-    """Return what no field has: members that TiCDC does not write, and a GTID, which it does not know."""
+def _extras(message: CanalMessage) -> Unknown | None:
+    """Return the members that TiCDC does not write."""
     tidb = message.tidb or {}
-    extras = {name: value for name, value in tidb.items() if name not in _TIDB_MEMBERS}
-    if message.gtid:
-        extras["gtid"] = message.gtid
-    return extras | (message.unknown or {}) or None
+    return merged(below("_tidb", unknown_in(tidb, _TIDB_MEMBERS)), message.unknown)
 
 
 #: Members of `_tidb` that a field has, or that say how the message was written.
-_TIDB_MEMBERS: Final = frozenset({"commitTs", "rowkey", "onlyHandleKey", "watermarkTs", "claimCheckLocation"})
+_TIDB_MEMBERS: Final = frozenset(
+    {"commitTs", "startTs", "rowkey", "onlyHandleKey", "watermarkTs", "claimCheckLocation"}
+)
 
 
 # ---------------------------------------------------------------- encoder

@@ -59,11 +59,12 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     *,
     ignored: tuple[Path, ...] = (),
     commit_ts: Path | None = None,
+    start_ts: Path | None = None,
     may_have_more: bool = False,
 ) -> TracedMessage:
     """Return a message of one row with traced values. `ignored`: numbers that mean nothing to the decoder;
-    `commit_ts`: where the commit ts is, if there is one. `may_have_more`: whether messages of several rows
-    are to fit as well. Raises Untraceable.
+    `commit_ts`, `start_ts`: where they are, if they are there. `may_have_more`: whether messages of several
+    rows are to fit as well. Raises Untraceable.
     """
     images, value = change.images, record.value or b""
     if not isinstance(images, TextRows) or record.key is not None:
@@ -71,8 +72,7 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     root = parsed(value)
     given: dict[Path, Take | Members | Unordered] = {_ES: INTEGER, _TS: INTEGER}
     given |= dict.fromkeys(ignored, INTEGER)
-    if commit_ts is not None:
-        given[commit_ts] = INTEGER
+    given |= {path: INTEGER for path in (commit_ts, start_ts) if path is not None}
     gtid = change.source.gtid
     if gtid is not None:
         given[_GTID] = Take(("string",))
@@ -92,12 +92,16 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     traced_ts = None if commit_ts is None else number(commit_ts)
     if traced_ts is not None and not traced_ts > 0:
         raise Untraceable
+    traced_start = None if start_ts is None else number(start_ts)
+    if traced_start is not None and not traced_start > 0:
+        raise Untraceable
     standing = catalog.standing(change.table, change.source.at(record))
     after = follows_ddl(images.reader.known, standing, traced_ts, event_time_ns, record)
     source = msgspec.structs.replace(
         change.source,
         event_time_ns=event_time_ns,
         commit_ts=traced_ts,
+        start_ts=traced_start,
         gtid=gtid and TracedText(trace, slots[_GTID]),
     )
     traced = msgspec.structs.replace(

@@ -7,32 +7,33 @@ is read in the general way, as if nothing had been tried, and then once more len
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
-
-import msgspec
+import operator
+from typing import Any, Final, Generic
 
 from relay.catalog import Catalog
+from relay.codecs.debezium.blocks import WRAPPED
 from relay.codecs.debezium.envelope import parse_again
 from relay.codecs.debezium.layouts import Shape
 from relay.codecs.debezium.reading import RowDecoder
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.unknown_members import MessageParser, T, Unknown, merged
 from relay.errors import Malformed
 from relay.limits import Limits, check_values, uncounted_bytes
 from relay.model import Event, RowChange
 from relay.records import ConsumerRecord
 
-#: A dialect's envelope.
-Message = TypeVar("Message")
+#: The schema block of an envelope.
+_block: Final = operator.attrgetter("schema")
 
 
-class MessageDecoder(Generic[Message]):
+class MessageDecoder(Generic[T]):
     """Reads the records of one protocol, whose envelopes are `message`s."""
 
-    def __init__(self, protocol: str, message: type[Message], rows: RowDecoder, limits: Limits) -> None:
-        self._protocol, self._message, self._rows, self._limits = protocol, message, rows, limits
-        self._parse = msgspec.json.Decoder(message).decode
-        self._topics = rows.topics
+    def __init__(self, protocol: str, message: type[T], rows: RowDecoder, limits: Limits) -> None:
+        self._protocol, self._rows, self._limits = protocol, rows, limits
+        self._parser = MessageParser(message)
+        self._topics, self._blocks, self._odd = rows.topics, rows.blocks, rows.blocks.odd
         self._uncounted = uncounted_bytes(limits)
 
     def decode(
@@ -47,8 +48,15 @@ class MessageDecoder(Generic[Message]):
             check_values(self._protocol, "", value, self._limits)
         if record.key and len(record.key) > self._uncounted:
             check_values(self._protocol, "key", record.key, self._limits)
-        topic = self._topics.get(record.topic)
-        if topic is not None and topic.shape is not None:
+        topic, in_key = self._topics.get(record.topic), None
+        if record.key is not None and record.key.startswith(WRAPPED):
+            in_key = self._blocks.unknown_in_key(record.topic, record.key)
+        if (
+            topic is not None
+            and topic.shape is not None
+            and in_key is None
+            and (not self._odd or record.topic not in self._odd)
+        ):
             payload, key = topic.shape.parsed(value), topic.shape.layout.key
             if payload is not None and (key is None or key.is_of(self._rows.key_of(record.key))):
                 change = self._row(topic.shape, payload, record, catalog, lossy)
@@ -56,19 +64,34 @@ class MessageDecoder(Generic[Message]):
                     return [change], catalog
         counted = len(lossy)
         try:
-            return self._event(self._parse(value), record, catalog, lossy)
+            message = self._parser.parse(value)
+            beside = merged(in_key, self._unknown_in_block(message, record))
+            if beside is not None:
+                message = self._parser.parse_open(value, beside)
+            return self._event(message, record, catalog, lossy)
         except REFUSED:
             del lossy[counted:]
-        return self._event_again(value, record, catalog, lossy)
+        return self._event_again(value, in_key, record, catalog, lossy)
+
+    def _unknown_in_block(self, message: T, record: ConsumerRecord) -> Unknown | None:
+        block = bytes(_block(message))
+        return None if block == b"null" else self._blocks.unknown_in_value(record.topic, block)
 
     def _event_again(
-        self, value: bytes, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self,
+        value: bytes,
+        in_key: Unknown | None,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
     ) -> tuple[list[Event], Catalog]:
         """The event of a message that is no strict JSON of this dialect."""
         if value.strip() == b"null":  # as Kafka Connect has it, `null` is no value
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        message, is_invalid_text = parse_again(self._protocol, value, self._message, self._limits)
+        message, is_invalid_text = parse_again(self._protocol, value, self._parser, self._limits)
+        in_block = self._unknown_in_block(message, record)
+        self._parser.set_unknown(message, merged(message.unknown, in_key, in_block))
         if is_invalid_text:
             lossy.append(Lossy.INVALID_TEXT)
         try:
@@ -90,7 +113,7 @@ class MessageDecoder(Generic[Message]):
         raise NotImplementedError
 
     def _event(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: T, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Return the event of an envelope. Raises DecodeError, and what msgspec raises for its parts."""
         raise NotImplementedError

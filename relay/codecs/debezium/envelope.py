@@ -6,7 +6,8 @@ functions take single facts out of a parsed message. A payload without its wrapp
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,22 +17,33 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire import ticdc as _ticdc
 from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.ticdc import Milliseconds
+from relay.codecs.wire.unknown_members import Message, MessageParser, T, Unknown, below, unknown_in
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import TSO_LOGICAL_BITS, Source
 from relay.records import ConsumerRecord
 
-Message = TypeVar("Message")
 CONNECTOR: Final = "TiCDC"
 
 
-class Origin(msgspec.Struct, gc=False):
-    """`source`."""
+class Origin(Message, gc=False):
+    """`source`, in TiCDC's order. Members that relay does not use have any type."""
 
+    version: Any = None
     connector: str | None = None
+    name: Any = None
     ts_ms: Milliseconds | None = None
+    snapshot: Any = None
     db: str | None = None
+    sequence: Any = None
     table: str | None = None
+    server_id: Any = None
+    gtid: Any = None
+    file: Any = None
+    pos: Any = None
+    row: Any = None
+    thread: Any = None
+    query: Any = None
     commit_ts: int | None = None
     start_ts: int | None = None
     cluster_id: str | None = None
@@ -40,25 +52,22 @@ class Origin(msgspec.Struct, gc=False):
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class Stamped(msgspec.Struct, gc=False):
-    """What every `payload` may have."""
+class RowBody(Message, gc=False):
+    """`payload` of a row without its images, which `relay.codecs.debezium.layouts.Shape` adds."""
 
     source: Origin | None = None
     ts_ms: Milliseconds | None = None
+    transaction: Any = None
     op: str | None = None
 
 
-class RowBody(Stamped, gc=False):
-    """`payload` of a row without its images, which `relay.codecs.debezium.layouts.Shape` adds."""
-
-    transaction: msgspec.Raw = _NULL
-
-
-class Body(Stamped, gc=False):
+class Body(RowBody, gc=False):
     """`payload`, of every kind of message."""
 
     before: msgspec.Raw = _NULL
     after: msgspec.Raw = _NULL
+    databaseName: Any = None
+    schemaName: Any = None
     ddl: str | UnsetType | None = UNSET
     tableChanges: msgspec.Raw = _NULL
 
@@ -84,14 +93,19 @@ class Key(msgspec.Struct, gc=False):
 _parse_key = msgspec.json.Decoder(Key).decode
 
 
+def unknown_in_columns(key: Key, known: AbstractSet[str]) -> Unknown | None:
+    """Return the members of a key's payload that are none of these, of a message that is no row."""
+    return below("key.payload", unknown_in(key.payload or {}, known))
+
+
 def parse_again(
-    protocol: str, value: bytes, message: type[Message], limits: Limits = DEFAULT_LIMITS
-) -> tuple[Message, bool]:
+    protocol: str, value: bytes, message: MessageParser[T], limits: Limits = DEFAULT_LIMITS
+) -> tuple[T, bool]:
     """Parse an envelope leniently, of either dialect; also return whether there were bytes that are no UTF-8,
     which TiCDC passes as they are and which become U+FFFD. Raises Malformed.
     """
     text = value.decode("utf-8", "replace").encode()
-    return _json.parse_leniently(protocol, text, message, _tidy, limits), text != value
+    return _json.parse_leniently(protocol, text, message.convert, _tidy, limits), text != value
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +133,7 @@ def image(raw: msgspec.Raw) -> bytes | None:
 
 
 def source_of(
-    protocol: str, body: Stamped, origin: Origin, record: ConsumerRecord, lossy: list[Lossy]
+    protocol: str, body: RowBody, origin: Origin, record: ConsumerRecord, lossy: list[Lossy]
 ) -> Source:
     """Return the canonical source, timed by `source`, or else (counted) by the next best time. Raises
     Malformed.
@@ -136,7 +150,7 @@ def source_of(
     return Source(_ticdc.CONNECTOR, time_ns, commit_ts or None, start_ts, origin.cluster_id)
 
 
-def emitted_at_ns(body: Stamped, record: ConsumerRecord) -> int:
+def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
     """Return when TiCDC made the message; else when the row changed, else the record's timestamp."""
     ms = body.ts_ms
     if not ms and body.source is not None:

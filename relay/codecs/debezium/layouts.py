@@ -34,6 +34,7 @@ from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
 from relay.codecs.wire.local_times import LocalTimes
 from relay.codecs.wire.rows import TypedReader, TypedRows
 from relay.codecs.wire.tables import Table
+from relay.codecs.wire.unknown_members import exact_type
 from relay.model import ABSENT, Op, Position, TableSchema
 
 # Members of an enumeration cost a lookup of their own at each use.
@@ -291,7 +292,8 @@ class Shape:
         self._has_wrapper = bool(self._head)
         row: Any = layout.row
         images = [("before", row | None, None), ("after", row | None, None)]
-        whole = msgspec.defstruct("Payload", images, bases=(payload,), forbid_unknown_fields=True, gc=False)
+        bases = (exact_type(payload),)
+        whole = msgspec.defstruct("Payload", images, bases=bases, forbid_unknown_fields=True, gc=False)
         self._parse: Callable[[bytes], Any] = msgspec.json.Decoder(whole, float_hook=exact_number).decode
 
     def parsed(self, value: bytes) -> Any:  # noqa: ANN401 - a class made at run time

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
+from relay.codecs.debezium.blocks import Blocks
 from relay.codecs.debezium.dialect import Dialect, Object
 from relay.codecs.debezium.envelope import Key
 from relay.codecs.debezium.kinds import fitting, is_no_number, parsed_image, wire_key_cell
@@ -114,6 +115,7 @@ class RowDecoder:
         pool = CachePool(limits.cache_bytes)
         self._blocks: ByteCache[bytes, dict[str, DeclaredColumn]] = pool.cache()
         self.topics: ByteCache[str, TopicRows] = pool.cache()
+        self.blocks = Blocks(pool)
 
     def read(
         self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]

@@ -32,6 +32,7 @@ from relay.codecs.debezium.schema import Json
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.codecs.wire.tidb_defaults import NOW
+from relay.codecs.wire.unknown_members import Message, MessageParser, Unknown, below
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -96,6 +97,13 @@ class _Change(msgspec.Struct):
     table: ListedTable | None = None
 
 
+class _Changes(Message):
+    tableChanges: list[_Change]
+
+
+_PARSER: Final = MessageParser(_Changes)
+
+
 class Told(msgspec.Struct, frozen=True):
     """One change as the message has it, and its members that are known, in the producer's usual form."""
 
@@ -105,7 +113,8 @@ class Told(msgspec.Struct, frozen=True):
 
 _MEMBERS: Final = (frozenset(_Change.__struct_fields__), frozenset(ListedTable.__struct_fields__))
 _COLUMN_MEMBERS: Final = frozenset(ListedColumn.__struct_fields__)
-_PATH: Final = "payload.tableChanges"
+_LIST: Final = "tableChanges"
+_PATH: Final = f"payload.{_LIST}"
 
 
 class TableDialect(NamedTuple):
@@ -121,32 +130,31 @@ class TableDialect(NamedTuple):
 
 
 def parse(
-    protocol: str, changes: bytes | None, lossy: list[Lossy], dialect: TableDialect | None = None
-) -> list[Told]:
-    """Read the list (of TiCDC, unless another dialect is given), None for none; members that are not known
-    are left out and counted. Raises Malformed.
+    protocol: str, changes: bytes | None, dialect: TableDialect | None = None
+) -> tuple[list[Told], Unknown | None]:
+    """Read the list (of TiCDC, unless another dialect is given), None for none. Return it without the members
+    that are not known, and these. Raises Malformed.
     """
     if changes is None:
-        return []
+        return [], None
     try:
         found = msgspec.json.decode(changes)
-        told = msgspec.convert(found, list[_Change])
+        listed = _PARSER.convert({_LIST: found}, strict=True)
     except msgspec.ValidationError as error:
         path, reason = complaint(error)
-        raise Malformed(protocol, _PATH + path, reason) from None
+        raise Malformed(protocol, f"payload.{path}", reason) from None
     except REFUSED:
         raise Malformed(protocol, _PATH, "not JSON") from None
-    counted = [_tidy(each) for each in found]
-    lossy += [Lossy.EXTRAS for each in counted if each]
-    for at, change in enumerate(told):
+    for each in found:
+        _tidy(each)
+    for at, change in enumerate(listed.tableChanges):
         _check(protocol, f"{_PATH}[{at}]", change, dialect or TICDC)
-    return [Told(change, wire) for change, wire in zip(told, found, strict=True)]
+    told = [Told(change, wire) for change, wire in zip(listed.tableChanges, found, strict=True)]
+    return told, below("payload", listed.unknown)
 
 
-def _tidy(change: Json) -> bool:
-    """Leave out what is not known, and write what is left as TiCDC does: defaults as text, no length of 0.
-    Return whether anything was left out.
-    """
+def _tidy(change: Json) -> None:
+    """Leave out what is not known, and write what is left as TiCDC does: defaults as text, no length of 0."""
     table = change.get("table") or {}
     columns = table.get("columns", ())
     parts = [(change, _MEMBERS[0]), (table, _MEMBERS[1]), *((column, _COLUMN_MEMBERS) for column in columns)]
@@ -159,7 +167,6 @@ def _tidy(change: Json) -> bool:
             column["defaultValueExpression"] = _text(default)
         if column.get("length") == 0 and not column["typeName"].lower().startswith(_WITH_EMPTY):
             column["length"] = None
-    return bool(unknown)
 
 
 #: Types of which 0 is a length: no characters, no digits of a second.

@@ -51,6 +51,7 @@ from relay.codecs.wire.shaping import KeepUnknownBefore, Key, Tombstones, op_wit
 from relay.codecs.wire.tables import NAMELESS
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.codecs.wire.ticdc_options import RawChangeEvent
+from relay.codecs.wire.unknown_members import merged, with_unknown
 from relay.errors import DdlNotUnderstood, LimitExceeded, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, Rows, SchemaChange, Source, TableId, Watermark
 from relay.mysql.ddl import read_ddl
@@ -178,7 +179,7 @@ class Decoder(MessageDecoder[Envelope]):
         """Return the row's message with traced values; see `TracingDecoder`."""
         if self._is_packed:
             raise Untraceable
-        self._parse(record.value or b"")
+        self._parser.decode(record.value or b"")
         return traced_row(self._rows, record, change, catalog, trace)
 
     def _row(
@@ -217,6 +218,8 @@ class Decoder(MessageDecoder[Envelope]):
         if origin is None or origin.connector != _wire.CONNECTOR:
             raise _wire.foreign(NAME)
         source = _wire.source_of(NAME, body, origin, record, lossy)
+        if message.unknown is not None:
+            source = with_unknown(source, message.unknown)
         op = _OPS.get(body.op or "")
         if op is not None:
             parts = _row_parts(op, body, origin, bytes(message.schema), record)
@@ -227,6 +230,7 @@ class Decoder(MessageDecoder[Envelope]):
         if body.op == _WATERMARK:
             if source.commit_ts is None:
                 raise Malformed(NAME, "payload.source.commit_ts", "missing from a watermark")
+            source = with_unknown(source, _wire.unknown_in_columns(_wire.key_of(record.key), set()))
             return [Watermark(source, _wire.emitted_at_ns(body, record))], catalog
         if body.op is None and (body.ddl is not UNSET or _wire.image(body.tableChanges)):
             return _ddl(body, origin, source, record, catalog, lossy)
@@ -249,7 +253,9 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: Consum
 def _ddl(
     body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
 ) -> tuple[list[Event], Catalog]:
-    told = parse_changes(NAME, _wire.image(body.tableChanges), lossy)
+    told, unknown = parse_changes(NAME, _wire.image(body.tableChanges))
+    beside = _wire.unknown_in_columns(_wire.key_of(record.key), {"databaseName"})
+    source = with_unknown(source, merged(unknown, beside))
     ddl = _own_statement(body.ddl or "", told)
     message = DdlMessage(
         ddl,
@@ -319,6 +325,8 @@ class Encoder:
         self._lost, self._too_fine = self._messages.lost, self._messages.too_fine
         self._rows = TypedWriters(NAME, self._messages, pool)
         self._count_lost = source_losses(carries(options), options.cluster_id)
+        beside_rows = msgspec.structs.replace(carries(options), start_ts=False)
+        self._count_lost_of_watermark = source_losses(beside_rows, options.cluster_id)
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -340,6 +348,7 @@ class Encoder:
         if isinstance(event, SchemaChange):
             yield from self._ddl(event, caused_by, lossy)
         elif isinstance(event, Watermark) and self._options.enable_tidb_extension:
+            self._count_lost_of_watermark(event.source, lossy)
             yield self._messages.watermark(event)
         else:
             lossy.append(loss_of(event))

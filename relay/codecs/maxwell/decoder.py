@@ -21,11 +21,13 @@ from relay.codecs.maxwell.messages import (
     row_time_ns,
     source_of,
     transaction_of,
+    unknown_in_key,
 )
 from relay.codecs.maxwell.options import NAME, MaxwellOptions
 from relay.codecs.maxwell.rows import RowDecoder
 from relay.codecs.maxwell.traced import traced_row
 from relay.codecs.wire.tables import NAMELESS
+from relay.codecs.wire.unknown_members import below, with_unknown
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, TableSchema, TransactionMark
 from relay.mysql.ddl.drops import rename_words
@@ -92,6 +94,8 @@ class Decoder:
             raise Malformed(NAME, "table", NAMELESS)
         event_time_ns = row_time_ns(message, record, lossy)
         source = source_of(message, event_time_ns, is_read=op is _READ)
+        if record.key is not None:
+            source = with_unknown(source, unknown_in_key(record.key))
         at = source.at(record)
         read = self._rows.read(op, message, record.key, at, catalog, lossy)
         emitted, transaction = emitted_at_ns(message, record, event_time_ns), transaction_of(message)
@@ -121,6 +125,9 @@ class Decoder:
         before = None
         if isinstance(message.old, msgspec.Raw):
             before = parse_definition(message.old, "old", self._limits)
+        for path, shown in (("def", told), ("old", before)):
+            if shown is not None:
+                source = with_unknown(source, below(path, shown.unknown))
         table = TableId(message.database or "", message.table or "")
         old, new = table_of(before) or table, table_of(told) or table
         ddl = DdlMessage(

@@ -17,6 +17,7 @@ import msgspec
 from relay.codecs.maxwell.options import NAME
 from relay.codecs.maxwell.values import spelled
 from relay.codecs.wire.lenient_json import REFUSED, complaint
+from relay.codecs.wire.unknown_members import Message, MessageParser
 from relay.errors import Malformed
 from relay.limits import Limits, check_columns
 from relay.model import Column, ColumnType, TableId, TableSchema
@@ -44,7 +45,7 @@ class _Column(msgspec.Struct):
     digits: int | None = msgspec.field(name="column-length", default=None)
 
 
-class Definition(msgspec.Struct):
+class Definition(Message):
     """A table. TiCDC's dialect writes null for what it does not know."""
 
     database: str | None = None
@@ -54,18 +55,19 @@ class Definition(msgspec.Struct):
     primary_key: list[str] | None = msgspec.field(name="primary-key", default=None)
 
 
-_decode = msgspec.json.Decoder(Definition | None).decode
+_parse: Final = MessageParser(Definition).parse
 
 
 def parse_definition(text: msgspec.Raw, path: str, limits: Limits) -> Definition | None:
     """Read a definition, None if there is none. Raises Malformed."""
+    if bytes(text) == b"null":
+        return None
     try:
-        found: Definition | None = _decode(text)
+        found = _parse(text)
     except REFUSED as error:
         where, reason = complaint(error)
         raise Malformed(NAME, f"{path}.{where}" if where else path, reason) from None
-    if found is not None:
-        check_columns(NAME, path, len(found.columns or ()), limits)
+    check_columns(NAME, path, len(found.columns or ()), limits)
     return found
 
 

@@ -149,10 +149,9 @@ class Encoder:
             TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes)),
             target.lost,
         )
-        kept = frozenset({_SCHEMA_ID}) if options.output_schema_id else frozenset[str]()
-        self._count_lost = source_losses(says, kept_extras=kept)
+        self._count_lost = source_losses(says)
         of_ddl = msgspec.structs.replace(says, server_id=False, thread_id=False, query=False)
-        self._count_lost_of_ddl = source_losses(of_ddl, kept_extras=kept)
+        self._count_lost_of_ddl = source_losses(of_ddl)
         self._count_lost_of_end = source_losses(msgspec.structs.replace(of_ddl, binlog_position=False))
         self._is_camel = options.output_naming_strategy != "none"
         self._is_array = options.kafka_key_format == "array"
@@ -278,8 +277,8 @@ class Encoder:
             yield "server_id", source.server_id
         if options.output_thread_id and source.thread_id is not None:
             yield "thread_id", source.thread_id
-        if options.output_schema_id and source.extras is not None and _SCHEMA_ID in source.extras:
-            yield _SCHEMA_ID, source.extras[_SCHEMA_ID]
+        if options.output_schema_id and source.schema_id is not None:
+            yield _SCHEMA_ID, source.schema_id
 
     def _key_facts(self, plan: _Plan, row: dict[str, Any]) -> list[bytes]:
         options = self._options

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, ClassVar, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 from relay.codecs.losses import Lossy
 from relay.codecs.maxwell import signs
 from relay.codecs.maxwell.options import NAME
+from relay.codecs.wire import unknown_members
 from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.errors import Malformed, UnsupportedMessage
@@ -35,13 +36,8 @@ MARKERS: Final = frozenset({"bootstrap-start", "bootstrap-complete"})
 DATABASES: Final = frozenset({"database-create", "database-alter", "database-drop"})
 
 
-class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A message. Members are in the order in which Maxwell writes them.
-
-    `unknown`: members that it does not have (`_ForeignMessage`).
-    """
-
-    unknown: ClassVar[dict[str, Any] | None] = None
+class Message(unknown_members.Message, kw_only=True, gc=False):
+    """A message. Members are in the order in which Maxwell writes them."""
 
     database: str | None = None
     table: str | None = None
@@ -66,13 +62,8 @@ class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False
     sql: str | None = None
 
 
-class _ForeignMessage(Message, kw_only=True, gc=False):
-    """A message with members that Maxwell does not have, or that users' scripts have added."""
-
-    unknown: dict[str, Any] | None = None  # type: ignore[misc]  # a class variable where there are none
-
-
-_decode = msgspec.json.Decoder(Message).decode
+_PARSER: Final = unknown_members.MessageParser(Message)
+_decode: Final = _PARSER.decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 #: The members that a message may have, by name.
 FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(Message)}
@@ -126,31 +117,22 @@ def _parsed(value: bytes) -> Message:
         raise _malformed(error) from None
     if _ENCRYPTED in members:
         raise UnsupportedMessage(NAME, _ENCRYPTED, "an encrypted payload; relay has no key for it")
-    names = {_underscored(name): name for name in members}
-    known = {name: members[names[name]] for name in names.keys() & FIELDS.keys()}
-    if "type" not in known:
+    names = {name: _underscored(name) for name in members}
+    named = {name if names[name] in members else names[name]: raw for name, raw in members.items()}
+    if "type" not in named:
         raise _malformed(found) from found
-    if not signs.is_type(bytes(known["type"])):
+    if not signs.is_type(bytes(named["type"])):
         raise UnsupportedMessage(NAME, "type", "not a type of Maxwell's")
-    fields = {FIELDS[name].name: _decoded(name, raw, FIELDS[name].type) for name, raw in known.items()}
-    others = {name: members[name] for under, name in names.items() if under not in known}
-    unknown = {name: _decoded(name, raw, Any) for name, raw in others.items()}
-    return _ForeignMessage(**fields, unknown=unknown or None)
-
-
-def _decoded(name: str, raw: msgspec.Raw, kind: Any) -> Any:  # noqa: ANN401 - a type, and a value of it
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return _PARSER.parse_open(msgspec.json.encode(named))
     except REFUSED as error:
-        raise Malformed(NAME, name, _reason(error)) from None
+        raise _malformed(error) from None
 
 
 def _malformed(error: Exception) -> Malformed:
-    return Malformed(NAME, "", _reason(error))
-
-
-def _reason(error: Exception) -> str:
-    return "not UTF-8" if isinstance(error, UnicodeDecodeError) else complaint(error)[1]
+    if isinstance(error, UnicodeDecodeError):
+        return Malformed(NAME, "", "not UTF-8")
+    return Malformed(NAME, *complaint(error))
 
 
 _CAPITAL: Final = re.compile(r"[A-Z]")
@@ -215,9 +197,6 @@ def _pushed_at_ns(message: Message) -> int | None:
 def source_of(message: Message, event_time_ns: int, *, is_read: bool = False) -> Source:
     """Return the canonical source."""
     file, position = _position(message.position)
-    extras = message.unknown
-    if message.schema_id is not None:
-        extras = {"schema_id": message.schema_id, **(extras or {})}
     return Source(
         CONNECTOR,
         event_time_ns,
@@ -228,7 +207,8 @@ def source_of(message: Message, event_time_ns: int, *, is_read: bool = False) ->
         thread_id=message.thread_id,
         snapshot=Snapshot.TRUE if is_read else None,
         query=message.query,
-        extras=extras,
+        extras=message.unknown,
+        schema_id=message.schema_id,
     )
 
 
@@ -275,6 +255,27 @@ def key_columns(message: Message, key: bytes | None, names: tuple[str, ...]) -> 
     lower = {name.lower(): name for name in reversed(names)}
     found = [exact.get(name) or lower.get(name.lower()) for name in named]
     return None if None in found else tuple([name for name in found if name is not None])
+
+
+def unknown_in_key(key: bytes) -> unknown_members.Unknown | None:
+    """Return the members of a Kafka key that Maxwell does not write; None of another key than Maxwell's."""
+    if not key.startswith(b"{") or _USUAL_KEY(key):
+        return None
+    try:
+        columns = _decode_hash(key)
+    except REFUSED:
+        return None
+    if not {"database", "table"} <= columns.keys():
+        return None
+    found = [name for name in columns if name not in _IN_KEYS and not name.startswith(_KEY_START)]
+    return {f"key.{name}": bytes(columns[name]).decode(errors="replace") for name in found} or None
+
+
+#: A key as Maxwell prints it, whose texts have no escapes.
+_USUAL_KEY: Final = re.compile(
+    rb'\{"database":"[^"\\]*","table":"[^"\\]*"(?:,"pk\.[^"\\]*":(?:"[^"\\]*"|[^",{}\[\]]+))*\}'
+).fullmatch
+_IN_KEYS: Final = frozenset({"database", "table", "_uuid"})
 
 
 def _named_by(key: bytes) -> list[str] | None:

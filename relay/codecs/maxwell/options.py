@@ -128,6 +128,7 @@ def carries(options: MaxwellOptions) -> Carries:
         commit_ts=False,
         gtid=options.output_gtid_position,
         binlog_position=options.output_binlog_position,
+        schema_id=options.output_schema_id,
         server_id=options.output_server_id,
         thread_id=options.output_thread_id,
         query=options.output_row_query and not options.row_query_max_length,

@@ -26,6 +26,7 @@ from relay.codecs.wire.large_messages import (
 )
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
+from relay.codecs.wire.unknown_members import Message, MessageParser, below, merged, with_unknown
 from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
 from relay.model import TSO_LOGICAL_BITS, Event, RowChange, SchemaChange, Source, TableId, Watermark
@@ -37,7 +38,7 @@ _NS_PER_MS: Final = 1_000_000
 _TIME_END_NS: Final = TIME_END_MS * _NS_PER_MS
 
 
-class _Key(msgspec.Struct, gc=False):
+class _Key(Message, gc=False):
     """A key segment. `rid` (the row id) says nothing that the row does not."""
 
     ts: int
@@ -47,17 +48,18 @@ class _Key(msgspec.Struct, gc=False):
     ptn: int | None = None
     ohk: bool | None = None
     ccl: str | None = None
+    rid: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Ddl(msgspec.Struct, gc=False):
+class _Ddl(Message, gc=False):
     """A statement. Its number is text in the manual's table, and a number in every release."""
 
     q: str
     t: int | Annotated[str, Meta(pattern="^[0-9]{1,3}$")]
 
 
-_decode_key = msgspec.json.Decoder(_Key).decode
-_decode_ddl = msgspec.json.Decoder(_Ddl).decode
+_parse_key: Final = MessageParser(_Key).parse
+_parse_ddl: Final = MessageParser(_Ddl).parse
 
 
 class Decoder:
@@ -71,7 +73,7 @@ class Decoder:
         self._zone = zone = options.zone()
         self._rows = (RowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
 
-    def decode(  # noqa: C901, PLR0912 - what is called here is called for every row
+    def decode(  # noqa: C901, PLR0912, PLR0915 - what is called here is called for every row
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
@@ -84,8 +86,10 @@ class Decoder:
         segments = unframe(record.key, record.value, self._limits)
         for head, body in segments:
             key, value = _key(head), body
+            unknown = key.unknown
             if key.ccl:
                 key, value = self._stored(key)
+                unknown = merged(unknown, key.unknown)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
             if not ts and key.t != RESOLVED:
@@ -93,7 +97,9 @@ class Decoder:
             if not 0 <= emitted_at_ns < _TIME_END_NS:
                 emitted_at_ns = source.event_time_ns
             if key.ptn:
-                source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
+                source = msgspec.structs.replace(source, physical_partition=key.ptn)
+            if unknown is not None:
+                source = with_unknown(source, below("key", unknown))
             if key.t == RESOLVED:
                 events.append(Watermark(source, emitted_at_ns))
                 continue
@@ -104,7 +110,10 @@ class Decoder:
                 check_values(NAME, "value", value, self._limits)
             if key.t == DDL:
                 ddl_budget = ddl_budget or DdlBudget(self._limits)
-                catalog, change = _ddl(key, value, source, record, catalog, lossy, ddl_budget)
+                ddl = _statement(value)
+                if ddl.unknown is not None:
+                    source = with_unknown(source, below("value", ddl.unknown))
+                catalog, change = _ddl(key, ddl, source, record, catalog, lossy, ddl_budget)
                 self._rows.forget(change)
                 events.append(change)
             elif value != b"{}":
@@ -112,9 +121,12 @@ class Decoder:
                     raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
                 name = key.scm, key.tbl
                 if key.ohk:
-                    op, schema, images = self._handle_key_row(name, value, source, record, catalog, lossy)
+                    row = self._handle_key_row(name, value, source, record, catalog, lossy)
                 else:
-                    op, schema, images = self._rows.read(name, value, source, record, catalog, lossy)
+                    row = self._rows.read(name, value, source, record, catalog, lossy)
+                op, schema, images, unknown = row
+                if unknown is not None:
+                    source = with_unknown(source, below("value", unknown))
                 events.append(RowChange(op, schema, images, source, emitted_at_ns))
             else:
                 lossy.append(Lossy.EMPTY_ROW)
@@ -164,7 +176,7 @@ class Decoder:
 
 def _key(text: bytes) -> _Key:
     try:
-        key = _decode_key(text)
+        key = _parse_key(text)
     except REFUSED as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise Malformed(NAME, "key", reason) from None
@@ -175,19 +187,22 @@ def _key(text: bytes) -> _Key:
     return key
 
 
+def _statement(value: bytes) -> _Ddl:
+    try:
+        return _parse_ddl(value)
+    except REFUSED as error:
+        raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from error
+
+
 def _ddl(  # noqa: PLR0913, PLR0917 - of one place
     key: _Key,
-    value: bytes,
+    ddl: _Ddl,
     source: Source,
     record: ConsumerRecord,
     catalog: Catalog,
     lossy: list[Lossy],
     budget: DdlBudget,
 ) -> tuple[Catalog, SchemaChange]:
-    try:
-        ddl = _decode_ddl(value)
-    except REFUSED:
-        raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from None
     message = DdlMessage(
         ddl.q,
         TableId(key.scm or "", key.tbl or ""),

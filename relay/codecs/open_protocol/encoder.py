@@ -181,6 +181,8 @@ class Encoder:
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
         self._count_lost = source_losses(carries(options))
+        beside_rows = msgspec.structs.replace(carries(options), physical_partition=False)
+        self._count_lost_beside_rows = source_losses(beside_rows)
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
         target = _Target(options.zone())
         self._lost = target.lost
@@ -232,9 +234,8 @@ class Encoder:
             "tbl": table.table,
             "t": ROW,
         }
-        extras = source.extras
-        if extras and "ptn" in extras:
-            key["ptn"] = extras["ptn"]
+        if source.physical_partition is not None:
+            key["ptn"] = source.physical_partition
         self._count_lost(source, lossy, change.transaction)
         return key
 
@@ -296,6 +297,7 @@ class Encoder:
 
     def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         if isinstance(event, Watermark):
+            self._count_lost_beside_rows(event.source, lossy)
             key = _to_json({"ts": event.source.commit_ts or 0, "t": RESOLVED})
             yield Payload(framed_key([key]), NO_VALUE)
             return
@@ -303,7 +305,7 @@ class Encoder:
             lossy.append(loss_of(event))
             return
         commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
-        self._count_lost(event.source, lossy)
+        self._count_lost_beside_rows(event.source, lossy)
         for table, ddl in per_table_statements(event):
             key = _to_json({"ts": commit_ts, "scm": table.database, "tbl": table.table, "t": DDL})
             value = compressed(printed({"q": ddl, "t": code}), self._compression)

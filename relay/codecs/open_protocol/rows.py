@@ -33,6 +33,7 @@ from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zer
 from relay.codecs.wire.local_times import LocalTimes, is_local_time
 from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
 from relay.codecs.wire.tables import Columns, Table, Tables
+from relay.codecs.wire.unknown_members import Message, MessageParser, Unknown, merged
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import ABSENT, ColumnType, Images, Op, Source, TableSchema
@@ -59,7 +60,7 @@ class _Cell(msgspec.Struct, gc=False):
     h: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Value(msgspec.Struct, gc=False):
+class _Value(Message, gc=False):
     """A row's value segment. `p` is looked at later: TiCDC may write it without column names."""
 
     u: dict[str, _Cell] | None = None
@@ -67,11 +68,18 @@ class _Value(msgspec.Struct, gc=False):
     p: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_decode_value = msgspec.json.Decoder(_Value).decode
-_decode_cells = msgspec.json.Decoder(dict[str, _Cell] | None).decode
+class _Old(Message, gc=False):
+    """The old row of an UPDATE."""
 
-#: What a row's value segment says: what happened, the definition it was read with, and the images.
-ReadRow = tuple[Op, TableSchema, Images]
+    p: dict[str, _Cell] | None
+
+
+_parse_value: Final = MessageParser(_Value).parse
+_OLD: Final = MessageParser(_Old)
+
+#: The content of a row's value segment: the operation, the definition it was read with, the images, and
+#: members that the protocol does not define.
+ReadRow = tuple[Op, TableSchema, Images, Unknown | None]
 
 # ---------------------------------------------------------------- layouts
 
@@ -144,14 +152,14 @@ class _Layout:
         if new is None or value.d is not None:
             if new is not None or value.d is None or value.p is not None:
                 return None
-            return _DELETE, reader.schema, TypedRows(reader, values(value.d), None)
+            return _DELETE, reader.schema, TypedRows(reader, values(value.d), None), None
         cells, old = values(new), value.p
         if old is None:
-            return _INSERT, reader.schema, TypedRows(reader, None, cells)
+            return _INSERT, reader.schema, TypedRows(reader, None, cells), None
         before = values(old)
         if self._is_partial_old:
             before = tuple([now if was is ABSENT else was for was, now in zip(before, cells, strict=True)])
-        return _UPDATE, reader.schema, TypedRows(reader, before, cells)
+        return _UPDATE, reader.schema, TypedRows(reader, before, cells), None
 
     def _is_in_order(self, data: bytes) -> bool:
         """Whether the row's columns (of new or deleted image) have the order of the guessed definition."""
@@ -205,9 +213,8 @@ def _cell_class(code: int, flags: int | None, kind: type, wide: bool) -> Any:  #
     value: Any = kind
     if kind is int:
         value = int if wide else Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-    return msgspec.defstruct(
-        "Cell", [("t", Literal[code]), ("f", Literal[flags]), ("v", value | None)], gc=False
-    )
+    fields: list[Any] = [("t", Literal[code]), ("f", Literal[flags]), ("v", value | None), ("h", Any, None)]
+    return msgspec.defstruct("Cell", fields, forbid_unknown_fields=True, gc=False)
 
 
 def _struct(name: str, fields: list[Any], names: Mapping[str, str]) -> Any:  # noqa: ANN401 - a class made at run time
@@ -215,9 +222,8 @@ def _struct(name: str, fields: list[Any], names: Mapping[str, str]) -> Any:  # n
 
 
 def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at run time
-    return msgspec.defstruct(
-        "Value", [("u", row | None, None), ("p", old | None, None), ("d", row | None, None)], gc=False
-    )
+    fields: list[Any] = [("u", row | None, None), ("p", old | None, None), ("d", row | None, None)]
+    return msgspec.defstruct("Value", fields, forbid_unknown_fields=True, gc=False)
 
 
 # ---------------------------------------------------------------- rows
@@ -343,7 +349,8 @@ class _GeneralRow:
         is_update = bytes(value.p) != b"null"
         if (value.d is None) == (value.u is None) or (value.d is not None and is_update):
             raise Malformed(NAME, "value", "a row has either `u`, with or without `p`, or `d`")
-        old = self._old(value)
+        old, unknown = self._old(value)
+        unknown = merged(value.unknown, unknown)
         new = value.u if value.d is None else value.d
         if not new:
             raise Malformed(NAME, "value", "a row without columns")
@@ -359,28 +366,30 @@ class _GeneralRow:
         schema = layout.reader.schema
         _count(layout.reader, self._lossy)
         if value.d is not None:
-            return _DELETE, schema, self._images(layout, new, None)
+            return _DELETE, schema, self._images(layout, new, None), unknown
         before = None if old is None else {**new, **old}
-        return _UPDATE if is_update else _INSERT, schema, self._images(layout, before, new)
+        return _UPDATE if is_update else _INSERT, schema, self._images(layout, before, new), unknown
 
-    def _old(self, value: _Value) -> dict[str, _Cell] | None:
-        """`p`; None if there is none, or if nobody can tell which columns its cells belong to (counted)."""
-        old: dict[str, _Cell] | None
+    def _old(self, value: _Value) -> tuple[dict[str, _Cell] | None, Unknown | None]:
+        """`p`; None if there is none, or if nobody can tell which columns its cells belong to (counted). Also
+        the members of cells that the protocol does not define.
+        """
+        text = b'{"p":%b}' % bytes(value.p)
         try:
-            old = _decode_cells(value.p)
+            old = _OLD.parse(text)
         except UnicodeDecodeError:
             raise
         except REFUSED as error:
             nulls = [(name, (cell.t, cell.f)) for name, cell in (value.u or {}).items() if cell.v is None]
             try:
-                old = msgspec.convert(_with_names(bytes(value.p), nulls), dict[str, _Cell] | None)
+                old = _OLD.convert({"p": _with_names(bytes(value.p), nulls)}, strict=True)
             except UnicodeDecodeError:
                 raise
             except (ValueError, *REFUSED):
-                raise _malformed(b'{"p":%b}' % bytes(value.p), error) from None
-            if old is None:
+                raise _malformed(text, error) from None
+            if old.p is None:
                 self._lossy.append(Lossy.BEFORE_UNKNOWN)
-        return old
+        return old.p, old.unknown
 
     def _layout(self, declared: dict[str, DeclaredColumn]) -> _Layout:
         table, known = self._table, self._known
@@ -435,7 +444,7 @@ class _GeneralRow:
 
 def _parsed(data: bytes) -> _Value:
     try:
-        return _decode_value(data)
+        return _parse_value(data)
     except UnicodeDecodeError:
         raise
     except REFUSED as error:

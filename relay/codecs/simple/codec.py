@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.signs import Signs
 from relay.codecs.simple.decoder import SimpleDecoder
 from relay.codecs.simple.encoder import SimpleEncoder
 from relay.codecs.simple.message import Wire
-from relay.codecs.simple.options import SimpleOptions, carries
+from relay.codecs.simple.options import SimpleJsonOptions, SimpleOptions, carries
 from relay.templates.ops import Marker
 
 
 def codec_of(
     wire: Wire,
     title: str,
+    options: type[SimpleOptions],
     signs: Signs,
     row_signature: RowSignature | None = None,
     marker: Marker | None = None,
 ) -> Codec:
-    """Return the protocol that has this encoding; `title`, `signs` and the others: see `Codec`."""
+    """Return the protocol that has this encoding; `title` and the others: see `Codec`."""
     return Codec(
         name=wire.name,
         title=title,
-        options=SimpleOptions,
-        decodes=carries(SimpleOptions()),
+        options=options,
+        decodes=msgspec.structs.replace(carries(options()), start_ts=options is SimpleJsonOptions),
         encodes=carries,
         decoder=partial(SimpleDecoder, wire),
         encoder=partial(SimpleEncoder, wire),

@@ -10,7 +10,7 @@ from relay.catalog import Catalog, DdlMessage, define, learn, left_by
 from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Lossy
 from relay.codecs.simple.ddl_types import DDL_TYPES
-from relay.codecs.simple.definitions import TableEntry, definition, entry_text, is_tso
+from relay.codecs.simple.definitions import TableEntry, definition, entry_text, is_tso, named_id
 from relay.codecs.simple.message import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
 from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.rows import RowDecoder, definition_of_version
@@ -25,6 +25,7 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
+from relay.codecs.wire.unknown_members import merged
 from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
 from relay.model import (
@@ -79,7 +80,9 @@ class SimpleDecoder:
         message = self._read(value)
         if message.data is not None or message.old is not None:
             if message.claim_check_location is not None:
+                unknown = message.unknown
                 message = self._stored(message)
+                message.unknown = merged(unknown, message.unknown)
             return [self._row(message, record, catalog, lossy)], catalog
         source = self._source(message, record, lossy)
         if message.type == WATERMARK:
@@ -104,18 +107,27 @@ class SimpleDecoder:
         message = self._wire.read(value)
         if message.version != VERSION:
             raise UnsupportedMessage(self._name, "version", f"not {VERSION}, the only one that relay knows")
-        for path, number in (("commitTs", message.commit_ts), ("schemaVersion", message.schema_version)):
-            if not 0 <= number < TSO_END:
-                raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+        self._check_tso("commitTs", message.commit_ts)
+        self._check_tso("schemaVersion", message.schema_version)
+        if message.start_ts:
+            self._check_tso("startTs", message.start_ts)
         return message
 
+    def _check_tso(self, path: str, number: int) -> None:
+        if not 0 <= number < TSO_END:
+            raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+
     def _source(self, message: Message, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
-        commit_ts = message.commit_ts
+        commit_ts, start_ts, extras = message.commit_ts, message.start_ts or None, message.unknown
         if message.type == BOOTSTRAP:
-            return Source(CONNECTOR, _emitted_at_ns(message, record))
+            return Source(CONNECTOR, _emitted_at_ns(message, record), extras=extras)
         if not commit_ts and message.type != WATERMARK:
-            return Source(CONNECTOR, event_time_ns(None, message.build_ts * _NS_PER_MS, record, lossy))
-        return Source(CONNECTOR, (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, commit_ts)
+            time_ns = event_time_ns(None, message.build_ts * _NS_PER_MS, record, lossy)
+            return Source(CONNECTOR, time_ns, None, start_ts, extras=extras)
+        time_ns = (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS
+        if extras is None:
+            return Source(CONNECTOR, time_ns, commit_ts, start_ts)
+        return Source(CONNECTOR, time_ns, commit_ts, start_ts, extras=extras)
 
     # ------------------------------------------------------------ rows
 
@@ -132,8 +144,8 @@ class SimpleDecoder:
         if op is Op.UPDATE and message.old is None:
             lossy.append(Lossy.BEFORE_UNKNOWN)
         source = self._source(message, record, lossy)
-        if message.table_id and schema.table_id is not None and message.table_id != schema.table_id:
-            source = msgspec.structs.replace(source, extras={"ptn": message.table_id})
+        if message.table_id and _is_of_partition(message, schema):
+            source = msgspec.structs.replace(source, physical_partition=message.table_id)
         if message.checksum is not None:
             self._check(message, schema, images, lossy)
         return RowChange(op, schema, images, source, _emitted_at_ns(message, record))
@@ -256,6 +268,13 @@ class SimpleDecoder:
     def _check_version(self, entry: TableEntry) -> None:
         if not 0 <= entry.version < TSO_END:
             raise Malformed(self._name, f"{SCHEMA}.version", "not a timestamp of TiDB")
+
+
+def _is_of_partition(message: Message, schema: TableSchema) -> bool:
+    """Whether a row has another id than its table: the source's, or that which relay makes of its name."""
+    if schema.table_id is not None:
+        return message.table_id != schema.table_id
+    return not is_tso(message.schema_version) and message.table_id != named_id(schema.id)
 
 
 def _definition_place(version: int, source: Source, record: ConsumerRecord) -> Position:

@@ -108,7 +108,11 @@ class SimpleEncoder:
         self._compression = options.large_message_handle_compression
         self._every = options.send_bootstrap_in_msg_count
         self._has_checksums = options.integrity_check_level != "none"
+        self._has_start_ts = options.has_start_ts
         self._count_lost = source_losses(carries(options))
+        of_rows = carries(options)
+        beside_rows = msgspec.structs.replace(of_rows, start_ts=False, physical_partition=False)
+        self._count_lost_beside_rows = source_losses(beside_rows)
         self._limit = SizeLimit(wire.name, options)
         target = _Target(wire, options.timezone)
         self._lost = target.lost
@@ -137,7 +141,7 @@ class SimpleEncoder:
                 case Bootstrap():
                     yield self._bootstrap(event, lossy)
                 case Watermark():
-                    self._count_lost(event.source, lossy)
+                    self._count_lost_beside_rows(event.source, lossy)
                     yield self._payload(_message(WATERMARK, event.source.commit_ts or 0, event.emitted_at_ns))
                 case _:
                     lossy.append(loss_of(event))
@@ -155,7 +159,7 @@ class SimpleEncoder:
         lossy += losses
         if lost:
             lossy += lost
-        entry, extras = plan.entry, source.extras
+        entry, partition = plan.entry, source.physical_partition
         message = Message(
             version=VERSION,
             type=WORDS[self._op(change, before, lossy)],
@@ -163,12 +167,14 @@ class SimpleEncoder:
             build_ts=change.emitted_at_ns // _NS_PER_MS,
             database=entry.schema,
             table=entry.table,
-            table_id=extras["ptn"] if extras and "ptn" in extras else entry.tableID,
+            table_id=entry.tableID if partition is None else partition,
             schema_version=entry.version,
             checksum=self._checksum(change) if self._has_checksums else None,
             data=after,
             old=before,
         )
+        if self._has_start_ts and source.start_ts is not None:
+            message.start_ts = source.start_ts
         self._count_lost(source, lossy, change.transaction)
         payload = self._payload(message)
         if self._limit.exceeded(payload):
@@ -226,7 +232,7 @@ class SimpleEncoder:
     def _bootstrap(self, event: Bootstrap, lossy: list[Lossy]) -> Payload:
         if event.source.commit_ts is not None:
             lossy.append(Lossy.COMMIT_TS)
-        self._count_lost(event.source, lossy)
+        self._count_lost_beside_rows(event.source, lossy)
         told = event.told
         if told is not None and told.dialect == DIALECT:
             return self._definition(read_entry(told.wire), event.emitted_at_ns)
@@ -236,7 +242,7 @@ class SimpleEncoder:
         self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
     ) -> Iterator[Payload]:
         commit_ts, word = commit_ts_of(change.source, caused_by, lossy), ddl_type(change)
-        self._count_lost(change.source, lossy)
+        self._count_lost_beside_rows(change.source, lossy)
         entries, told = _entries(change), set[TableId]()
         for table, ddl in per_table_statements(change):
             main, other = _tables(change, table)

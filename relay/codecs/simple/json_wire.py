@@ -26,6 +26,7 @@ from relay.codecs.simple.values import (
     timestamp_reader,
     timestamp_writer,
 )
+from relay.codecs.wire import unknown_members
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.codecs.wire.conversions import Read, Write
 from relay.codecs.wire.lenient_json import REFUSED, complaint
@@ -43,12 +44,13 @@ from relay.templates.tracing import Traced, mark_of
 _Image = dict[str, str | ZonedText | None]
 
 
-class _Read(msgspec.Struct, gc=False):
-    """Any message, as it comes. What is not known is passed over."""
+class _Read(unknown_members.Message, gc=False):
+    """Any message, as it comes."""
 
     version: int
     type: str
     commitTs: int = 0
+    startTs: int = 0
     buildTs: int = 0
     database: str | None = None
     table: str | None = None
@@ -71,6 +73,7 @@ class _Row(msgspec.Struct, gc=False):
     tableID: int
     type: str
     commitTs: int
+    startTs: int | UnsetType
     buildTs: int
     schemaVersion: int
     claimCheckLocation: str | UnsetType
@@ -92,7 +95,7 @@ class _Other(msgspec.Struct, gc=False):
     preTableSchema: TableEntry | UnsetType
 
 
-_decode = msgspec.json.Decoder(_Read).decode
+_parse: Final = unknown_members.MessageParser(_Read).parse
 
 
 def _mark(value: object) -> msgspec.Raw:
@@ -123,7 +126,7 @@ class JsonWire:
     def read(self, value: bytes) -> Message:
         """Read a message. Raises Malformed."""
         try:
-            found = _decode(value)
+            found = _parse(value)
         except UnicodeDecodeError:
             raise Malformed(self.name, "", "not UTF-8") from None
         except REFUSED as error:
@@ -145,6 +148,8 @@ class JsonWire:
             sql=found.sql,
             table_schema=found.tableSchema,
             pre_table_schema=found.preTableSchema,
+            start_ts=found.startTs,
+            unknown=found.unknown,
         )
 
     def write(self, message: Message) -> bytes:
@@ -199,6 +204,7 @@ def _row(message: Message) -> _Row:
         message.table_id,
         message.type,
         message.commit_ts,
+        message.start_ts or UNSET,
         message.build_ts,
         message.schema_version,
         message.claim_check_location or UNSET,

@@ -14,6 +14,7 @@ import msgspec
 
 from relay.codecs.simple.definitions import TableEntry
 from relay.codecs.wire.conversions import Read, Write
+from relay.codecs.wire.unknown_members import Unknown
 from relay.model import ColumnType, Op
 
 #: The version of the protocol.
@@ -37,7 +38,9 @@ class Checksum(msgspec.Struct, gc=False):
 
 
 class Message(msgspec.Struct, kw_only=True, gc=False):
-    """The members of a message, in the order in which rows have them."""
+    """The members of a message, in the order in which rows have them; 0 for a missing number. `unknown`:
+    those that the protocol does not define.
+    """
 
     version: int
     type: str
@@ -55,6 +58,8 @@ class Message(msgspec.Struct, kw_only=True, gc=False):
     sql: str | None = None
     table_schema: TableEntry | None = None
     pre_table_schema: TableEntry | None = None
+    start_ts: int = 0
+    unknown: Unknown | None = None
 
 
 class Wire(Protocol):

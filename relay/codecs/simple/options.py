@@ -52,6 +52,11 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
     corruption_handle_level: CorruptionHandling = "warn"
     claim_check_raw_value: RawClaimChecks = False
 
+    @property
+    def has_start_ts(self) -> bool:
+        """Whether rows have the start ts of their transaction."""
+        return False
+
     def without_effect(self) -> dict[str, str]:
         """Find what is said of claim checks where there are none, and what is for sources."""
         found = super().without_effect()
@@ -61,7 +66,20 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
         return found
 
 
-def carries(_: SimpleOptions) -> Carries:
+class SimpleJsonOptions(SimpleOptions, frozen=True):
+    """Options of the encoding as JSON."""
+
+    simple_include_start_ts: Annotated[
+        bool, Meta(description="write `startTs` of rows where the source has it", extra=_TARGET)
+    ] = False
+
+    @property
+    def has_start_ts(self) -> bool:
+        """Whether rows have the start ts of their transaction."""
+        return self.simple_include_start_ts
+
+
+def carries(options: SimpleOptions) -> Carries:
     """Return what messages can say, definitions among them."""
     return Carries(
         before=Before.FULL,
@@ -71,6 +89,7 @@ def carries(_: SimpleOptions) -> Carries:
         ddl=True,
         watermark=True,
         commit_ts=True,
+        start_ts=options.has_start_ts,
         gtid=False,
         physical_partition=True,
     )

@@ -15,9 +15,13 @@ from typing import Final
 from relay.codecs.simple import signs
 from relay.codecs.simple.avro_wire import AvroWire
 from relay.codecs.simple.codec import codec_of
+from relay.codecs.simple.options import SimpleOptions
 
 NAME: Final = "ticdc-simple-avro"
 
 CODEC: Final = codec_of(
-    AvroWire(NAME), "TiCDC Simple as Avro (protocol=simple, encoding-format=avro)", signs.avro
+    AvroWire(NAME),
+    "TiCDC Simple as Avro (protocol=simple, encoding-format=avro)",
+    SimpleOptions,
+    signs.avro,
 )

@@ -1,15 +1,15 @@
 """TiCDC Simple as JSON (protocol=simple): one row, statement, definition or watermark a message, key null.
 
-    row         version database table tableID type commitTs buildTs schemaVersion [claimCheckLocation]
-                [handleKeyOnly] [checksum] [data] [old]
+    row         version database table tableID type commitTs [startTs] buildTs schemaVersion
+                [claimCheckLocation] [handleKeyOnly] [checksum] [data] [old]
     DDL         version type sql commitTs buildTs [tableSchema] [preTableSchema]
     BOOTSTRAP   version type commitTs=0 buildTs tableSchema
     WATERMARK   version type commitTs buildTs
 
-Since v8.0.0. A row has no types: it names the version of its table's definition, which has come with a DDL
-message or a BOOTSTRAP. It cannot say: transactions, binlog positions, GTIDs, comments, which columns are
-generated, auto-incremented or updated by themselves, and DEFAULT NULL. Verified with records of pingcap/ticdc
-master b813e76f9 (2026-08-18).
+Since v8.0.0; `startTs` since v8.5.8. A row has no types: it names the version of its table's definition,
+which has come with a DDL message or a BOOTSTRAP. It cannot say: transactions, binlog positions, GTIDs,
+comments, which columns are generated, auto-incremented or updated by themselves, and DEFAULT NULL. Verified
+with records of pingcap/ticdc master b813e76f9 (2026-08-18).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from relay.codecs.codec import RowSignature
 from relay.codecs.simple import signs
 from relay.codecs.simple.codec import codec_of
 from relay.codecs.simple.json_wire import JsonWire
+from relay.codecs.simple.options import SimpleJsonOptions
 from relay.templates.ops import Marker
 
 NAME: Final = "ticdc-simple-json"
@@ -27,6 +28,7 @@ NAME: Final = "ticdc-simple-json"
 CODEC: Final = codec_of(
     JsonWire(NAME),
     "TiCDC Simple as JSON (protocol=simple)",
+    SimpleJsonOptions,
     signs.json,
     RowSignature(
         (

@@ -25,6 +25,7 @@ from relay.templates.tracing import Trace, TracedCell, TracedNumber, Untraceable
 
 _MILLISECOND_NS: Final = 1_000_000
 _COMMIT_TS: Final[Path] = ("commitTs",)
+_START_TS: Final[Path] = ("startTs",)
 _BUILD_TS: Final[Path] = ("buildTs",)
 _CHECKSUM: Final[Path] = ("checksum",)
 #: Checksums of the new row and of the old one.
@@ -57,6 +58,8 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
     cells = {part: list(_cells(value, root, images, part)) for part in _parts(root, images)}
     given = {cell.path: cell.take for row in cells.values() for cell in row}
     given |= {_COMMIT_TS: INTEGER, _BUILD_TS: INTEGER}
+    if change.source.start_ts is not None:
+        given[_START_TS] = INTEGER
     given |= dict.fromkeys(_sums(root, verifies=verifies), INTEGER)
     ops, slots = source_ops(value, root, given, 0)
 
@@ -66,10 +69,14 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
     commit_ts, build_ts = number(_COMMIT_TS), number(_BUILD_TS)
     if not (commit_ts > 0 and build_ts > 0 and build_ts < TIME_END_MS):
         raise Untraceable
+    start_ts = None if change.source.start_ts is None else number(_START_TS)
+    if start_ts is not None and not start_ts > 0:
+        raise Untraceable
     rows = {part: [TracedCell(trace, (slots[cell.path],)) for cell in row] for part, row in cells.items()}
     reader = TracedReader.of(images.reader, list(_reads(images)))
     source: dict[str, Any] = {
         "commit_ts": commit_ts,
+        "start_ts": start_ts,
         "event_time_ns": (commit_ts >> TSO_LOGICAL_BITS) * _MILLISECOND_NS,
     }
     emitted_at_ns: Any = build_ts * _MILLISECOND_NS

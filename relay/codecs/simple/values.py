@@ -85,7 +85,7 @@ def timestamp_reader(fallback: tzinfo) -> Callable[[ZonedText], str]:
 
 
 def _read_timestamp(fallback: tzinfo, value: ZonedText) -> str:
-    if type(value) is not ZonedText:
+    if not isinstance(value, ZonedText):
         raise TypeError("not a time with its location")
     zone = named_zone(value.location)
     return temporal.read_timestamp(fallback if zone is None else zone, value.value)

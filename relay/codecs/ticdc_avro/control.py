@@ -14,14 +14,13 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-import msgspec
-
-from relay.codecs.signs import Message
+from relay.codecs import signs
 from relay.codecs.ticdc_avro.columns import NAME
 from relay.codecs.wire.avro import has_id_header
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.ticdc import TSO_END
 from relay.codecs.wire.ticdc_json import printed
+from relay.codecs.wire.unknown_members import Message, MessageParser
 from relay.errors import Malformed
 from relay.records import ConsumerRecord
 
@@ -31,7 +30,7 @@ _TSO: Final = struct.Struct(">Q")
 _TSO_BYTES: Final = 1 + _TSO.size
 
 
-class Statement(msgspec.Struct, rename={"commit_ts": "commitTs"}):
+class Statement(Message, rename={"commit_ts": "commitTs"}):
     """A statement as its message has it."""
 
     query: str
@@ -41,10 +40,10 @@ class Statement(msgspec.Struct, rename={"commit_ts": "commitTs"}):
     commit_ts: int = 0
 
 
-_decode: Final = msgspec.json.Decoder(Statement).decode
+_parse: Final = MessageParser(Statement).parse
 
 
-def kind_of(record: ConsumerRecord | Message) -> bytes:
+def kind_of(record: ConsumerRecord | signs.Message) -> bytes:
     """Return which of these messages a record is; b"" if it is a row with a schema."""
     value = record.value or b""
     if value.startswith(_DDL_START) and record.key is None:
@@ -70,7 +69,7 @@ def with_commit_ts(kind: bytes, commit_ts: int) -> bytes:
 def statement_in(value: bytes) -> Statement:
     """Return the statement of a message. Raises Malformed."""
     try:
-        found = _decode(value[1:])
+        found = _parse(value[1:])
     except REFUSED:
         raise Malformed(NAME, "value", "not a statement of TiCDC Avro") from None
     if not 0 <= found.commit_ts < TSO_END:

@@ -36,6 +36,7 @@ from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.local_times import LocalTimes, is_local_time
 from relay.codecs.wire.rows import PartialRows, TypedRows
 from relay.codecs.wire.ticdc import CONNECTOR, is_restored
+from relay.codecs.wire.unknown_members import with_unknown
 from relay.errors import Malformed, UnsupportedMessage
 from relay.limits import check_values
 from relay.model import (
@@ -109,6 +110,7 @@ class Decoder:
         if key is None:
             raise Malformed(NAME, "key", "neither a key nor a value")
         source = _source_at(commit_ts) if commit_ts is not None else self._source_without(record, lossy)
+        source = with_unknown(source, self._layouts.unknown(key.schema, key.value, "key"))
         layout = self._layouts.find(key.schema, key.schema, catalog, source.at(record))
         images = layout.images(key.value, None)
         lossy.append(Lossy.COLUMNS_ABSENT)
@@ -121,6 +123,9 @@ class Decoder:
         row, added = found.value, self._layouts.added(found.schema, found.value)
         op = _op_of(added)
         source = self._source(added, record, lossy)
+        source = with_unknown(source, self._layouts.unknown(found.schema, row, "value"))
+        if key is not None:
+            source = with_unknown(source, self._layouts.unknown(key.schema, key.value, "key"))
         layout = self._layouts.find(
             found.schema, None if key is None else key.schema, catalog, source.at(record), has_key=has_key
         )
@@ -214,7 +219,7 @@ class Decoder:
         value = record.value or b""
         check_values(NAME, "value", value, self._limits)
         told = statement_in(value)
-        source = _source_at(told.commit_ts)
+        source = with_unknown(_source_at(told.commit_ts), told.unknown)
         message = DdlMessage(
             told.query,
             TableId(told.schema, told.table),

@@ -360,6 +360,7 @@ class Encoder:
 
     def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         if isinstance(event, Watermark) and self._has_control:
+            self._count_lost(event.source, lossy)
             yield Payload(None, with_commit_ts(WATERMARK, event.source.commit_ts or 0))
         elif isinstance(event, SchemaChange) and self._has_control:
             yield from self._ddl(event, caused_by, lossy)

@@ -27,10 +27,11 @@ from relay.codecs.ticdc_avro.columns import (
     told_default,
 )
 from relay.codecs.ticdc_avro.names import sanitized
-from relay.codecs.wire.avro import AvroSchema
+from relay.codecs.wire.avro import AvroSchema, Part
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.checksums import row_checksum
 from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.codecs.wire.unknown_members import Unknown
 from relay.errors import UnsupportedMessage
 from relay.limits import Limits, check_columns
 from relay.model import ABSENT, Column, ColumnType, Generated, Images, Position, TableId, TableSchema
@@ -41,6 +42,7 @@ CHECKSUM, CORRUPTED, CHECKSUM_TYPE = "_tidb_row_level_checksum", "_tidb_corrupte
 #: What TiCDC adds to the columns.
 ADDED: Final = frozenset({BEFORE, OP, COMMIT_TS, TIME, CHECKSUM, CORRUPTED, CHECKSUM_TYPE})
 _CLASHING_BYTES: Final = 500
+_UNKNOWN_BYTES: Final = 500
 _TABLE_BYTES: Final = 500
 _PARTS: Final = PartNames(deleted="value", old=f"value.{BEFORE}", new="value")
 #: What a layout takes beside its schemas, and for each column, with the functions of an encoder that write
@@ -122,6 +124,7 @@ class Layouts:
         self._kept = pool.cache()
         self._clashing: ByteCache[AvroSchema, frozenset[str]] = pool.cache()
         self._tables: ByteCache[AvroSchema, TableId] = pool.cache()
+        self._unknown: ByteCache[AvroSchema, tuple[tuple[str, ...], ...]] = pool.cache()
         self._originals = _Originals()
 
     def added(self, schema: AvroSchema, row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -133,6 +136,17 @@ class Layouts:
             clashing = frozenset(field.name for field in columns_in(schema.type) if field.name in ADDED)
             self._clashing.keep(schema, clashing, _CLASHING_BYTES)
         return row if not clashing else {name: row[name] for name in row.keys() - clashing}
+
+    def unknown(self, schema: AvroSchema, row: Mapping[str, Any], part: Part) -> Unknown | None:
+        """Return the fields of a key or a value that are neither columns nor added by TiCDC, by path."""
+        paths = self._unknown.get(schema)
+        if paths is None:
+            paths = tuple(_unknown_fields(schema.type))
+            self._unknown.keep(schema, paths, _UNKNOWN_BYTES)
+        if not paths:
+            return None
+        found = {".".join((part, *path)): _value_at(row, path) for path in paths}
+        return {path: value for path, value in found.items() if value is not ABSENT} or None
 
     def find(
         self,
@@ -198,6 +212,26 @@ class Layouts:
 def columns_in(record: AvroType) -> Iterator[AvroField]:
     """Find the fields of a record that are columns: they tell a type, and what TiCDC adds does not."""
     return (field for field in record.fields if is_known_field(field))
+
+
+def _unknown_fields(record: AvroType) -> Iterator[tuple[str, ...]]:
+    """Find the fields that are neither columns nor added by TiCDC, in the old row too."""
+    for field in record.fields:
+        if field.name == BEFORE:
+            before = field.type.present.fields
+            yield from ((BEFORE, each.name) for each in before if not is_known_field(each))
+        elif field.name not in ADDED and not is_known_field(field):
+            yield (field.name,)
+
+
+def _value_at(row: Mapping[str, Any], path: Sequence[str]) -> Any:  # noqa: ANN401 - a value of any type
+    """The value of a field; ABSENT in an old row that is not there."""
+    value: Any = row
+    for name in path:
+        if not isinstance(value, dict):
+            return ABSENT
+        value = value[name]
+    return value
 
 
 def _check_before(record: AvroType, fields: Sequence[AvroField]) -> None:

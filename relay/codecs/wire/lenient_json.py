@@ -43,11 +43,12 @@ def json_document(text: str) -> msgspec.Raw:
 def parse_leniently(
     protocol: str,
     data: bytes,
-    message: type[T],
+    convert: Callable[[dict[str, Any]], T],
     tidy: Callable[[dict[str, Any]], dict[str, Any]],
     limits: Limits = DEFAULT_LIMITS,
 ) -> T:
-    """Parse one JSON object; `tidy` brings the document, whose numbers are text, into the wire's form.
+    """Parse one JSON object; `tidy` brings the document, whose numbers are text, into the wire's form, and
+    `convert` makes the message of that (`MessageParser.convert`).
 
     Raises Malformed with the path of what does not fit; LimitExceeded for more than `lenient_json_bytes`:
     Python's own parser takes a hundred bytes of memory for one of JSON.
@@ -67,7 +68,7 @@ def parse_leniently(
         json.dumps(document, ensure_ascii=False).encode()
         if not isinstance(document, dict):
             raise Malformed(protocol, "", "not a JSON object")
-        return msgspec.convert(_plain(tidy(document)), message, strict=False)
+        return convert(_plain(tidy(document)))
     except msgspec.ValidationError as error:
         raise Malformed(protocol, *complaint(error)) from None
     except UnicodeError:

@@ -21,7 +21,7 @@ from msgspec import UNSET
 from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import TracedMessage
 from relay.codecs.debezium.decoding import MessageDecoder
-from relay.codecs.debezium.envelope import image
+from relay.codecs.debezium.envelope import image, unknown_in_columns
 from relay.codecs.debezium.layouts import Shape
 from relay.codecs.debezium.native import envelope as _wire
 from relay.codecs.debezium.native.columns import DebeziumColumns
@@ -33,6 +33,7 @@ from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.table_changes import change_word, parse, told_events
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.tables import NAMELESS
+from relay.codecs.wire.unknown_members import Unknown, merged, with_unknown
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import (
     Bootstrap,
@@ -80,7 +81,7 @@ class Decoder(MessageDecoder[Envelope]):
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
-        self._parse(record.value or b"")
+        self._parser.decode(record.value or b"")
         return traced_row(self._rows, record, change, catalog, trace)
 
     def _row(
@@ -122,9 +123,11 @@ class Decoder(MessageDecoder[Envelope]):
             return [], catalog
         origin = body.source
         if origin is None or origin.connector not in _wire.CONNECTORS:
-            return _control(body, origin, record, catalog), catalog
+            return _control(body, message.unknown, record, catalog), catalog
         op = _OPS.get(body.op or "")
         source = _wire.source_of(body, origin, record, lossy)
+        if message.unknown is not None:
+            source = with_unknown(source, message.unknown)
         if op is not None:
             parts = _row_parts(op, body, origin, bytes(message.schema), record)
             if op is _UPDATE and parts.before is None:
@@ -157,7 +160,9 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: Consum
 def _ddl(
     body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
 ) -> tuple[list[Event], Catalog]:
-    told = parse(NAME, image(body.tableChanges), lossy, NATIVE)
+    told, unknown = parse(NAME, image(body.tableChanges), NATIVE)
+    beside = unknown_in_columns(_wire.key_of(record.key), {"databaseName"})
+    source = with_unknown(source, merged(unknown, beside))
     ddl = body.ddl or ""
     database = origin.db or body.databaseName or ""
     message = DdlMessage(
@@ -214,17 +219,18 @@ def _truncation(
 # ---------------------------------------------------------------- messages without a table
 
 
-def _control(body: Body, origin: Origin | None, record: ConsumerRecord, catalog: Catalog) -> list[Event]:
+def _control(body: Body, unknown: Unknown | None, record: ConsumerRecord, catalog: Catalog) -> list[Event]:
     """The event of a message without `source`: of a transaction, or a heartbeat. Raises UnsupportedMessage
     for all others.
     """
-    emitted_at_ns = _wire.emitted_at_ns(body, record)
+    origin, emitted_at_ns = body.source, _wire.emitted_at_ns(body, record)
     if origin is None and body.status in _MARKS and body.id is not None:
+        beside = unknown_in_columns(_wire.key_of(record.key), {"id"})
         return [
             TransactionMark(
                 _MARKS[body.status],
                 body.id,
-                Source("mysql", emitted_at_ns),
+                Source("mysql", emitted_at_ns, extras=merged(unknown, beside)),
                 emitted_at_ns,
                 body.event_count,
                 tuple(
@@ -236,17 +242,16 @@ def _control(body: Body, origin: Origin | None, record: ConsumerRecord, catalog:
             )
         ]
     if origin is None and body.ts_ms is not None and body.op is None and body.ddl is UNSET:
-        name = _server_name(record.key)
-        if name is not None:
-            return [Heartbeat(Source("mysql", emitted_at_ns, name=name), emitted_at_ns)]
+        name = (_wire.key_of(record.key).payload or {}).get(_SERVER_NAME)
+        if isinstance(name, str):
+            source = Source("mysql", emitted_at_ns, name=name, extras=unknown)
+            beside = unknown_in_columns(_wire.key_of(record.key), {_SERVER_NAME})
+            return [Heartbeat(with_unknown(source, beside), emitted_at_ns)]
     raise _wire.foreign(NAME)
 
 
-def _server_name(key: bytes | None) -> str | None:
-    """The connector's name in a heartbeat's key, None if it is no such key."""
-    columns = _wire.key_of(key).payload or {}
-    name = columns.get("serverName")
-    return name if isinstance(name, str) and len(columns) == 1 else None
+#: The only member of a heartbeat's key: the connector's name.
+_SERVER_NAME: Final = "serverName"
 
 
 def _table_named(name: str, record: ConsumerRecord, catalog: Catalog) -> TableId:

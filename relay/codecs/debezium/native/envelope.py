@@ -17,6 +17,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.event_times import event_time_ns
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.ticdc import Milliseconds
+from relay.codecs.wire.unknown_members import Message
 from relay.errors import DecodeError, UnsupportedMessage
 from relay.model import Position, Snapshot, Source, Transaction
 from relay.records import TIME_END_MS, ConsumerRecord
@@ -28,14 +29,16 @@ CONNECTORS: Final = frozenset({"mysql", "mariadb"})
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class Origin(msgspec.Struct, gc=False):
-    """`source`."""
+class Origin(Message, gc=False):
+    """`source`. Members that relay does not use have any type."""
 
+    version: Any = None
     connector: str | None = None
     name: str | None = None
     ts_ms: Milliseconds | None = None
     snapshot: str | bool | None = None
     db: str | None = None
+    sequence: Any = None
     ts_us: int | None = None
     ts_ns: int | None = None
     table: str | None = None
@@ -63,7 +66,7 @@ class Count(msgspec.Struct, gc=False):
     event_count: int
 
 
-class RowBody(msgspec.Struct, gc=False):
+class RowBody(Message, gc=False):
     """`payload` of a row without its images, which `relay.codecs.debezium.layouts.Shape` adds."""
 
     source: Origin | None = None
@@ -80,6 +83,7 @@ class Body(RowBody, gc=False):
     before: msgspec.Raw = _NULL
     after: msgspec.Raw = _NULL
     databaseName: str | None = None
+    schemaName: Any = None
     ddl: str | UnsetType | None = UNSET
     tableChanges: msgspec.Raw = _NULL
     status: str | None = None
@@ -233,7 +237,10 @@ def key_of(key: bytes | None) -> Key:
             pass
     try:
         members = _parse_columns(key)
-        if members.keys() <= _WRAPPER and isinstance(members.get("payload"), dict | None):
+        payload, is_marked = members.get("payload"), isinstance(members.get("schema"), dict)
+        if (is_marked and isinstance(payload, dict)) or (
+            members.keys() <= _WRAPPER and isinstance(payload, dict | None)
+        ):
             return _parse_wrapped(key)
         return Key(members)
     except REFUSED:

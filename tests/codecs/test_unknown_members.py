@@ -1,0 +1,87 @@
+"""Members that a protocol does not define, in every object of every protocol's messages, are in the events, so
+that targets count them and `strict` refuses them.
+
+Messages are those of real producers and those that the codec itself writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from support import CAPTURED, captured, protocol_of, reading_options
+from unknown_support import FIXED, is_unknown, with_unknown_members
+
+from relay import ConsumerRecord, Event, Lossy, RowChange, SchemaChange
+from relay.codecs import PROTOCOLS
+from relay.codecs.maxwell.messages import camel_case
+from relay.testing.contract import source_with
+from relay.testing.wires import CREATED, OTHERS, Wire, insert, messages
+
+READABLE = [name for name, codec in PROTOCOLS.items() if codec.is_readable and name not in FIXED]
+WRITABLE = [name for name, codec in PROTOCOLS.items() if codec.encoder is not None]
+MOST_RECORDS = 25
+
+
+def streams(protocol: str) -> Iterator[tuple[str, Wire, list[ConsumerRecord]]]:
+    """Messages of a protocol, its own and captured ones, each with a decoder that has not read them; and the
+    folder that they are from.
+    """
+    codec = PROTOCOLS[protocol]
+    if codec.encoder is not None:
+        yield "", Wire(codec, {}), messages(Wire(codec, {}))
+    for file in CAPTURED:
+        folder = file.rpartition("/")[0]
+        if protocol_of(file) == protocol and not folder.endswith(("lz4", "snappy")):
+            yield folder, Wire(codec, {}, reading_options(file)), captured(file)[:MOST_RECORDS]
+
+
+def kind_of(event: Event) -> tuple[object, ...]:
+    """What messages of one kind have in common."""
+    if isinstance(event, SchemaChange):
+        return type(event), event.kinds[:1], len(event.table_changes)
+    if isinstance(event, RowChange):
+        return event.op, event.before is None, event.after is None
+    return (type(event),)
+
+
+def peek(wire: Wire, record: ConsumerRecord) -> tuple[list[Event], list[Lossy]]:
+    """What a record says, without any effect on what is read after it."""
+    catalog = wire._catalog
+    found = wire.counted(record)
+    wire._catalog = catalog
+    return found
+
+
+@pytest.mark.parametrize("protocol", READABLE)
+def test_unknown_members_are_in_the_events_of_their_message(protocol: str) -> None:
+    seen: set[object] = set()
+    count = 0
+    for folder, wire, stream in streams(protocol):
+        for record in stream:
+            events, _ = peek(wire, record)
+            kinds = (folder, *map(kind_of, events))
+            if kinds in seen:
+                wire.read(record)
+                continue
+            seen.add(kinds)
+            rows = [event for event in events if isinstance(event, RowChange)]
+            columns = {column.name for row in rows for column in row.schema.columns}
+            columns |= set(map(camel_case, columns))
+            for changed, where in with_unknown_members(protocol, record, columns):
+                found, lossy = peek(wire, changed)
+                assert len(found) == len(events), where
+                unknown = {path for event in found for path in event.source.extras or ()}
+                assert any(map(is_unknown, unknown)) if found else lossy, where
+                count += 1
+            wire.read(record)
+    assert count
+
+
+@pytest.mark.parametrize("protocol", WRITABLE)
+@pytest.mark.parametrize("event", [insert(), CREATED, *OTHERS], ids=lambda event: type(event).__name__)
+def test_unknown_members_are_counted_with_every_event(protocol: str, event: Event) -> None:
+    wire = Wire(PROTOCOLS[protocol], {})
+    records, lossy = wire.write(msgspec.structs.replace(event, source=source_with("extras")))
+    assert lossy.count(Lossy.EXTRAS) == 1 or not records

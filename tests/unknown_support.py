@@ -1,0 +1,224 @@
+"""Messages with a member that no protocol defines, in each object whose members' names a protocol defines.
+
+A protocol that is added needs nothing here if its messages are JSON, or Avro with a registry.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import fastavro
+import msgspec
+from toy_protocol.registry import remember
+
+from relay import ConsumerRecord, Resolver
+from relay.codecs import PROTOCOLS
+from relay.codecs.canal.protobuf import bytes_field, fields, number_field
+from relay.codecs.open_protocol.frames import framed_key, framed_value, unframe
+from relay.needs import RegisteredSchema, SchemaById
+
+NAME = "unheard_of"
+VALUE = {"by": ["anyone", 1]}
+Path = tuple[str | int, ...]
+
+
+class Changed(NamedTuple):
+    """A record with an unknown member, and where that is."""
+
+    record: ConsumerRecord
+    where: str
+
+
+#: Objects of any names, which messages have beside those of columns: parameters of Connect's schemas.
+MAPS = {"parameters"}
+
+# ---------------------------------------------------------------- JSON
+
+
+def objects(value: Any, columns: set[str], path: Path = ()) -> Iterator[Path]:
+    """Where a document has objects whose members have names of the protocol."""
+    if isinstance(value, dict):
+        is_of_columns = not value or value.keys() <= columns or (path and path[-1] in MAPS)
+        if not is_of_columns:
+            yield path
+        for name, member in value.items():
+            is_document = (
+                path[-1:] in {("data",), ("old",)} and isinstance(member, dict) and not is_zoned(member)
+            )
+            if not is_document:
+                yield from objects(member, columns, (*path, name))
+    elif isinstance(value, list):
+        for at, item in enumerate(value[:1]):
+            yield from objects(item, columns, (*path, at))
+
+
+def is_zoned(value: dict[str, Any]) -> bool:
+    """Whether this is TiCDC Simple's TIMESTAMP."""
+    return value.keys() == {"location", "value"}
+
+
+def changed_text(text: bytes, columns: set[str]) -> Iterator[tuple[bytes, str]]:
+    """A text with an unknown member in each object."""
+    document = json.loads(text)
+    for path in objects(document, columns):
+        changed = copy.deepcopy(document)
+        part = changed
+        for step in path:
+            part = part[step]
+        part[NAME] = VALUE
+        yield json.dumps(changed, ensure_ascii=False).encode(), ".".join(map(str, path))
+
+
+def of_json(record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
+    for part in ("key", "value"):
+        text: bytes | None = getattr(record, part)
+        if text is not None and text[:1] == b"{":
+            for changed, path in changed_text(text, columns):
+                yield Changed(msgspec.structs.replace(record, **{part: changed}), f"{part}.{path}")
+
+
+def of_frames(record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
+    """Open Protocol: each segment of a key and of a value is JSON."""
+    segments = unframe(record.key, record.value)
+    for at, segment in enumerate(segments):
+        for side, text in enumerate(segment):
+            for changed, path in changed_text(text, columns) if text[:1] == b"{" else ():
+                made = [list(each) for each in segments]
+                made[at][side] = changed
+                key, value = (framed_key(k for k, _ in made), framed_value(v for _, v in made))
+                where = f"{('key', 'value')[side]}[{at}].{path}"
+                yield Changed(msgspec.structs.replace(record, key=key, value=value), where)
+
+
+# ---------------------------------------------------------------- Protocol Buffers
+
+#: The fields of Canal's messages that are messages.
+_ENTRY: dict[int, Any] = {1: {12: {}}, 3: {}}
+_ROWS: dict[int, Any] = {12: {1: {7: {}}, 2: {7: {}}, 3: {}}, 13: {}}
+_BOUNDARY: dict[int, Any] = {3: {}}
+NUMBER = 77
+
+
+def changed_message(data: bytes, nested: Mapping[int, Any], path: str) -> Iterator[tuple[bytes, str]]:
+    """A message with an unknown field in itself and in each message in it."""
+    yield data + bytes_field(NUMBER, b"?"), path
+    found = list(fields(data))
+    for at, (number, part) in enumerate(found):
+        if number not in nested or not isinstance(part, bytes):
+            continue
+        inner = nested[number]
+        if path == "5.2" and number == 3:  # an entry's value is of the entry's kind
+            inner = _ROWS if dict(found).get(2, 2) == 2 else _BOUNDARY
+        for changed, where in changed_message(part, inner, f"{path}.{number}".lstrip(".")):
+            parts = [*found[:at], (number, changed), *found[at + 1 :]]
+            yield b"".join([field(*each) for each in parts]), where
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    return number_field(number, value) if isinstance(value, int) else bytes_field(number, value)
+
+
+def of_protobuf(record: ConsumerRecord, _: set[str]) -> Iterator[Changed]:
+    for value, path in changed_message(record.value or b"", {5: {2: _ENTRY}}, ""):
+        yield Changed(msgspec.structs.replace(record, value=value), path)
+
+
+# ---------------------------------------------------------------- Avro
+
+
+def schema_id(data: bytes) -> int:
+    return int.from_bytes(data[1:5], "big")
+
+
+def has_own_names(columns: set[str]) -> bool:
+    """Whether Avro has these names for the columns."""
+    return all(name.isascii() and name.isidentifier() for name in columns)
+
+
+def records_in(schema: Any, columns: set[str], path: Path = ()) -> Iterator[Path]:
+    """Where a schema has records of fields with names of the protocol."""
+    if isinstance(schema, list):
+        for at, branch in enumerate(schema):
+            yield from records_in(branch, columns, (*path, at))
+    elif isinstance(schema, dict):
+        if schema.get("type") == "record":
+            names = {field["name"] for field in schema["fields"]}
+            if names and not names <= columns:
+                yield path
+            for at, field in enumerate(schema["fields"]):
+                yield from records_in(field["type"], columns, (*path, "fields", at, "type"))
+        else:
+            for name in ("items", "values", "type"):
+                yield from records_in(schema.get(name), columns, (*path, name))
+
+
+def registered(id: int) -> str:
+    return Resolver().fetch(SchemaById("source", id)).text
+
+
+def of_avro(record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
+    """A field more in each record of the schemas of a message; other messages as JSON."""
+    columns = columns | {name.replace("_", "_u005f") for name in columns}  # of Debezium's avro_unicode
+    for part in ("key", "value"):
+        data: bytes | None = getattr(record, part)
+        if data is None:
+            continue
+        if data[:2] == b"\x01{":  # a statement of TiCDC Avro
+            for changed, path in changed_text(data[1:], columns):
+                yield Changed(msgspec.structs.replace(record, **{part: data[:1] + changed}), path)
+        elif data[:1] == b"\x00" and has_own_names(columns):
+            text = registered(schema_id(data))
+            for steps in records_in(json.loads(text), columns):
+                changed = with_field(data, text, steps)
+                if changed[5:] != data[5:]:  # a list may have no items, and a union another branch
+                    where = f"{part}.{'.'.join(map(str, steps))}"
+                    yield Changed(msgspec.structs.replace(record, **{part: changed}), where)
+
+
+_IDS: dict[str, int] = {}
+
+
+def with_field(data: bytes, text: str, path: Path) -> bytes:
+    """A message whose schema has a field more, which has a default."""
+    old, new = json.loads(text), json.loads(text)
+    part = new
+    for step in path:
+        part = part[step]
+    part["fields"].append({"name": NAME, "type": "string", "default": "?"})
+    value = fastavro.schemaless_reader(io.BytesIO(data[5:]), old, new)
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, new, value)
+    written = json.dumps(new)
+    number = _IDS.setdefault(written, 90_000 + len(_IDS))
+    remember(number, RegisteredSchema(written))
+    return b"\0" + number.to_bytes(4, "big") + out.getvalue()
+
+
+# ---------------------------------------------------------------- protocols
+
+#: How messages that are neither JSON nor Avro with a registry get another member.
+OWN: dict[str, Callable[[ConsumerRecord, set[str]], Iterator[Changed]]] = {
+    "ticdc-open-protocol": of_frames,
+    "canal-protobuf": of_protobuf,
+}
+#: Protocols whose messages have no place for other members.
+FIXED = {"ticdc-simple-avro", "toy-lines"}
+
+
+def with_unknown_members(protocol: str, record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
+    """The messages that a record becomes; `columns`: names that no object of the protocol has alone."""
+    if protocol in OWN:
+        yield from OWN[protocol](record, columns)
+    elif PROTOCOLS[protocol].uses_registry:
+        yield from of_avro(record, columns)
+    else:
+        yield from of_json(record, columns)
+
+
+def is_unknown(path: str) -> bool:
+    """Whether this is the path of a member that was added."""
+    return NAME in path or path.endswith(str(NUMBER))
