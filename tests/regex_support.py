@@ -8,6 +8,7 @@ and the same on every machine. CPython's matcher has shortcuts that only save st
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import pkgutil
 import re
@@ -60,6 +61,7 @@ class Expression(NamedTuple):
     is_searched: bool
 
 
+@functools.cache
 def expressions() -> list[Expression]:
     """Return each expression of relay and of the Spark job. Raises KeyError for one made in an unknown way."""
     found: dict[tuple[str, str | bytes, int], Expression] = {}
