@@ -507,6 +507,10 @@ EXCUSES: Final = (
     Excuse("the unit of a time is the wire's", lambda d: d.where == "source.time_unit_ns"),
     Excuse("the reader knows more of a definition than the source said", _is_new_to_the_source),
     Excuse(
+        "a character set that a table has from its database, whose statement the reader has for itself",
+        lambda d: d.where.endswith((".charset", ".collation")),
+    ),
+    Excuse(
         "TiCDC Simple finds a definition by ids, other wires by the table's name",
         lambda d: d.where.endswith(".table_id"),
     ),
