@@ -1,12 +1,12 @@
-"""A lease in the checkpoint: two runs at one checkpoint would write the same step twice.
+"""The lease of a checkpoint: two runs that share a checkpoint would write the same step twice.
 
-The lease is a file that names its run and is written again every few seconds while the run lasts. A clean end
-deletes it. A start that finds one watches it: if it changes, another run is at work; if it does not, that run
-was killed, and the start takes the lease over. No clocks are compared. A run that was killed on this machine
-is known by its process id, so that a restart there does not wait.
+The lease is a file that names its run. The run rewrites it every few seconds and deletes it at a clean end.
+A new run that finds a lease watches it: if the file changes, another run is active; if it does not, that run
+was killed, and the new one takes over the lease. No clocks are compared. A killed run of the same machine is
+recognized by its process id, so that a restart there does not wait.
 
-Where the file system creates files atomically (a local disk, HDFS), one of two runs that start together is
-refused at once; elsewhere (object stores) at its first step at the latest, before it writes.
+If the file system creates files atomically (a local disk, HDFS), one of two runs that start together is
+refused at once; otherwise (object stores) at the latest at its first step, before it writes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Holder(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is certainly no more: a process of this machine that does not exist."""
+        """Whether the holder has certainly ended: it was a process of this machine that no longer exists."""
         if self.host != platform.node():
             return False
         try:
@@ -106,7 +106,7 @@ class Lease:
 
     def _watch(self, found: Holder) -> None:
         self._say(
-            f"{self._path} is of a run of process {found.pid} on {found.host}: waiting whether it lives"
+            f"{self._path} is held by process {found.pid} on {found.host}: waiting to see whether it is alive"
         )
         end = time.monotonic() + self._watch_seconds
         while time.monotonic() < end:
@@ -120,19 +120,19 @@ class Lease:
     def _refused(self, found: Holder | None) -> ServiceError:
         who = "another run" if found is None else f"another run, process {found.pid} on {found.host},"
         return ServiceError(
-            f"{who} is at work with this checkpoint ({self._path}): wait for its end, or stop it"
+            f"{who} is at work with this checkpoint ({self._path}): wait until it ends, or stop it"
         )
 
     def _renew(self) -> None:
         while not self._ended.wait(self._renew_seconds):
-            # A disk that fails for a moment is no reason to end: `check` comes before each step.
-            with contextlib.suppress(Py4JError, OSError):
+            # A disk that fails for a moment must not end the renewals: `check` comes before each step.
+            with contextlib.suppress(Py4JError, OSError, ServiceError):
                 if self.is_held():
                     self._holder = self._holder._replace(renewals=self._holder.renewals + 1)
                     self._write()
 
     def _create(self) -> bool:
-        """Write the lease if there is none; whether there was none."""
+        """Write the lease if there is none. Return whether it was written."""
         try:
             stream = self._system.create(self._path, False)
         except Py4JJavaError as error:

@@ -6,6 +6,7 @@ import json
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,23 @@ def test_a_run_of_another_machine_is_replaced_if_it_gives_no_sign(spark: Any, tm
     held_by(tmp_path, "elsewhere", 7)
     with lease(spark, tmp_path) as taken:
         taken.check()
+
+
+def test_a_lease_that_cannot_be_read_for_a_while_is_renewed_afterwards(spark: Any, tmp_path: Path) -> None:
+    with lease(spark, tmp_path) as held:
+        file = tmp_path / "relay" / "lease.json"
+        text = file.read_text()
+        (tmp_path / "relay" / ".lease.json.crc").unlink(missing_ok=True)
+        file.write_text("{")
+        with pytest.raises(ServiceError, match="cannot be read"):
+            held.check()
+        time.sleep(0.5)
+        (tmp_path / "relay" / ".lease.json.crc").unlink(missing_ok=True)
+        file.write_text(text)
+        deadline = time.monotonic() + 10
+        while json.loads(file.read_text() or text) == json.loads(text):
+            assert time.monotonic() < deadline, "the lease is not renewed any more"
+            time.sleep(0.1)
 
 
 def test_a_run_whose_lease_was_taken_writes_no_step(spark: Any, tmp_path: Path) -> None:
