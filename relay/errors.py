@@ -32,7 +32,7 @@
         ├─ DatabaseUnavailable      a database does not tell its definitions
         ├─ WatermarksUnknowable     rows are repartitioned, and this instance does not read all partitions
         ├─ InstanceFenced           a newer instance has taken over this one's shard
-        ├─ MemoryExhausted          the process has no memory left to write
+        ├─ MemoryExhausted          the process is out of memory
         ├─ AddressUnavailable       the address of [http] cannot be served at
         ├─ ReplayUnderWay           another replay of the same dead letters is at work
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
@@ -214,13 +214,13 @@ class TopicUnusable(ServiceError):
 
 
 class MemoryExhausted(ServiceError):
-    """The process has no memory left, outside of the translation of a record (see OutOfMemory)."""
+    """The process is out of memory, outside the translation of a record (see OutOfMemory)."""
 
     code = "service.out-of-memory"
 
     def __init__(self) -> None:
         super().__init__(
-            "the process has no memory left; give it more, or lower fetch_max_bytes in [source], "
+            "the process is out of memory; give it more, or lower fetch_max_bytes in [source], "
             "max_batch_bytes in [target] or the limits in [limits]"
         )
 
@@ -305,7 +305,7 @@ class AddressUnavailable(ServiceError):
 
 
 class ReplayUnderWay(ServiceError):
-    """Another replay of the same dead-letter topic is at work: two would write everything twice."""
+    """Another replay of the same dead-letter topic is running: two would write everything twice."""
 
     code = "service.replay-under-way"
 

@@ -1,7 +1,7 @@
-"""A look at the first records of a run, before anything is written.
+"""Check the first records of a run before anything is written.
 
-A topic or a file of another format fails record by record. With the policies `skip` and `dead-letter` a run
-would leave out all of it, or write all of it as dead letters, and end well.
+Every record of a wrong source format fails. With the policies `skip` and `dead-letter` a run would skip all
+of them, or write all of them as dead letters, and still succeed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from spark_backfill.frames import read_records
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
 from spark_backfill.terms import Bounds
 
-#: At most so many records are looked at: control messages may stand before the first row.
+#: Records to check: control messages may precede the first row.
 _LOOKED_AT: Final = 1_000
 
 
 def stops_at_every_failure(config: Config) -> bool:
-    """Whether every record that fails ends the run, so that no number of failures has to be limited."""
+    """Whether every failed record ends the run, so that the number of failures needs no limit."""
     return all(policy is Policy.STOP for policy in config.errors.by_class.values())
 
 
 def check_first_records(
     config: Config, records: Captured, catalog: Catalog, bounds: Bounds, known: RegistryAnswers = NO_ANSWERS
 ) -> None:
-    """Raise TooManyFailures if none of the first records can be translated, and more than `first_failures`
-    fail, as the service does.
+    """Raise TooManyFailures, like the service, if none of the first records can be translated and more than
+    `first_failures` fail.
     """
     most = config.errors.first_failures
     if stops_at_every_failure(config) or not most or config.errors.on_first_failures is not OverBudget.STOP:
@@ -66,7 +66,7 @@ def check_first_records(
 
 
 def share_exceeded(config: Config, counts: Counts) -> str:
-    """Return what to say of a step of which more than `failure_share` failed; "" if no more did."""
+    """Return the message for a step of which more than `failure_share` failed; "" for any other step."""
     errors = config.errors
     failed = sum(codes.total() for codes in counts.failed.values())
     read = failed + changes_in(counts.events)
@@ -82,7 +82,7 @@ def check_share(config: Config, counts: Counts) -> None:
     """Raise TooManyFailures if more than `failure_share` of a step failed."""
     if said := share_exceeded(config, counts):
         hint = "`failure_share` and `on_failure_share` in [errors] say what happens"
-        raise TooManyFailures(f"{said}; nothing of it was written. {hint}")
+        raise TooManyFailures(f"{said}; the step was not written. {hint}")
 
 
 def share_stops(config: Config) -> bool:

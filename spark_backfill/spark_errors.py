@@ -27,15 +27,15 @@ _GONE: Final = re.compile(
     r"|Partition (?P<changed>\S+-\d+) offset was changed from (?P<previous>\d+) to (?P<new>\d+)"
 )
 _AFTER_LOSS: Final = (
-    "To go on without them, begin a new run behind them: a new checkpoint, and source.start_offsets "
+    "To continue without them, start a new run after them, with a new checkpoint and source.start_offsets "
     "(docs/backfill.md)"
 )
 _DISK_FULL: Final = "No space left on device"
 #: Less than Spark writes between two looks.
 _LITTLE_BYTES: Final = 64 << 20
 _AFTER_FULL_DISK: Final = (
-    "Make room there, and start the job again: from topics it goes on behind the last step, from files it "
-    "writes everything again"
+    "Free some space there, and start the job again: from topics it continues after the last step, from "
+    "files it writes everything again"
 )
 _NO_FOLDERS: Final[Mapping[str, str]] = MappingProxyType({})
 #: Classes of Java by which Spark says that the environment failed.

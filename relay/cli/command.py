@@ -1,8 +1,8 @@
-"""Commands made of their requests.
+"""Build commands from request structs.
 
-A request is a struct: its docstring is the command's help, its fields are the arguments and options, and
-`WORK` names the function that is called with it. Modules of requests import nothing slow; the module of
-`WORK` is imported when the command runs.
+The docstring of a request is the command's help, its fields are the arguments and options, and `WORK` names
+the function that is called with it. Request modules import nothing slow; the module of `WORK` is imported
+when the command runs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import typer
 
 from relay.cli.exits import finish
 
-#: Stands between the name of a group and those of its options in the name of a parameter.
+#: Separates the name of a group from that of an option in the name of a parameter.
 _PART: Final = "__"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Options that several commands share. A request that has a field of such a type has its options."""
+    """Options that several commands share. A request with a field of such a type gets its options."""
 
 
 class Request(Options, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Request(Options, frozen=True, kw_only=True):
     EXAMPLE: ClassVar[str] = ""
 
     def run(self) -> int | None:
-        """Do the work. Raises whatever stops it."""
+        """Call `WORK`. Raises whatever it raises."""
         module, _, function = self.WORK.partition(":")
         status: int | None = getattr(import_module(module), function)(self)
         return status
@@ -58,12 +58,12 @@ def add_command(app: typer.Typer, name: str, request: type[Request]) -> None:
 
 
 def paragraphs(text: str) -> str:
-    """Join the lines of each paragraph: the terminal breaks the lines of help, not the width of a file."""
+    """Join the lines of each paragraph: help is wrapped to the width of the terminal."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 def _parameters(request: type[Options], group: str = "") -> Iterator[inspect.Parameter]:
-    """Give the parameters of a request: those of a group of options stand in its place."""
+    """Yield the parameters of a request, with groups of options flattened."""
     for name, hint, default in _fields(request):
         if _is_group(hint):
             yield from _parameters(hint, f"{group}{name}{_PART}")
@@ -77,7 +77,7 @@ def _parameters(request: type[Options], group: str = "") -> Iterator[inspect.Par
 
 
 def _filled(request: type[Any], given: Mapping[str, Any], group: str = "") -> Any:  # noqa: ANN401 - of that type
-    """Return the request that these parameters make."""
+    """Build a request from parameters."""
     values: dict[str, Any] = {}
     for name, hint, _ in _fields(request):
         if _is_group(hint):
@@ -103,7 +103,7 @@ def _is_tuple(hint: object) -> bool:
 
 
 def _as_list(hint: object) -> object:
-    """Return the annotation as typer reads it, which has lists for what may be repeated."""
+    """Return the annotation for typer, which wants lists for repeatable options."""
     if not _is_tuple(hint):
         return hint
     kind, option = get_args(hint)

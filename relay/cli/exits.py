@@ -100,7 +100,7 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
     elif isinstance(error, OSError) and _is_full(error):
         say_error(f"cannot write {error.filename or 'the output'}: {error.strerror}")
     elif isinstance(error, MemoryError):
-        say_error("the process has no memory left; give it more, or less input at a time")
+        say_error("the process is out of memory; give it more, or less input at a time")
     elif not isinstance(error, KeyboardInterrupt):
         advice = "" if show_traceback else "; RELAY_TRACEBACK=1 shows where"
         say_error(

@@ -210,8 +210,8 @@ def export(request: ExportRequest) -> int:
 
 def _name_unreadable(unreadable: Iterable[Unreadable]) -> None:
     for each in unreadable:
-        what = "something else than relay has written it" if each.is_foreign else "it is damaged"
-        say_error(f"{each}; {what}, and it is passed over; `relay schema-history repair` takes it out")
+        what = "relay did not write it" if each.is_foreign else "it is damaged"
+        say_error(f"{each}; {what}, and it is ignored; `relay schema-history repair` removes it")
 
 
 @dataclass
@@ -302,7 +302,7 @@ def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
 
 
 def repair(request: RepairRequest) -> int:
-    """Take out of the history what is no record of it; without `--yes` only name that, and return 2.
+    """Remove records from the history that are not valid entries; without `--yes` list them and return 2.
 
     Raises ConfigError, ServiceError.
     """
@@ -328,13 +328,13 @@ def repair(request: RepairRequest) -> int:
     if not quiet:
         say(f"records taken out of {topic}: {len(nothing)}")
     if left := len(unreadable) - len(nothing):
-        say_error(f"records without a key, which only retention can take out: {left}")
+        say_error(f"records without a key, which only retention can remove: {left}")
         return FAILED
     return 0
 
 
 _LOST_WITH = {
-    True: "something else than relay has written it, and nothing is lost with it",
+    True: "relay did not write it, so nothing is lost",
     False: "it was relay's: import the definition of its table again",
 }
 

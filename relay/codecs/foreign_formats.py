@@ -40,7 +40,7 @@ _LONG_PREFIX_BYTES: Final = 9
 def message_of(
     key: bytes | None, value: bytes, headers: tuple[Header, ...] = (), schema: str = ""
 ) -> Message:
-    """Return a message as rooms look at it. `schema`: the text of the schema that it names, if known."""
+    """Return a message as detection rules see it. `schema`: the text of the schema it names, if known."""
     avro = _avro_in(value, headers)
     if len(value) > MOST_BYTES:
         return Message(key, value[:MOST_BYTES], headers, schema=schema, avro=avro)

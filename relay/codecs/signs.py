@@ -45,7 +45,7 @@ class Sign(NamedTuple):
 
 
 class Message:
-    """A message as rooms look at it.
+    """A message as detection rules see it.
 
     `text` is the value decompressed, `compression` by what ("" for none). `members` are those of a JSON
     object, none for anything else. `avro`: what follows the id of a registry's schema, None if there is no

@@ -1,8 +1,8 @@
-"""Records what the requests of an aiokafka client show of its cluster: connections that fail, errors in
-answers, requests without an answer, topics that are gone, partitions without a leader.
+"""Observe the health of a cluster through the requests of an aiokafka client: failed connections, errors in
+answers, unanswered requests, missing topics, partitions without a leader.
 
-The client retries by itself for as long as a caller waits, and reports nothing meanwhile. So every request is
-observed where it leaves the client, on its connection.
+The client retries for as long as its caller waits and reports nothing meanwhile, so every request is observed
+on its connection.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from relay.kafka.aiokafka_compat import client_of
 from relay.kafka.error_words import text_of
 from relay.kafka.ports import Fault, FaultKind, Partition
 
-#: How long a request may be without an answer until that is a fault.
+#: How long a request may stay unanswered before that is a fault.
 ANSWER_SECONDS: Final = 5.0
 #: How long a failed connection or an error must last: the client heals most of them by its first retry.
 GRACE_SECONDS: Final = 1.0
-#: An error that has not come again for so long is no evidence of the present state.
+#: An error that has not recurred for this long says nothing about the current state.
 CURRENT_SECONDS: Final = 5.0
 
 _PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _FIND_COORDINATOR = 0, 1, 2, 3, 10
@@ -35,7 +35,7 @@ _OF_PARTITIONS: Final = frozenset({_PRODUCE, _FETCH, _LIST_OFFSETS})
 #: Requests to the coordinator of a group: OffsetCommit, OffsetFetch, FindCoordinator, JoinGroup, Heartbeat,
 #: LeaveGroup, SyncGroup.
 _OF_GROUP: Final = frozenset({8, 9, _FIND_COORDINATOR, _JOIN_GROUP, 12, 13, _SYNC_GROUP})
-#: Requests whose answers the broker holds back until other members have asked, too.
+#: Requests whose answers the broker delays until other members have sent theirs.
 _HELD_BACK: Final = frozenset({_JOIN_GROUP, _SYNC_GROUP})
 #: Requests to the coordinator of transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn,
 #: TxnOffsetCommit.
@@ -51,7 +51,7 @@ Lacking = TypeVar("Lacking", bound=Hashable)
 
 
 class _Pending(NamedTuple):
-    """A request that is not answered. `limit`: how many seconds it may take."""
+    """An unanswered request. `limit`: how many seconds it may take."""
 
     node: object
     since: float
@@ -72,7 +72,7 @@ class ClientHealth:
         self._acknowledged_at = float("-inf")
         #: When a broker last answered, by the steady clock.
         self.answered_at = float("-inf")
-        # What the newest metadata lacks, and since when: topics, and leaders of partitions.
+        # Topics and partition leaders missing from the newest metadata, and since when.
         self._missing: dict[str, float] = {}
         self._offline: dict[Partition, float] = {}
 
@@ -92,7 +92,7 @@ class ClientHealth:
         return self._lasting(self._offline)
 
     def observe(self, owner: Any) -> None:
-        """Observe the connections of a consumer or producer from now on, and no others any more."""
+        """Observe the connections of a consumer or producer, instead of those of the previous one."""
         client = self._client = client_of(owner)
         connect = client._get_conn
         self._faults.clear()
@@ -110,12 +110,12 @@ class ClientHealth:
         client._get_conn = connected
 
     def ask(self) -> None:
-        """Have the client ask for metadata, so that the next answer, or none, shows how things are."""
+        """Have the client request metadata, so that an answer or its absence shows the current state."""
         if self._client is not None and self._client._sync_task is not None:
             self._client.force_metadata_update()
 
     def faults(self) -> list[Fault]:
-        """Return what does not work now, the most telling first."""
+        """Return the current faults, the most significant first."""
         now = self._steady()
         found = [
             each
@@ -134,7 +134,7 @@ class ClientHealth:
                 found.append(Fault(FaultKind.UNANSWERED, detail, since, now))
         return sorted(found)
 
-    # Batches of a producer: the client may hold them back without asking any broker.
+    # Batches of a producer: the client may hold them back without sending a request.
 
     def sending(self) -> int:
         """Note that a batch was handed to the client; return its number."""
@@ -177,7 +177,7 @@ class ClientHealth:
 
     @contextlib.contextmanager
     def _waiting(self, node: object, limit: float, *, group: bool = False) -> Iterator[None]:
-        """Note that a broker has to answer, within `limit` seconds; also what was given up after that."""
+        """Expect an answer within `limit` seconds. A request that is given up later than that is a fault."""
         number, since = next(self._numbers), self._steady()
         self._pending[number] = _Pending(node, since, limit, group)
         try:
@@ -206,7 +206,7 @@ class ClientHealth:
         self._faults[subject] = Fault(kind, detail, begun, now, group, is_missing)
 
     def _look(self, api: int, response: Any) -> None:
-        """Note the errors of an answer, and that what it is about works otherwise."""
+        """Note the errors of an answer, and clear the faults of what it shows to be working."""
         if api == _METADATA:
             self._look_at_metadata(response)
             return
@@ -243,12 +243,12 @@ class ClientHealth:
                 self._note(subject, FaultKind.REFUSED, detail, is_missing=is_missing)
 
     def _lasting(self, found: Mapping[Lacking, float]) -> list[Lacking]:
-        """Return those that were found some time ago: elections and new topics take a moment."""
+        """Return those missing for longer than the grace period: elections and new topics take a moment."""
         now = self._steady()
         return [each for each, since in found.items() if now - since >= GRACE_SECONDS]
 
     def _is_needed(self, node: object) -> bool:
-        """Whether a broker leads partitions of ours, or none answers at all: the others may be enough."""
+        """Whether a broker leads partitions of ours, or none answers; otherwise others may be enough."""
         leads = bool(self._client.cluster.partitions_for_broker(node))
         return leads or self._steady() - self.answered_at > CURRENT_SECONDS
 
@@ -260,7 +260,7 @@ class ClientHealth:
 def _keep(
     known: dict[Lacking, float], asked: Iterable[Lacking], found: Collection[Lacking], now: float
 ) -> None:
-    """Replace those that were asked for by those that were found, with the times of their first finding."""
+    """Replace the requested entries by those found, keeping the time each was first found."""
     kept = {each: known.get(each, now) for each in found}
     for each in asked:
         known.pop(each, None)

@@ -99,7 +99,7 @@ class Health(Protocol):
         ...
 
     def faults(self) -> Sequence[Fault]:
-        """Return what does not work now, the most telling first."""
+        """Return the current faults, the most significant first."""
         ...
 
     def ask(self) -> None:

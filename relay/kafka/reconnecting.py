@@ -1,9 +1,9 @@
-"""How the clients of aiokafka 0.14 find their brokers again after an outage.
+"""Reconnect aiokafka 0.14 clients after an outage.
 
 By itself a client asks only the brokers of its newest metadata, so brokers that come back under other
-addresses are never found (KIP-899). It connects again as fast as connections fail, keeps the certificates and
-passwords of its start, and lets brokers create the topics that it asks about. `keep_connected` changes that
-for a client that has not started yet. aiokafka has no hooks for it, so it replaces methods of the client.
+addresses are never found (KIP-899). It retries without a pause, keeps the certificates and passwords that it
+started with, and lets brokers create the topics that it asks about. `keep_connected` changes this for a
+client that has not started yet. aiokafka has no hooks for it, so methods of the client are replaced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger("aiokafka.client")
 
 
 def keep_connected(client: Any, brokers: Brokers) -> None:
-    """Have an `AIOKafkaClient` find its brokers again. Call it once, before the client starts."""
+    """Make an `AIOKafkaClient` reconnect to its brokers. Call this once, before the client starts."""
     _pace_metadata(client)
     connector = _Connector(client, brokers)
     client.bootstrap = connector.bootstrap
@@ -71,14 +71,14 @@ class _Connector:
         self._client, self._brokers = client, brokers
         self._connect = client._get_conn
         self._pauses: dict[object, _Pause] = {}
-        # When the brokers of the newest metadata began not to answer.
+        # Since when no broker of the newest metadata has answered.
         self._unanswered_since: float | None = None
         self._bootstrap_pause = _Pause()
 
     async def bootstrap(self) -> None:
-        """Learn of the brokers for the first time. Raises KafkaConnectionError.
+        """Fetch the first metadata. Raises KafkaConnectionError.
 
-        The client itself would wait for a server that does not answer longer than a start may take.
+        The client's own bootstrap would wait for a silent server for longer than a start may take.
         """
         client = self._client
         for host, port, _ in client.hosts:
@@ -93,7 +93,7 @@ class _Connector:
     async def connection(
         self, node_id: object, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, no_hint: bool = False
     ) -> Any:
-        """Return a connection to a broker; None if there is none, and while the next attempt has to wait."""
+        """Return a connection to a broker; None if it fails, or if the next attempt has to wait."""
         connected = self._client._conns.get((node_id, group))
         if connected is not None and connected.connected():
             return connected
@@ -117,7 +117,7 @@ class _Connector:
         return found
 
     async def update_metadata(self, cluster: Any, topics: set[str]) -> bool:
-        """Ask a broker for the metadata of topics, none of which it is to create. False without an answer."""
+        """Request metadata without creating topics. Return whether a broker has answered."""
         client = self._client
         request = MetadataRequest([*topics] if topics else None, allow_auto_topic_creation=False)
         nodes = [broker.nodeId for broker in client.cluster.brokers()]
@@ -132,7 +132,7 @@ class _Connector:
         return False
 
     async def _ask_bootstrap_servers(self, request: MetadataRequest, cluster: Any) -> bool:
-        """Ask as at the start, once the known brokers have not answered for a while."""
+        """Ask the bootstrap servers if the known brokers have not answered for a while."""
         now = asyncio.get_running_loop().time()
         if self._unanswered_since is None:
             self._unanswered_since = now
@@ -177,7 +177,7 @@ class _Connector:
         return True
 
     def _after_failure(self, pause: _Pause) -> None:
-        """Pause, unless certificates or passwords are new: then these are tried at once."""
+        """Pause, unless certificates or passwords have changed: these are tried at once."""
         if not self._brokers.renew():
             pause.begin()
 
@@ -187,7 +187,7 @@ class _Connector:
 
 
 def _pace_metadata(client: Any) -> None:
-    """Limit how often a client asks for metadata: with a topic gone, it asks after every answer."""
+    """Limit how often a client requests metadata: if a topic is missing, it asks again after every answer."""
     update: Callable[[], asyncio.Future[bool]] = client.force_metadata_update
     next_at = 0.0
     later: asyncio.Future[bool] | None = None

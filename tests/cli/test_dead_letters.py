@@ -297,7 +297,7 @@ async def test_a_replay_waits_for_no_other_but_says_that_one_is_at_work(route: R
     assert dry.exit_code == 0, dry.stderr
     refused = await route.run("dead-letters", "replay")
     assert refused.exit_code == 3
-    assert f"another replay of {route.dead} may be at work" in refused.stderr
+    assert f"another replay of {route.dead} may be running" in refused.stderr
     assert await route.kafka.length(route.target) == 0
     await route.kafka.produce(route.dead, written[1:])
     result = await route.run("dead-letters", "replay")

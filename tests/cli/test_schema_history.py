@@ -253,7 +253,7 @@ async def test_what_is_no_entry_is_named_and_taken_out(route: Route) -> None:
     assert shown.exit_code == 0
     assert "dml_db.accounts" in shown.stdout
     assert f"{route.history}/0 at 3 is no record of a schema history" in shown.stderr
-    assert "something else than relay has written it" in shown.stderr
+    assert "relay did not write it" in shown.stderr
     assert f"{route.history}/0 at 4 is no record of a schema history" in shown.stderr
     exported = await history(route, "export")
     assert exported.exit_code == 2

@@ -52,7 +52,7 @@ def half_wrong(folder: Path) -> Path:
 
 
 def test_a_step_with_too_many_failures_is_not_written(spark: Any, tmp_path: Path) -> None:
-    with pytest.raises(TooManyFailures, match=r"more than the share of 0\.1; nothing of it was written"):
+    with pytest.raises(TooManyFailures, match=r"more than the share of 0\.1; the step was not written"):
         from_files(spark, config(tmp_path, half_wrong(tmp_path), on_failure_share="stop"))
     assert not (tmp_path / "out").exists()
     counts = from_files(spark, config(tmp_path, half_wrong(tmp_path), on_failure_share="degrade"))

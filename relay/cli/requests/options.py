@@ -53,7 +53,7 @@ def options_of(protocol: str, side: Side) -> Callable[[typer.Context, str], list
 Inputs = Annotated[
     tuple[str, ...],
     typer.Argument(
-        metavar="INPUT",
+        metavar="INPUT...",
         help="Files or folders, also .gz and .zst; - or nothing for stdin.",
         show_default=False,
     ),

@@ -103,9 +103,9 @@ class ImportRequest(Request, frozen=True, kw_only=True):
 
 
 class RepairRequest(Request, frozen=True, kw_only=True):
-    """Take out of the history what is no record of it, such as records of another program.
+    """Remove records that are not valid entries from the history, such as records of another program.
 
-    Instances may run meanwhile.
+    Instances may keep running.
     """
 
     WORK: ClassVar = "relay.cli.schema_history:repair"
@@ -113,7 +113,7 @@ class RepairRequest(Request, frozen=True, kw_only=True):
 
     config: ConfigSource
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without this the command only names the records.")
+        bool, typer.Option("--yes", help="Remove them; without this the command only lists them.")
     ] = False
     quiet: Quiet = False
 

@@ -81,14 +81,14 @@ class _Offsets(NamedTuple):
 async def _standing(
     config: Config, source: ClusterInspection, target: ClusterInspection, topics: Mapping[str, TopicInfo]
 ) -> list[Finding]:
-    """Say how much is left to read: a group with a copied name may have read everything already."""
+    """Report how much is left to read: a group whose name was copied may have read everything already."""
     subject = f"source group {config.source.group_id}"
     try:
         async with asyncio.timeout(_SECONDS):
             found = await _offsets(config, source, target, topics)
     except (ServiceError, PollFailed, TimeoutError) as error:
         reason = str(error) or "the brokers did not answer in time"
-        return [Finding(State.UNTESTED, subject, f"where it stands is not known: {reason}")]
+        return [Finding(State.UNTESTED, subject, f"its offsets are not known: {reason}")]
     return [_judged(config, subject, found)]
 
 

@@ -1,8 +1,8 @@
-"""One replay of a dead-letter topic at a time: two would write everything twice.
+"""Allow one replay of a dead-letter topic at a time: two would write everything twice.
 
-A replay announces itself by a record in partition 0 of the topic and then reads what others have announced:
-the first one in the log goes on, any other gives up. It repeats its announcement while it works, and writes
-another record at its end, so that one that was killed blocks the topic for some time only.
+A replay announces itself with a record in partition 0 of the topic and then reads the announcements of
+others: the first one in the log proceeds, the others give up. It repeats the announcement while it runs and
+writes a final record when it ends, so a killed replay blocks the topic only for a limited time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from relay.service.commands.replay import target_topics
 #: How long an announcement holds, and how often it is repeated.
 LEASE_SECONDS: Final = 60.0
 RENEW_SECONDS: Final = 15.0
-#: How long the own announcement may be hidden, and how often it is looked for.
+#: How long our own announcement may stay invisible, and how often we look for it.
 VISIBLE_SECONDS: Final = 30.0
 PAUSE_SECONDS: Final = 0.2
 
@@ -69,7 +69,7 @@ async def only_replay(config: Config) -> AsyncIterator[None]:
 
 
 async def _check_first(config: Config, name: str) -> None:
-    """Raise ReplayUnderWay if another replay has announced itself before this one, and has not ended."""
+    """Raise ReplayUnderWay if another replay announced itself before this one and has not ended."""
     topic, brokers = config.dead_letter_topic, Brokers.from_settings(target_cluster(config))
     part = Part(since_ms=int(1000 * (time.time() - LEASE_SECONDS)), partitions=(0,))
     deadline = time.monotonic() + VISIBLE_SECONDS
@@ -77,19 +77,19 @@ async def _check_first(config: Config, name: str) -> None:
         found: list[ConsumerRecord] = []
         await read_part(brokers, topic, part, found.append)
         names = _at_work(found)
-        # An open transaction hides what comes after it, also from this replay.
+        # An open transaction hides later records, including our own announcement.
         if name in names or time.monotonic() > deadline:
             break
         await asyncio.sleep(PAUSE_SECONDS)
     if names[:1] != [name]:
         raise ReplayUnderWay(
-            f"another replay of {topic} may be at work: wait until it has ended; one that was killed blocks "
+            f"another replay of {topic} may be running: wait until it has ended; one that was killed blocks "
             f"others for {LEASE_SECONDS:g} s"
         )
 
 
 def _at_work(records: Iterable[ConsumerRecord]) -> list[str]:
-    """Return the names of replays that have announced themselves and not ended, the first one first."""
+    """Return the names of replays that announced themselves and have not ended, oldest first."""
     names: dict[str, None] = {}
     for record in records:
         claim = read_claim(record)

@@ -1,8 +1,7 @@
-"""Sets the checks of the brokers from what requests show, beside the loop: the loop itself may be waiting for
-the answer that does not come.
+"""Check the brokers by observing requests, in the background: the loop may be waiting for a missing answer.
 
-A check fails with the first evidence: a refused connection, an error in an answer, a request without answer.
-It is ok again with proof of the contrary: the target has acknowledged records, the source has answered.
+A check fails at the first evidence: a refused connection, an error in an answer, a request without an answer.
+It is ok again only with proof: the target has acknowledged records, or the source has answered.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from relay.service.observe.status import Status
 LOOK_SECONDS: Final = 0.5
 #: How often the positions of all partitions are reported.
 REPORT_SECONDS: Final = 1.0
-#: How old the end of a partition may become: nothing is fetched of it while much of it waits here.
+#: Maximum age of an end offset: while many records of a partition wait, it is not fetched.
 END_SECONDS: Final = 2.0
-#: How often topics that relay may create are created again.
+#: How often missing topics that relay may create are created again.
 CREATE_SECONDS: Final = 5.0
-#: By how much a look may be late. After that, this process was stopped or busy, and answers may be unread.
+#: Maximum delay of a look. Beyond it, this process was stopped or busy, and answers may be unread.
 _LATE_SECONDS: Final = 1.0
 _MOST_NAMES: Final = 20
 
@@ -38,7 +37,7 @@ SOURCE_TOPICS, OFFLINE = "source-topics", "offline-partitions"
 
 
 class _Failure(NamedTuple):
-    """Why a check fails, and since when. `by_loop`: the loop has met it; else requests show it."""
+    """Why a check fails, and when it last did. `by_loop`: reported by the loop, not observed in requests."""
 
     detail: str
     kind: FaultKind | None
@@ -47,9 +46,9 @@ class _Failure(NamedTuple):
 
 
 class HealthChecks:
-    """Checks what source and sink of the moment show.
+    """Checks the current source and sink.
 
-    `create_topics` creates relay's own topics if they are gone.
+    `create_topics` recreates relay's own topics if they are missing.
     """
 
     def __init__(
@@ -64,12 +63,12 @@ class HealthChecks:
     ) -> None:
         self._connections, self._ledger, self._schemas = connections, ledger, schemas
         self._status, self._create_topics, self._find_reason = status, create_topics, find_reason
-        # Why brokers cannot be reached, in their own words, by check.
+        # Why brokers cannot be reached, by check.
         self._reasons: dict[str, str] = {}
         self._failures: dict[str, _Failure] = {}
         self._polled_at = self._create_at = self._report_at = float("-inf")
 
-    # What the loop has met.
+    # Reported by the loop.
 
     def failed(self, check: str, detail: str, kind: FaultKind | None = None, *, by_loop: bool = True) -> None:
         """Note a failure of SOURCE, TARGET or COMMIT. `by_loop`: it lasts until the loop succeeds."""
@@ -79,7 +78,7 @@ class HealthChecks:
         """Note a poll that has succeeded."""
         self._polled_at = time.monotonic()
 
-    # Beside the loop.
+    # In the background.
 
     async def watch(self) -> None:
         """Check until cancelled."""
@@ -122,18 +121,18 @@ class HealthChecks:
                     self._reasons[side] = await self._find_reason(side)
 
     async def _ask_for_ends(self) -> None:
-        """Keep the ends of partitions fresh of which nothing is fetched, because much of them waits here."""
+        """Refresh the end offsets of partitions that are not fetched because many of their records wait."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if asked := self._status.without_end(END_SECONDS):
-                # What stops relay is the loop's to raise: it meets the same when it reads.
+                # The loop meets the same error when it reads, and raises it if it must end relay.
                 with contextlib.suppress(PollFailed, ServiceError):
                     ends = await self._connections.source.high_watermarks(asked)
                     for partition, end in ends.items():
                         self._status.end_observed(partition, end)
 
     def look(self) -> bool:
-        """Set all checks; return whether a topic is gone that relay writes."""
+        """Set all checks. Return whether a topic that relay writes is missing."""
         source, sink = self._connections.source.health, self._connections.sink.health
         source_faults, sink_faults = self.source_faults(), sink.faults()
         self._look_at(SOURCE, source_faults, source)
@@ -153,7 +152,7 @@ class HealthChecks:
         return any(each.is_missing for each in [*sink_faults, *history_faults])
 
     def source_faults(self) -> list[Fault]:
-        """Return those of all that reads source topics; a topic that is gone has a check of its own."""
+        """Return the faults of all readers of source topics; missing topics have a check of their own."""
         readers = [self._connections.source.health, *self._schemas.reader_health]
         return sorted(
             each for reader in readers for each in reader.faults() if not each.group and not each.is_missing
@@ -175,7 +174,7 @@ class HealthChecks:
             health.ask()
 
     def _is_over(self, check: str, failure: _Failure, health: Health) -> bool:
-        """Whether something has worked since that failed then."""
+        """Whether something has worked since the failure."""
         if check == TARGET and self._ledger.in_flight:
             return self._ledger.acknowledged_at > failure.at
         if check == SOURCE and failure.by_loop:
@@ -205,7 +204,7 @@ class HealthChecks:
             sides[name].ask()
 
     def _set(self, check: str, problems: list[str]) -> None:
-        """Set a check that is there from its first failure on."""
+        """Set a check that appears with its first failure."""
         if problems or check in self._status.checks:
             self._status.set_check(check, ok=not problems, detail="; ".join(problems))
 

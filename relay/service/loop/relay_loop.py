@@ -91,7 +91,7 @@ _UNWRITTEN: Final = (
 
 _MISSING: Final = (
     "Somebody may have deleted the group or the progress topic, or the offsets have expired. Reading begins "
-    "where `start` in [source] names, and what was written before may be written again"
+    "at `start` in [source], and records that were written before may be written again"
 )
 
 

@@ -173,7 +173,7 @@ class StatusCollector(Collector):
         known = [] if status.in_flight is None else [((), status.in_flight)]
         yield _gauge("relay_in_flight_records", text, (), known)
         age = status.in_flight_age
-        text = "Seconds since the last acknowledgement, or since records are in flight; 0 without any."
+        text = "Seconds without an acknowledgement while records are in flight; 0 while there are none."
         yield _gauge("relay_in_flight_age_seconds", text, (), [] if age is None else [((), age)])
         text = "Partitions without a leader; side is source or target."
         found = [((side, topic), count) for (side, topic), count in _offline(status).items()]

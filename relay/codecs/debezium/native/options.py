@@ -80,8 +80,8 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     unavailable_value_placeholder: Annotated[
         str,
         Meta(
-            description="text of a column that the row lacks, or hex: and its bytes in hexadecimal; empty: a "
-            "target leaves the column out of row and schema"
+            description="value of a column that the row lacks: text, or hex: with its bytes in hexadecimal; "
+            "empty: a target leaves the column out of row and schema"
         ),
     ] = msgspec.field(name="unavailable.value.placeholder", default="__debezium_unavailable_value")
     provide_transaction_metadata: Annotated[
