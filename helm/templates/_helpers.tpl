@@ -111,11 +111,11 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- end -}}
 {{- end }}
 
-{{/* What relay would refuse at its start: no TOML, protocols that it does not have, the brokers of the example. */}}
+{{/* Refuse what relay would refuse when it starts: invalid TOML, unknown protocols, the brokers of the example. */}}
 {{- define "relay.checkConfig" -}}
 {{- $read := fromToml .Values.config -}}
 {{- if and (hasKey $read "Error") (kindIs "string" $read.Error) -}}
-{{- /* What follows may quote the text, which may hold a secret. */ -}}
+{{- /* The rest of the message may quote the text, which may contain a secret. */ -}}
 {{- fail (printf "`config` is not TOML: %s" (regexFind "^toml: line [0-9]+" $read.Error | default "it cannot be read")) -}}
 {{- end -}}
 {{- if contains "change-me.invalid" .Values.config -}}
@@ -126,7 +126,7 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- range $side, $names := dict "from" $known.sources "to" $known.targets -}}
 {{- $name := get (ternary $route dict (kindIs "map" $route)) $side -}}
 {{- if and $name (not (has $name $names)) (not $.Values.otherProtocols) -}}
-{{- fail (printf "%s in [route] of `config` is %q, which is none of relay's protocols: %s; with a package that adds protocols set otherProtocols=true" $side $name (join ", " $names)) -}}
+{{- fail (printf "%s in [route] of `config` is %q, which is not one of relay's protocols: %s; for a protocol of another package set otherProtocols=true" $side $name (join ", " $names)) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
