@@ -176,6 +176,24 @@ def test_of_mysql_both_spellings_may_be_tables(stream: Stream) -> None:
     assert (stream.columns("USERS", record(4)), stream.columns("users", record(4))) == ("b z", "a")
 
 
+def test_a_database_is_dropped_by_its_name_in_another_case(stream: Stream) -> None:
+    """Whatever case the envelope has: CREATE TABLE IF NOT EXISTS does not bring the old definition back."""
+    stream.ddl(10, "CREATE TABLE t (a INT)", database="shop")
+    stream.ddl(20, "DROP DATABASE SHOP", database="SHOP")
+    stream.ddl(30, "CREATE TABLE IF NOT EXISTS t (b INT)", database="shop")
+    assert stream.columns("t", 31, database="shop") == "b"
+
+
+def test_of_mysql_a_dropped_database_in_another_case_may_be_another_one(stream: Stream) -> None:
+    stream.ddl(record(1), "CREATE TABLE t (a INT)", database="shop")
+    stream.ddl(record(2), "DROP DATABASE SHOP", database="shop")
+    assert stream.columns("t", record(3), database="shop") is None
+    stream.ddl(record(4), "CREATE TABLE t (a INT)", database="shop")
+    stream.ddl(record(5), "CREATE TABLE t (b INT)", database="SHOP")
+    stream.ddl(record(6), "DROP DATABASE SHOP", database="SHOP")
+    assert stream.columns("t", record(7), database="shop") == "a"
+
+
 def test_tables_get_the_charset_of_their_database(stream: Stream) -> None:
     def of(sql: str, at: int, database: str = "e") -> tuple[str | None, str | None]:
         schema = stream.ddl(at, sql, database=database).after

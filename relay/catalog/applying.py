@@ -49,7 +49,7 @@ def apply(writer: Writer, statement: Statement, names: Names) -> bool:
             old, new = names.recovered(statement)
             writer.record(new, Recover(old))
         case DropDatabase(database):
-            writer.drop_database(names.database(database))
+            _drop_database(writer, names.database(database), names)
         case CreateDatabase() | AlterDatabase():
             _apply_database(writer, statement, names)
         case OtherStatement():
@@ -107,6 +107,16 @@ def _apply_database(writer: Writer, statement: CreateDatabase | AlterDatabase, n
     is_kept = isinstance(statement, CreateDatabase) and statement.if_not_exists and any(known)
     if not is_kept and defaults != known:
         writer.default(database, *defaults)
+
+
+def _drop_database(writer: Writer, database: str, names: Names) -> None:
+    """Drop a database. Its name in another case is the same one for TiDB, and may be for MySQL."""
+    writer.drop_database(database)
+    for other in names.databases_in_other_case(database):
+        if names.is_folding:
+            writer.drop_database(other)
+        else:
+            writer.forget_database(other)
 
 
 #: What TiDB gives to tables of its own accord, as nothing else says something.

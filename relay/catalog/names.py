@@ -101,6 +101,12 @@ class Names:
         like = self._known.databases_like(name)
         return like[0].database if like else name
 
+    def databases_in_other_case(self, name: str) -> list[str]:
+        """Find the other databases that a name may mean; none for MySQL if one has exactly this name."""
+        if not self.is_folding and name in self._known.histories:
+            return []
+        return [each.database for each in self._known.databases_like(name) if each.database != name]
+
     def _within(self, name: TableName) -> TableId:
         is_clear = len(self._databases) == 1
         found = name.within(self._databases[0] if is_clear else self._table.database)

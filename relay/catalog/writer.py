@@ -20,6 +20,7 @@ from relay.catalog.versions import (
     History,
     Identity,
     Recover,
+    Unknown,
     Version,
     recovered,
 )
@@ -123,6 +124,13 @@ class Writer:
         if database in self._defaults:
             self.default(database, None, None)
         self._dropped.add(database)
+
+    def forget_database(self, database: str) -> None:
+        """Forget the definitions of all tables of a database, which a statement may have dropped."""
+        for name in self._histories.get(database, ()):
+            table = TableId(database, name)
+            if self.has(table):
+                self.record(table, Define(None, why=Unknown.AMBIGUOUS))
 
     def has(self, table: TableId) -> bool:
         """Whether a table of exactly this name is known to exist at this point of the statement."""
