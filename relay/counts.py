@@ -12,11 +12,11 @@ from relay.model import Event, Op, RowChange, SchemaChange, TableId
 from relay.records import ConsumerRecord
 from relay.selection import KINDS, kind_of
 
-#: Kinds of events that come by themselves, however few rows can be translated.
+#: Kinds of events that a source sends even if no row can be translated.
 _IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
 #: How many tables `EventCounts.guessed` names at most.
 MAX_GUESSED_TABLES: Final = 100
-#: How many statements `EventCounts.unwritten` has at most.
+#: Maximum size of `EventCounts.unwritten`.
 MAX_UNWRITTEN: Final = 100
 _SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 #: Under which tables beyond a number are counted together (`CountsByTable`).
@@ -72,7 +72,7 @@ class CountsByTable:
 
 
 class UnwrittenStatement(NamedTuple):
-    """A statement that removed rows, and that the target did not get: readers of the target keep them.
+    """A statement that removed rows and was not written: readers of the target keep the rows.
 
     `statement`: `truncate table`, for example; `place`: topic/partition/offset of its record.
     """
@@ -122,14 +122,14 @@ class EventCounts:
             self.by_table.add(events, times)
 
     def note_unknown(self, events: Iterable[Event], record: ConsumerRecord, catalog: Catalog) -> None:
-        """Note why tables have no definition, of whose rows the first ones were just counted."""
+        """Note why tables have no definition, for those whose first rows were just counted."""
         for event in events:
             if isinstance(event, RowChange) and event.table in self.guessed:
                 at = event.source.at(record)
                 self.unknown.setdefault(event.table, catalog.why_unknown(event.table, at))
 
     def note_unwritten(self, events: Iterable[Event], record: ConsumerRecord) -> None:
-        """Note the statements among these events that removed rows: the target did not get them."""
+        """Note the statements among these events that removed rows and were not written to the target."""
         for event in events:
             if not isinstance(event, SchemaChange) or not removes_rows(event):
                 continue

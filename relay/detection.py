@@ -1,12 +1,12 @@
-"""Which protocol and dialect messages have: by detection rules, and by whether codecs read them.
+"""Detect the protocol and dialect of messages, by detection rules and by whether codecs can read them.
 
 Every codec has a rule for its own messages, and `relay.codecs.foreign_formats` has rules for formats that no
-codec reads. A rule looks at marks of a format; the codec decides: a protocol is named only if its codec reads
-the message, and a format counts as unreadable only if no codec reads it. Where a codec needs something from
-outside, such as a schema of a registry that is not known here, its rule is believed.
+codec reads. A rule looks for features of a format; the codec decides: a protocol is named only if its codec
+can read the message, and a format counts as unreadable only if no codec can read it. If a codec needs
+external data, such as a registry's schema that is not known here, its rule alone decides.
 
-Contract: pure, and asked about any bytes. A record's protocols are those with the surest marks; records
-belong to one dialect as long as they have a protocol in common. Looking at a record takes as long as
+Contract: pure, and accepts any bytes. A record's protocols are those with the strongest evidence; records
+belong to one dialect as long as they have a protocol in common. Detection for one record takes as long as
 translating hundreds: it is for commands, and for the error path of a driver (`FormatHints`).
 """
 
@@ -193,15 +193,15 @@ class Detector:
         self._decoders: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Decoder, Answers]] = {}
 
     def best(self, record: ConsumerRecord) -> Sequence[Sighting]:
-        """Return the surest of what is found in a record with a value; none if nobody knows it."""
+        """Return the strongest findings for a record with a value; none if its format is unknown."""
         return self.best_of(self.sightings(record), record)
 
     def best_of(self, found: Sequence[Sighting], record: ConsumerRecord) -> Sequence[Sighting]:
-        """Return the surest of these. If no rule is for a protocol that reads the record, all are asked."""
+        """Return the strongest of these. If no rule names a protocol that reads the record, try all."""
         readable = [each for each in found if each.readable]
         if not readable and (readable := self._read_without_rule(record, found)):
             return readable
-        # Nothing that a rule says of a format counts against a codec that reads the message.
+        # A codec that reads the message outweighs every rule.
         return _surest(readable if any(each.is_read for each in readable) else found)
 
     def sightings(self, record: ConsumerRecord) -> list[Sighting]:
@@ -227,7 +227,7 @@ class Detector:
         return self._find_schema(ids[0]) if ids else None
 
     def _read_without_rule(self, record: ConsumerRecord, found: Sequence[Sighting]) -> list[Sighting]:
-        """Return the protocols whose codecs find events in a message, although no rule is for it."""
+        """Return the protocols whose codecs find events in a message although no rule recognized it."""
         asked = {each.protocol for each in found}
         judged = [
             self._judged(codec, Sign(Strength.POSSIBLE, codec.title, "its decoder reads the message"), record)
@@ -237,7 +237,7 @@ class Detector:
         return [each for each in judged if each.is_read]
 
     def _judged(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> Sighting:
-        """Return what a rule has found with what the codec makes of the message."""
+        """Return the finding of a rule together with the codec's verdict on the message."""
         try:
             is_read = self._reads(codec, sign, record)
         except (Malformed, UnsupportedMessage) as error:
@@ -276,7 +276,7 @@ class Detector:
 
 
 def _surest(sightings: Sequence[Sighting]) -> list[Sighting]:
-    """Return those that are as sure as the surest."""
+    """Return those with the strongest evidence."""
     most = max((each.sign.strength for each in sightings), default=0)
     return [each for each in sightings if each.sign.strength == most]
 

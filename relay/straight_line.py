@@ -207,8 +207,8 @@ class StraightLine:
     ) -> tuple[list[Event], Catalog]:
         """Decode one record within the limits of values, rows and columns, whatever its codec checks itself.
 
-        Codecs check where they would take memory before the pipeline can look: texts that they decompress,
-        parts of binary messages, columns before they are compiled.
+        Codecs check limits where they would allocate memory before the pipeline can check: text that they
+        decompress, parts of binary messages, columns before readers are compiled for them.
         """
         value, key = record.value, record.key
         if value is not None and len(value) > self._unchecked:
@@ -389,7 +389,7 @@ def _defined(event: Event) -> Iterable[TableSchema]:
 
 
 _TRUNCATE_OR_DROP: Final = Lossy.TRUNCATE_OR_DROP
-#: So many bytes of white space may stand before JSON.
+#: Maximum white space before JSON, in bytes.
 _BLANKS: Final = 100
 #: No shorter text is nested too deeply: each level has two brackets.
 _LEAST_TOO_DEEP: Final = 2 * MOST_LEVELS

@@ -87,7 +87,7 @@ def _apply_create(
 
 
 def _with_defaults(changes: Iterable[Change], defaults: tuple[str | None, str | None]) -> tuple[Change, ...]:
-    """Return the changes with the defaults of the database where a table is to have these."""
+    """Return the changes; a table charset that names neither charset nor collation gets the database's."""
     return tuple(
         msgspec.structs.replace(change, charset=defaults[0], collation=defaults[1])
         if isinstance(change, TableCharset) and change.charset is None and change.collation is None
@@ -97,7 +97,7 @@ def _with_defaults(changes: Iterable[Change], defaults: tuple[str | None, str | 
 
 
 def _apply_database(writer: Writer, statement: CreateDatabase | AlterDatabase, names: Names) -> None:
-    """Note which charset and collation the tables of a database get."""
+    """Record the default charset and collation of a database."""
     if not (statement.charset or statement.collation):
         return
     database = names.database(statement.database)
@@ -119,7 +119,7 @@ def _drop_database(writer: Writer, database: str, names: Names) -> None:
             writer.forget_database(other)
 
 
-#: What TiDB gives to tables of its own accord, as nothing else says something.
+#: TiDB's built-in defaults: a database with one of these is treated like one that names none.
 _OF_TIDB: Final = (("utf8mb4", None), ("utf8mb4", "utf8mb4_bin"), (None, "utf8mb4_bin"))
 
 

@@ -20,7 +20,7 @@ NO_TABLES: Final = Layered[History]()
 
 
 class DatabaseDefaults(NamedTuple):
-    """The charset and collation that a database gives its tables from a statement on; None where unknown."""
+    """Default charset and collation of a database's tables from a statement on; None if unknown."""
 
     at: Position
     charset: str | None
@@ -77,17 +77,17 @@ class Catalog(msgspec.Struct, frozen=True):
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
 
     def existing(self, id: TableId, at: Position) -> list[TableId]:
-        """Find the tables that exist before this position, and whose name differs from this one in nothing
-        but letter case.
+        """Find the tables that exist before this position and whose name differs from this one only in letter
+        case.
         """
         return [each for each in self.spellings.get(folded(id), ()) if each != id and self.has(each, at)]
 
     def databases_like(self, database: str) -> Sequence[TableId]:
-        """Find the databases, as tables without a name, that have this name without regard to case."""
+        """Find the databases whose name is this one in any letter case, as tables without a name."""
         return self.spellings.get(folded(TableId(database, "")), ())
 
     def defaults_of(self, database: str, at: Position) -> tuple[str | None, str | None]:
-        """Return the charset and collation that a database gives to tables which are made at this position.
+        """Return the default charset and collation of tables that are created in a database at this position.
 
         A statement that comes later but precedes this one is not waited for.
         """
@@ -139,7 +139,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return Standing(None, None, later)
 
     def why_unknown(self, id: TableId, at: Position) -> Unknown:
-        """Return why a row at this position does not go by a definition."""
+        """Return why a row at this position has no definition."""
         history = history_of(self, id)
         older = next(
             (place for place, version in enumerate(history) if version.at.precedes(at)), len(history)
@@ -166,7 +166,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def folded(id: TableId) -> str:
-    """Return a name by which all its spellings are known; no name has the character in it."""
+    """Return a key that all spellings of a name share. No name contains its separator."""
     return f"{id.database}\0{id.table}".lower()
 
 

@@ -158,14 +158,14 @@ _BLANKS_AND_COMMENTS: Final = re.compile(
 _CHANGES_A_TABLE: Final = re.compile(
     r"(?:ALTER|CREATE|DROP|RENAME|RECOVER|FLASHBACK|RESTORE|SET\s+STATEMENT)\b", re.IGNORECASE
 ).match
-#: What names are made of where they are not quoted.
+#: Unquoted names.
 _WORDS: Final = re.compile(r"[0-9a-z_$\u0080-\U0010FFFF]+").findall
 #: Bytes of the longest character in UTF-8.
 _MOST_UTF8: Final = 4
 
 
 def _may_change_a_table(ddl: str) -> bool:
-    """Whether a text that is not understood may be about tables, by the first words of its statements."""
+    """Whether an unparsed text may change tables, by the first words of its statements."""
     return any(map(_begins_as_change, ddl.split(";")))
 
 
@@ -177,8 +177,8 @@ def _begins_as_change(part: str) -> bool:
 
 
 def _possibly_named(message: DdlMessage, known: Catalog) -> set[TableId]:
-    """Find the tables that a text may name which is not understood: that of the message, and all that are
-    known whose names are in it, quoted or not, in any case.
+    """Find the tables that an unparsed text may name: the message's table, and all known tables whose names
+    occur in it, quoted or not, in any letter case.
     """
     text = message.ddl.lower()
     words = {*_WORDS(text), *text.split("`"), *text.split('"')}

@@ -29,9 +29,9 @@ from relay.mysql.ddl.statements import (
 
 
 class Names:
-    """Full names of tables in a statement whose envelope names `table`, by what was `known` before it.
+    """Resolves table names in a statement whose envelope names `table`, given what was `known` before it.
 
-    `is_folding`: the source compares names without regard to case.
+    `is_folding`: the source ignores letter case when it compares names.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Names:
         return self._known.has(table, self._at)
 
     def is_doubtful(self, name: TableName, *, is_new: bool = False) -> bool:
-        """Whether this name may mean several tables: of several databases, or, for MySQL, one that is known
-        by its name in another case. A new table is that of its name.
+        """Whether this name may mean several tables: in several databases or, for MySQL, one that is known in
+        another letter case. The name of a new table is never ambiguous in this way.
         """
         if name.database is None and len(self._databases) > 1:
             return True
@@ -64,7 +64,7 @@ class Names:
         return [self(name), *self._in_other_case(name)]
 
     def _in_other_case(self, name: TableName) -> list[TableId]:
-        """Find what MySQL may mean by a name that nothing has exactly."""
+        """Find the tables that MySQL may mean by a name that no table has exactly."""
         found = self(name)
         if self.is_folding or self._exists(found):
             return []
@@ -81,15 +81,15 @@ class Names:
         return self._as_enveloped(found)
 
     def new(self, name: TableName) -> TableId:
-        """The full name of a table that the statement makes."""
+        """The full name of a table that the statement creates."""
         return self._as_enveloped(self._within(name))
 
     def created(self, statement: CreateTable | CreateTableAs | CreateTableLike) -> TableId:
-        """The full name of a table that is created, or is there already."""
+        """The full name of a table that is created or, with IF NOT EXISTS, may already exist."""
         return self(statement.table) if statement.if_not_exists else self.new(statement.table)
 
     def replaced(self, new: TableId) -> list[TableId]:
-        """Find what cannot be there any more when a table of this name is made."""
+        """Find the tables that cannot exist any more when a table of this name is created."""
         return self._known.existing(new, self._at) if self.is_folding else []
 
     def database(self, name: str | None) -> str:
@@ -113,7 +113,7 @@ class Names:
         return TableId(self.database(found.database), found.table)
 
     def _as_enveloped(self, found: TableId) -> TableId:
-        """The name as the envelope has it, and rows will, unless a table exists by exactly this name."""
+        """The name as the envelope spells it, like its rows, unless a table with exactly this name exists."""
         is_envelopes = (found.database.lower(), found.table.lower()) == self._folded
         return self._table if is_envelopes and not self._exists(found) else found
 

@@ -14,7 +14,7 @@ Identity = tuple[int | str | bytes, ...]
 
 
 class Unknown(enum.StrEnum):
-    """Why a row finds no definition, in words."""
+    """Why a row has no definition, as text for users."""
 
     NO_DDL = "no DDL that defines the table was read before its rows"
     NOT_UNDERSTOOD = "a statement about the table was not understood"
@@ -105,7 +105,7 @@ def why_unknown(history: History) -> Unknown:
 
 
 def is_cut(history: History) -> bool:
-    """Return whether older versions were known, from which the oldest of these was made."""
+    """Return whether the oldest of these versions was derived from one that is no longer kept."""
     oldest = history[-1] if history else None
     return oldest is not None and oldest.schema is not None and isinstance(oldest.effect, Alter | CopiedTo)
 

@@ -58,7 +58,7 @@ class Writer:
         self._dropped.clear()
 
     def default(self, database: str, charset: str | None, collation: str | None) -> None:
-        """Give the tables that a database gets from here on this charset and collation."""
+        """Set the default charset and collation of the tables that are created in a database from here on."""
         known = self._defaults.get(database, ())
         later = [each for each in known if self._at.precedes(each.at)]
         earlier = [each for each in known if not self._at.precedes(each.at) and each.at != self._at]
@@ -67,7 +67,7 @@ class Writer:
             self._defaults = self._defaults.with_one(database, found[: self._before.limit])
 
     def defaults_of(self, database: str) -> tuple[str | None, str | None]:
-        """The charset and collation of tables that this statement makes in a database."""
+        """The default charset and collation of tables that this statement creates in a database."""
         return msgspec.structs.replace(self._before, defaults=self._defaults).defaults_of(database, self._at)
 
     def record(self, table: TableId, effect: Effect) -> None:
@@ -173,7 +173,7 @@ class Writer:
         return copies
 
     def _spell(self, table: TableId) -> None:
-        """Note a new name, and its database, by what they are without regard to case."""
+        """Index a new name and its database by their case-folded keys."""
         for name in (table, TableId(table.database, "")):
             key = folded(name)
             known = self._spellings.get(key, ())

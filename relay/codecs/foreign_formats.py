@@ -1,8 +1,8 @@
-"""Messages as detection rules look at them, and the rules of formats that no codec of relay's reads.
+"""Build messages for detection rules, and define the rules of formats that none of relay's codecs reads.
 
-Each rule is tested with a message of its format (`tests/foreign_messages.py`). `relay.detection` drops what a
-rule says where the codec of a protocol reads the message after all. Sources of the formats: their documents,
-and the test data of CloudCanal, OMS, MaxScale, DataWorks, Flink CDC, Debezium, TiDB Binlog (November 2026).
+Each rule is tested with a message of its format (`tests/foreign_messages.py`). `relay.detection` ignores a
+rule if a codec can read the message. Sources of the formats: their documentation, and the test data of
+CloudCanal, OMS, MaxScale, DataWorks, Flink CDC, Debezium, TiDB Binlog (November 2026).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS
 from relay.records import ConsumerRecord, Header
 
-#: Longer messages are not looked into, compressed or not: naming a format is not worth their memory.
+#: Longer messages are not examined, compressed or not: naming a format is not worth the memory.
 MOST_BYTES: Final = 1 << 20
 _LIMITS: Final = msgspec.structs.replace(DEFAULT_LIMITS, decompressed_bytes=MOST_BYTES)
 _LZ4: Final = b"\x04\x22\x4d\x18"
@@ -58,7 +58,7 @@ def message_of(
 
 
 def _avro_in(value: bytes, headers: tuple[Header, ...]) -> bytes | None:
-    """The Avro in a value whose schema it names itself, or a header; None if neither does."""
+    """The Avro in a value whose schema id is in the value or in a header; None if there is none."""
     if not has_id_header(headers, "value"):
         return behind_schema_id(value)
     try:
@@ -82,8 +82,8 @@ def _by_members(title: str, *names: str) -> Signs:
 
 
 def _by_words(title: str, name: str, words: frozenset[str], *others: str) -> Signs:
-    """Recognize a format by the words that a member has in it, and by members beside it; a schema may stand
-    around them.
+    """Recognize a format by the values of one member and the presence of others, with or without a schema
+    wrapper.
     """
 
     def rule(message: Message) -> Sign | None:
@@ -319,7 +319,7 @@ def _csv(message: Message) -> Sign | None:
 
 _CSV_BYTES: Final = 10_000
 
-#: Formats that relay does not read, and users have.
+#: Formats that users have and relay does not read.
 UNREADABLE: Final[Sequence[Signs]] = (
     *_debezium.UNREADABLE,
     _by_members("DataWorks", "payload", "version", "schema"),

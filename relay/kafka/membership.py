@@ -1,8 +1,8 @@
-"""Static members of a consumer group, over aiokafka 0.14: whether another one has taken the membership over.
+"""Static group membership with aiokafka 0.14: notice that another instance has taken over the membership.
 
-The client's heartbeats do not name the `group.instance.id`. So brokers cannot tell the client that another
-instance has joined with the same one: each of the two would take the membership from the other, for ever, and
-both would read everything.
+The client's heartbeats do not contain `group.instance.id`, so brokers cannot tell it that another instance
+has joined with the same one: the two would keep taking the membership from each other, and both would read
+everything.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ class _StaticHeartbeat(Request[_HeartbeatStruct]):  # type: ignore[misc]  # aiok
 
 
 class StaticMember:
-    """Watches what a client sends and receives for a static member. `is_fenced`: another instance has joined
-    with the same id.
-    """
+    """Watches the requests of a static member. `is_fenced`: another instance has joined with the same id."""
 
     def __init__(self, client: Any, instance_id: str) -> None:
         self.is_fenced = False

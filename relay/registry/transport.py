@@ -49,8 +49,8 @@ Transport = Callable[[Request], Response]
 
 
 def http_transport(context: ssl.SSLContext, timeout_seconds: float) -> Transport:
-    """Return what asks over HTTP and HTTPS, with the trust of a context. One deadline holds for the whole
-    exchange, however slowly the other side sends its parts.
+    """Return a function that sends requests over HTTP and HTTPS, with the trust of a context. One deadline
+    applies to the whole exchange, however slowly the server sends its answer.
     """
 
     def ask(request: Request) -> Response:
@@ -73,7 +73,7 @@ def http_transport(context: ssl.SSLContext, timeout_seconds: float) -> Transport
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection whose every step ends at a deadline. `trust`: None for plain HTTP."""
+    """A connection with one deadline for all its steps. `trust`: None for plain HTTP."""
 
     def __init__(self, host: str, port: int | None, deadline: float, trust: ssl.SSLContext | None) -> None:
         self.default_port = http.client.HTTPS_PORT if trust else http.client.HTTP_PORT
@@ -98,20 +98,20 @@ class _Connection(http.client.HTTPConnection):
                 made.close()
                 failure = error
             else:
-                # The rest of the client needs no more of a socket than this.
+                # `http.client` needs no other methods of a socket than these.
                 self._made, self.sock = made, cast("socket.socket", _TimedSocket(made, self._deadline))
                 return
         raise failure
 
     def end(self) -> None:
-        """Close the connection, also one that the client has let go of while its answer was read."""
+        """Close the connection, also if the client detached its socket while it read the answer."""
         self.close()
         if self._made is not None:
             self._made.close()
 
 
 class _TimedSocket(io.RawIOBase):
-    """A socket whose reads and writes end at a deadline, as far as `http.client` uses one."""
+    """A socket with a deadline for reads and writes; only the methods that `http.client` uses."""
 
     def __init__(self, made: socket.socket, deadline: float) -> None:
         self._socket, self._deadline = made, deadline
@@ -122,15 +122,15 @@ class _TimedSocket(io.RawIOBase):
         self._socket.sendall(data)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        """Return what the answer is read from."""
+        """Return a reader for the answer."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Read what has come. Raises TimeoutError at the deadline."""
+        """Read available bytes. Raises TimeoutError at the deadline."""
         self._socket.settimeout(_left(self._deadline))
         return self._socket.recv_into(buffer)
 
@@ -147,7 +147,7 @@ def _left(deadline: float) -> float:
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
-    """Read an answer. One that ends before its announced length is none."""
+    """Read an answer. Raises NoAnswer if it ends before its announced length."""
     body = bytearray()
     while piece := response.read1(_PIECE):
         body += piece

@@ -1,4 +1,4 @@
-"""The contract of codecs as a test that other packages can take along. Provisional: it grows with relay.
+"""The codec contract as a test suite for other packages. Provisional: it grows with relay.
 
     from relay.testing import CodecContract
 
@@ -7,7 +7,7 @@
         samples = [ConsumerRecord("t", 0, 0, 0, None, b"a message as its producer printed it")]
 
 pytest collects the tests of such a class; it needs pytest and hypothesis (`pip install relay-cdc[testing]`).
-The package must be installed with its entry point, as relay itself looks for it.
+The package must be installed with its entry point, because relay looks it up there.
 """
 
 from __future__ import annotations

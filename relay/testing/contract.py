@@ -1,6 +1,6 @@
-"""The contract of every codec: what is written about each is found through the codec itself.
+"""Contract tests for codecs. What is expected of a codec is derived from its own description.
 
-docs/architecture.md, "How a protocol is added", says what of this a new codec meets first.
+docs/architecture.md, "How a protocol is added", describes what a new codec needs.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 class Creates(enum.Enum):
     """Which of the topics that are missing are created.
 
-    `LOGS`: those of a relay at work whose content it has, or does not need, such as its schema history. A
-    target topic that was deleted is left alone: its records would be lost without anybody noticing.
+    `LOGS`: topics of a running relay whose content it has in memory or does not need, such as its schema
+    history. A deleted target topic is not recreated: the loss of its records would go unnoticed.
     """
 
     NONE = enum.auto()
@@ -93,7 +93,7 @@ class WrittenTopics:
         return cls(limits, {name for name, info in found.items() if is_compacted(info)})
 
     def update(self, newer: WrittenTopics | Topics) -> None:
-        """Replace what is known of the topics that were just looked at."""
+        """Replace what is known of the topics that were just described."""
         self.limits |= newer.limits
         self.compacted -= newer.limits.keys()
         self.compacted |= newer.compacted

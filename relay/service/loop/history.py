@@ -35,8 +35,8 @@ from relay.service.observe.status import Status
 
 _SHARED: Final = (
     "the schema history has records of another route, or of this one before its group, protocols or target "
-    "topic were changed. Routes that share a group_id split the partitions among them: give each its own, "
-    "and its own history_topic"
+    "topic were changed. Routes that share a group_id divide the partitions among themselves: give each "
+    "route its own group_id and history_topic"
 )
 
 
@@ -63,8 +63,8 @@ def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
 
 
 class Unreadable(NamedTuple):
-    """A record of the history that holds no source record, and why. `is_foreign`: its key is none of relay's,
-    so something else has written it.
+    """A record of the history that holds no source record, and why. `is_foreign`: by its key, relay did not
+    write it.
     """
 
     kept: ConsumerRecord
@@ -95,8 +95,8 @@ class Entries(NamedTuple):
 
 
 _REPAIR = (
-    "name a topic of its own as history_topic in [schema], or, if this one is relay's alone, take out what "
-    "cannot be read with `relay schema-history repair`"
+    "set history_topic in [schema] to a topic of its own or, if only relay writes to this one, remove the "
+    "unreadable records with `relay schema-history repair`"
 )
 
 
@@ -112,8 +112,8 @@ def entries_of(records: Iterable[ConsumerRecord]) -> Entries:
 
 
 def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """Return the source records of the history; records of others are passed over. Raises TopicUnusable for
-    an entry that is damaged.
+    """Return the source records of the history, without foreign records. Raises TopicUnusable for a damaged
+    entry.
     """
     return entries_of(records).checked().records
 
@@ -189,21 +189,21 @@ class Schemas:
         self._is_loaded = self._is_told = False
         self._chosen = chosen_tables(config.route.include_tables, ())
         self._route = config.route_name
-        # Routes of other names that have written to the history, and records that are none of relay's.
+        # Names of other routes that have written to the history, and records that relay did not write.
         self._other_routes: set[str] = set()
-        self._foreign_records: dict[int, Unreadable] = {}
+        self._foreign_records: dict[int, str] = {}
         self._own_records = 0
         # Topics of the history that are not read here, and that were logged.
         self._foreign: set[str] = set()
 
     @property
     def history_health(self) -> Health | None:
-        """What the requests to the schema history show; None without one."""
+        """Health of the schema history's client; None without a history."""
         return self._topic.health if self._topic is not None else None
 
     @property
     def reader_health(self) -> list[Health]:
-        """What the requests to source topics show that are read beside the loop."""
+        """Health of the readers of source topics other than the loop's."""
         return [self._follower.health] if self._follower is not None else []
 
     @property
@@ -213,7 +213,7 @@ class Schemas:
 
     @property
     def earlier_output(self) -> str:
-        """Say that this route has run before, if the history shows it; else return ""."""
+        """Evidence in the history that this route has run before, as text; "" if there is none."""
         if self._topic is None or not self._own_records:
             return ""
         return f"the schema history {self._topic.name} has records of this route"
@@ -308,7 +308,7 @@ class Schemas:
         found = entries_of(self._unlearnt).checked()
         for each in found.unreadable:
             if each.kept.offset not in self._foreign_records:
-                self._foreign_records[each.kept.offset] = each
+                self._foreign_records[each.kept.offset] = str(each)
                 self._log.seldom("schemas.foreign-record", "", message=f"{each}; {_REPAIR}")
         self._note_routes(self._unlearnt)
         return found.records

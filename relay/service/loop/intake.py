@@ -36,7 +36,7 @@ from relay.topics.table_topics import TableTopics
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010
-#: How often a topic that refuses records is looked at again, and how long that may take.
+#: Minimum interval between reads of the settings of topics that refuse records, and their timeout.
 REFRESH_SECONDS = 5.0
 #: Records between two looks at the clock.
 LOOK_EVERY = 16
@@ -50,8 +50,8 @@ class Intake:
     `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
     `joins`: how rows of neighbouring records become one message; None if they do not. `targets`: the target
     topics of tables; None if all topics are known at the start. `budget`: how many records may fail; None for
-    any number. `hints`: names the formats of records that are refused. `refresh`: looks at a topic again,
-    since its limits may have been changed; None where nobody can.
+    any number. `hints`: names the formats of records that are refused. `refresh`: reads the settings
+    of a topic again, since they may have changed; None if that is not possible.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
@@ -77,7 +77,7 @@ class Intake:
         self.dialects, self.hints = DialectWatch(log), hints or FormatHints()
 
     async def refreshed(self, topic: str) -> bool:
-        """Look at a topic again, unless that was done just now; return whether its limits are fresh."""
+        """Read the settings of a topic again, unless that was just done. Return whether they are fresh."""
         if self._refresh is None or time.monotonic() < self._refresh_at:
             return False
         try:

@@ -134,11 +134,11 @@ class Ledger:
         self.owned: dict[Partition, Owned] = {}
         self.expected_offsets: dict[Partition, int] = {}
         self.rounds: deque[Round] = deque()
-        # Rounds whose batches are acknowledged, and which readers see after the next commit.
+        # Rounds whose batches are acknowledged; readers see them after the next commit.
         self._uncommitted: list[Round] = []
         # In the order in which they were passed over.
         self._passed_over: dict[Partition, None] = {}
-        # How far records had been taken when a failure put us back, and to which offset.
+        # By partition, for a failure that reset us: the offset reached before, and the one we went back to.
         self._lost_ground: dict[Partition, tuple[int, int]] = {}
         # What the translator remembered before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
@@ -170,8 +170,8 @@ class Ledger:
 
     @property
     def in_flight(self) -> int:
-        """How many offsets were taken that the target has not acknowledged, those included that a failure put
-        back.
+        """How many offsets were read but not acknowledged by the target, including those that are read again
+        after a failure.
         """
         read = {partition: owned.next for partition, owned in self.owned.items()}
         for partition, (reached, _) in self._lost_ground.items():
@@ -348,7 +348,7 @@ class Ledger:
                 self._safe_state = self.rounds[0].before if self.rounds else None
 
     def _note_acknowledged(self) -> None:
-        """Count what readers of the target can read by now, and what was given up on the way."""
+        """Count the records that readers of the target can now read, and those that were given up."""
         for each in self._uncommitted:
             if each.pending:
                 self._status.recovered("topics")

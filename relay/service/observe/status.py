@@ -43,7 +43,7 @@ SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
 MOST_WARNINGS: Final = 20
 LONGEST_TEXT: Final = 500
-#: How old the end of a partition may be that counts as just observed.
+#: Maximum age in seconds of an end offset that counts as just observed.
 END_SECONDS: Final = 5.0
 #: The checks that fail in an outage: its beginning and its end are logged.
 OUTAGES: Final = frozenset(
@@ -284,7 +284,7 @@ class Status:
         self.last_errors.appendleft(found)
 
     def warn(self, message: str) -> None:
-        """Keep a warning about a topic, once, as long as there are few."""
+        """Keep a warning about a topic, once each and up to `MOST_WARNINGS`."""
         text = _clean(message)
         if text not in self.warnings and len(self.warnings) < MOST_WARNINGS:
             self.warnings.append(text)
@@ -391,7 +391,7 @@ class Status:
 
     @property
     def is_lag_exact(self) -> bool:
-        """Whether the lag of every assigned partition is known, of one at least."""
+        """Whether partitions are assigned, and the lag of each is known."""
         every = [self.lag_of(each) for each in self.partitions.values()]
         return bool(every) and None not in every
 
