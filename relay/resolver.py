@@ -120,7 +120,7 @@ class Resolver:
         if fetch is None:
             others = _installed()
             fetch = others.fetches.get(type(need))
-            if fetch is None and others.problems:  # one of them may be meant
+            if fetch is None and others.problems:  # one of these may be the missing one
                 raise ConfigError(others.problems)
         if fetch is None:
             raise NeedUnanswered(
@@ -155,7 +155,7 @@ def _registered(registry: Registry, need: SchemaById | SchemaId) -> RegisteredSc
 
 
 class _Installed(NamedTuple):
-    """How other packages answer needs, and what is wrong with those that cannot be used."""
+    """The fetch functions of other packages, and the problems of packages that cannot be used."""
 
     fetches: Fetches
     problems: list[Problem]
@@ -163,7 +163,7 @@ class _Installed(NamedTuple):
 
 @functools.cache
 def _installed() -> _Installed:
-    """Load what answers needs. An entry point names a dict of `Fetch` by the type of the need."""
+    """Load the fetch functions. An entry point names a dict of `Fetch` by the type of the need."""
     found: dict[type[Need[Any]], Fetch] = {}
     problems: list[Problem] = []
     taken: set[type[Need[Any]]] = {ClaimCheck}

@@ -260,7 +260,7 @@ def _summarise(config: Config, counts: Counts, seconds: float) -> None:
     for line in as_text(counts, seconds):
         _say(line)
     if said := share_exceeded(config, counts):
-        _say(f"warning: {said.replace('of a step ', '')}")
+        _say(f"warning: {said}")
     if config.backfill.summary:
         text = json.dumps(as_document(counts, seconds), indent=2, ensure_ascii=False) + "\n"
         try:

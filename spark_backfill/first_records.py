@@ -73,7 +73,7 @@ def share_exceeded(config: Config, counts: Counts) -> str:
     if failed < errors.least_failures or failed <= errors.failure_share * read:
         return ""
     return (
-        f"{failed} of {read} records, rows and statements of a step failed, more than the share of "
+        f"{failed} of {read} records, rows and statements failed, more than the share of "
         f"{errors.failure_share:g}"
     )
 

@@ -39,7 +39,7 @@ _MODULES: Final = {
 
 
 class _BuiltIn(Mapping[str, Codec]):
-    """relay's own codecs by name. A codec's module is imported when the codec is first asked for."""
+    """relay's own codecs by name. A codec's module is imported when the codec is first requested."""
 
     def __getitem__(self, name: str) -> Codec:
         codec: Codec = import_module(f"{__name__}.{_MODULES[name]}").CODEC
@@ -53,8 +53,8 @@ class _BuiltIn(Mapping[str, Codec]):
 
 
 class _All(_BuiltIn):
-    """These and the codecs of other packages, which are loaded when somebody asks for one of them or for all.
-    Those that cannot be used are left out (`plugin_problems`).
+    """relay's own codecs and those of other packages. The latter are loaded when one, or the whole list, is
+    requested; unusable ones are left out (`plugin_problems`).
     """
 
     def __getitem__(self, name: str) -> Codec:

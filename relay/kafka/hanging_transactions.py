@@ -80,7 +80,7 @@ async def written_end(client: Any, pair: TopicPartition) -> int:
 
 
 async def written_ends(client: Any, pairs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the same for many partitions, of those whose leaders answer. Asks each leader once."""
+    """Return the same for several partitions, if their leaders answer. Asks each leader once."""
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for pair in pairs:
         leader = client.cluster.leader_for_partition(pair)

@@ -37,7 +37,7 @@ def test_it_goes_on_if_it_is_told_so(spark: Any, tmp_path: Path, errors: dict[st
     counts = from_files(spark, config(tmp_path, DATA / OPEN, **errors))
     assert counts.failed["skipped"].total() == counts.read > 21
     assert share_exceeded(config(tmp_path, DATA / OPEN), counts).startswith(
-        f"{counts.read} of {counts.read} records, rows and statements of a step failed, more than the share"
+        f"{counts.read} of {counts.read} records, rows and statements failed, more than the share"
     )
 
 

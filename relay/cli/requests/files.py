@@ -198,7 +198,7 @@ class DiffRequest(Request, frozen=True, kw_only=True):
         typer.Option(
             "--a",
             metavar="PROTOCOL",
-            help="Protocol of A. auto: the one that its first records have.",
+            help="Protocol of A. auto: that of its first records.",
             autocompletion=sources,
         ),
     ]

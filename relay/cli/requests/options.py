@@ -91,7 +91,7 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="PROTOCOL",
-        help="Protocol of the input; `relay formats` lists them. auto: the one that its first records have.",
+        help="Protocol of the input; `relay formats` lists them. auto: that of the first records.",
         autocompletion=sources,
     ),
 ]

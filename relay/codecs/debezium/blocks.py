@@ -1,7 +1,7 @@
-"""Members of keys and of schema blocks that Kafka Connect does not define.
+"""Find members of keys and of schema blocks that Kafka Connect does not define.
 
-Contract: what stands around the columns is the same in one message of a topic after another. It is looked at
-once, remembered by topic, and compared as bytes after that.
+The bytes around the columns are the same in consecutive messages of a topic. They are parsed once, remembered
+by topic, and compared as bytes after that.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ WRAPPED: Final = b'{"schema":', b'{"payload":'
 
 
 class Blocks:
-    """Finds such members, and remembers what it has found in each topic's last block."""
+    """Finds undefined members, and remembers those of each topic's last block."""
 
     def __init__(self, pool: CachePool) -> None:
         self._blocks: ByteCache[str, tuple[bytes, Unknown | None]] = pool.cache()
-        #: What is before and behind the columns of a key in which nothing was found.
+        #: The bytes before and after the columns of a key in which nothing was found.
         self._keys: ByteCache[str, tuple[bytes, bytes]] = pool.cache()
         #: Topics in whose last schema block something was found.
         self.odd: set[str] = set()
 
     def unknown_in_value(self, topic: str, block: bytes) -> Unknown | None:
-        """Return such members of the schema block of a topic's message."""
+        """Return the undefined members of the schema block of a topic's message."""
         found = self._blocks.get(topic)
         if found is None or found[0] != block:
             found = (block, find_unknown(block, _SCHEMA, "schema"))
@@ -70,7 +70,7 @@ class Blocks:
         return found[1]
 
     def unknown_in_key(self, topic: str, key: bytes) -> Unknown | None:
-        """Return such members of a key that begins as one with a wrapper; others have columns alone."""
+        """Return the undefined members of a key that begins with a wrapper; other keys have only columns."""
         around = self._keys.get(topic)
         if around is not None:
             head, tail = around

@@ -58,7 +58,7 @@ class _Definition:
         while not self.cursor.at_item_end() and self.cursor.look() not in _STOPS:
             word = self.cursor.look()
             if word == "(":
-                raise DdlNotUnderstood("parentheses where no attribute of a column has any")
+                raise DdlNotUnderstood("parentheses that no attribute of a column has")
             self.cursor.take()
             if word in _ATTRIBUTES:
                 _ATTRIBUTES[word](self)
@@ -81,7 +81,7 @@ class _Definition:
         if cursor.peek().kind != "word":
             raise DdlNotUnderstood("a column has no type")
         if cursor.look() in _NO_TYPES:
-            raise DdlNotUnderstood(f"{cursor.look()} where the type of a column should stand")
+            raise DdlNotUnderstood(f"{cursor.look()} in place of a column's type")
         self.type_text = name = cursor.take().text
         while cursor.look(1) != "SET" and joined_name(name, cursor.look()) is not None:
             self.type_text = name = f"{name} {cursor.take().text}"
@@ -104,7 +104,7 @@ class _Definition:
             return
         following = self.cursor.look()
         if following not in _ATTRIBUTES and following not in _STOPS and following not in _OTHER_ATTRIBUTES:
-            raise DdlNotUnderstood(f"a column of type {name[:32]}, which is no known type")
+            raise DdlNotUnderstood(f"a column of the unknown type {name[:32]}")
 
     def _type(self) -> ColumnType:
         try:

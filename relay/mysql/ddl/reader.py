@@ -169,7 +169,7 @@ def _create(cursor: Cursor) -> Statement:
         cursor.accept("GLOBAL")
         cursor.expect("TEMPORARY")
         if not cursor.accept_any("TABLE", "SEQUENCE"):
-            raise DdlNotUnderstood("TABLE is missing behind TEMPORARY")
+            raise DdlNotUnderstood("TABLE is missing after TEMPORARY")
         _skip_rest(cursor)
         return OtherStatement(DdlKind.OTHER)
     if cursor.accept("TABLE"):
@@ -454,7 +454,7 @@ def _set(cursor: Cursor) -> Statement:
         return _administer(cursor)
     while not cursor.accept("FOR"):
         if cursor.at_end():
-            raise DdlNotUnderstood("FOR is missing behind SET STATEMENT")
+            raise DdlNotUnderstood("FOR is missing after SET STATEMENT")
         cursor.skip()
     return _statement(cursor)
 

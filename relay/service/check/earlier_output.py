@@ -1,4 +1,4 @@
-"""Whether the target already holds what a route has written: a first start finds nothing there."""
+"""Find output that a route has written before: on a first start there is none."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SECONDS: Final = 10.0
 
 
 async def earlier_output(config: Config, clusters: Clusters) -> str:
-    """Say that a target topic has records of a source topic, if the newest record shows it; "" if not, or if
-    that is not known. Topics of tables are not looked at.
+    """Return evidence, as text, that a target topic has records of a source topic: its newest record. "" if
+    there is none, or if that is not known. Topics of tables are not checked.
     """
     try:
         async with asyncio.timeout(_SECONDS):

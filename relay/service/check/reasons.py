@@ -13,7 +13,7 @@ from relay.kafka.clients import Clusters
 from relay.service.check.route import diagnosis
 
 Side: TypeAlias = Literal["source", "target"]
-#: How often brokers are tried, and how long that may take: relay waits for it.
+#: Minimum interval between attempts, and their timeout: relay waits for the result.
 _PAUSE_SECONDS: Final = 10.0
 _SECONDS: Final = 5.0
 
@@ -28,7 +28,7 @@ async def with_reasons(error: BrokerUnavailable, clusters: Clusters) -> BrokerUn
 
 
 class Reasons:
-    """The reasons of an outage, for a relay at work."""
+    """Finds the reasons of an outage while relay runs."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
@@ -36,7 +36,7 @@ class Reasons:
         self._next_at: dict[Side, float] = {}
 
     async def find(self, side: Side) -> str:
-        """Return what is wrong with the addresses of a cluster; "" if that is not known, or nothing is."""
+        """Return why the brokers of a cluster cannot be reached; "" if that is not known, or if they can."""
         if time.monotonic() >= self._next_at.get(side, 0.0):
             self._found[side] = ""
             try:

@@ -1,4 +1,4 @@
-"""What is logged beside the work: that a check fails, that it is ok again, how many lines were left out."""
+"""Log in the background: checks that fail or recover, and how many lines were left out."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from relay.service.observe.status import (
     Status,
 )
 
-#: How long a process may report nothing; it should once a second.
+#: How long a process may stay silent; it should report once a second.
 SILENT_SECONDS: Final = 5
 _OVER: Final = frozenset({DRAINING, STOPPED})
 Key = TypeVar("Key", bound=Hashable)
@@ -45,7 +45,7 @@ class TogetherStatus(Status):
     ) -> None:
         super().__init__(about, now, steady=steady)
         self._is_stopping = False
-        # When each process has last reported, by the steady clock, and what is shown of those that have not.
+        # When each process last reported, by the steady clock, and the processes now shown as silent.
         self._told_at: dict[int, float] = {}
         self._silent_shown: dict[int, int] = {}
 
