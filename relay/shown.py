@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -28,6 +28,12 @@ HIDDEN: Final = "(not shown)"
 def plural(count: int, noun: str) -> str:
     """Write a count and a regular noun: `1 partition`, `2 partitions`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """List names, `most` of them at most, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def printable(text: str, keep: str = "", longest: int | None = LONGEST) -> str:

@@ -43,7 +43,7 @@ from relay.codecs.wire.debezium_temporal import (
     date_text,
     datetime_micros,
     datetime_text,
-    is_local_time,
+    lacks_zone,
     time_micros,
     time_text,
 )
@@ -178,7 +178,7 @@ def _zoned(digits: int | None) -> Read:
     read = temporal_reading.timestamp_reader(digits)
 
     def read_zoned(text: str) -> Any:  # noqa: ANN401 - as `Read`
-        if is_local_time(text):
+        if lacks_zone(text):
             raise ValueError("a TIMESTAMP without a zone")
         return read(text)
 

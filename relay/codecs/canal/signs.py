@@ -41,7 +41,7 @@ def refusal(protocol: str, text: bytes) -> Malformed | None:
     members = members_in(text)
     if not members or members.keys() >= _MEMBERS or _has_rows(members) or members.keys() <= _OWN:
         return None
-    return Malformed(protocol, "", "no message of Canal's: it has neither isDdl nor a list of rows")
+    return Malformed(protocol, "", "not a Canal message: it has neither isDdl nor a list of rows")
 
 
 def _has_rows(members: Mapping[str, msgspec.Raw]) -> bool:

@@ -29,7 +29,7 @@ from relay.codecs.debezium.kinds import (
 )
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.compiled import AT_USE, is_due
-from relay.codecs.wire.debezium_temporal import is_local_time
+from relay.codecs.wire.debezium_temporal import lacks_zone
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
 from relay.codecs.wire.local_times import LocalTimes
 from relay.codecs.wire.rows import TypedReader, TypedRows
@@ -207,7 +207,7 @@ class Layout:
                 lossy.append(what)
         for at in self._times:
             for cells in (old, new):
-                if cells is not None and type(cells[at]) is str and is_local_time(cells[at]):
+                if cells is not None and type(cells[at]) is str and lacks_zone(cells[at]):
                     lossy.append(Lossy.ZONE_GUESSED)
                     if self._local_times is not None:
                         self._local_times.count((cells[at],), lossy)

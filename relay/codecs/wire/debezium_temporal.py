@@ -179,7 +179,7 @@ LOCAL_TIME: Final = re.compile(
 ZERO_TEXT: Final = re.compile(r"0000-00-00 00:00:00(?:\.0{1,6})?").fullmatch
 
 
-def is_local_time(text: str) -> bool:
+def lacks_zone(text: str) -> bool:
     """Whether the text of a TIMESTAMP has neither `Z` nor an offset; the zero one is no local time."""
     return text[-1:] != "Z" and LOCAL_TIME(text) is not None and ZERO_TEXT(text) is None
 

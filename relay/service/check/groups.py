@@ -19,7 +19,7 @@ from relay.kafka.progress import ProgressTopic
 from relay.kafka.reading import bounds, consuming
 from relay.service.check.cluster import ClusterInspection, Group
 from relay.service.check.findings import Finding, State
-from relay.shown import printable
+from relay.shown import first_of, printable
 
 #: The client id of every client of relay.
 _CLIENT: Final = "relay"
@@ -57,9 +57,8 @@ def _members(subject: str, group: Group) -> Iterator[Finding]:
     if not group.members:
         return
     counts = Counter(f"{printable(client)} at {printable(host)}" for client, host in group.members)
-    named = ", ".join(f"{who} ({count})" if count > 1 else who for who, count in counts.most_common(_NAMED))
-    more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
-    who = f"its members are {named}{more}"
+    named = [f"{who} ({count})" if count > 1 else who for who, count in counts.most_common()]
+    who = f"its members are {first_of(named, _NAMED)}"
     wanted = RoundRobinPartitionAssignor.name
     if group.kind not in {"", "consumer"} or group.assignor not in {"", wanted}:
         how = f"with the assignor {printable(group.assignor)}" if group.kind == "consumer" else group.kind

@@ -18,6 +18,7 @@ from relay.service.check.reasons import Side
 from relay.service.loop.history import Schemas
 from relay.service.loop.ledger import Connections, Ledger
 from relay.service.observe.status import Status
+from relay.shown import first_of
 
 LOOK_SECONDS: Final = 0.5
 #: How often the positions of all partitions are reported.
@@ -210,6 +211,4 @@ class HealthChecks:
 
 
 def _listed(names: Iterable[str | Partition]) -> str:
-    every = [str(name) for name in names]
-    more = f" and {len(every) - _MOST_NAMES} more" if len(every) > _MOST_NAMES else ""
-    return ", ".join(every[:_MOST_NAMES]) + more
+    return first_of([str(name) for name in names], _MOST_NAMES)
