@@ -112,6 +112,30 @@ def test_a_row_of_nulls_names_no_columns(options: dict[str, str]) -> None:
     assert translator.lossy[Lossy.EMPTY_ROW] == 1
 
 
+@pytest.mark.parametrize("data", ["{}", '{"a":"x"}'])
+def test_a_column_that_cannot_be_null_is_not_a_null_that_was_left_out(data: str) -> None:
+    """A filter has removed it: with a NULL in its place all rows would have one key."""
+    sql = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(3), b INT)"
+    translator = Translator(MAXWELL, "flat-json", {"output_nulls": "false"})
+    found = [
+        out
+        for at, each in enumerate((statement(sql), row(data)))
+        for out in translator.translate(record(each, at))
+    ]
+    assert [out.key for out in found] == [None]
+    value = json.loads(found[0].value or b"")
+    assert "id" not in value
+    assert value["b"] is None
+    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 1
+
+
+@pytest.mark.parametrize("column", ["DATETIME", "DATE", "TIMESTAMP", "ENUM('x')"])
+def test_a_value_that_is_null_in_maxwell_may_be_left_out(column: str) -> None:
+    sql = f"CREATE TABLE t (id INT, c {column} NOT NULL)"
+    _, change = read(statement(sql), row('{"id":1}'), options={"output_nulls": "false"})
+    assert list(change.after) == [1, 0 if column.startswith("ENUM") else None]
+
+
 @pytest.mark.parametrize("target", [CANAL, OPEN, "ticdc-simple-json", "debezium-json"])
 def test_a_set_of_which_nothing_else_is_known_is_text(target: str) -> None:
     translator = Translator(MAXWELL, target)

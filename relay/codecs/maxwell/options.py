@@ -64,8 +64,8 @@ class MaxwellOptions(Options, frozen=True):
     output_nulls: Annotated[
         bool,
         Meta(
-            description="`data` has columns that are NULL; false: of a source, a column that is missing is "
-            "NULL (in an `old` row: has not changed); of a target, they are left out of `data`"
+            description="`data` has columns that are NULL; false: of a source, a missing column that can "
+            "be NULL is NULL (in an `old` row: has not changed); of a target, they are left out of `data`"
         ),
     ] = msgspec.field(name="output_nulls", default=True)
     output_null_zerodates: Annotated[

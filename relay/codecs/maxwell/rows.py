@@ -74,6 +74,8 @@ class Layout:
         found = [(at, values.null_cell(column)) for at, column in enumerate(columns)]
         #: What null means where it is not NULL, by place among the cells.
         self.nulls = [(at, cell) for at, cell in found if cell is not None] if is_known else []
+        #: What a missing column means in rows without NULLs.
+        self._left_out = list(map(values.left_out_cell, columns))
         #: Where TIME stands, of which Maxwell loses all but the time of a day.
         self.times = [at for at, column in enumerate(columns) if column.type.base == "time"]
         self._decoders: list[Callable[[Any], Any]] | None = None
@@ -125,14 +127,15 @@ class Layout:
         Maxwell has left out. Raises Malformed.
         """
         fills_nulls = self._fills_nulls or (self._is_known and not members)
-        missing = None if fills_nulls and part != _PARTS.old else ABSENT
+        is_filled = fills_nulls and part != _PARTS.old
+        missing = self._left_out if is_filled else [ABSENT] * len(self.names)
         if self._decoders is None:
             self._decoders = [msgspec.json.Decoder(values.or_null(each)).decode for each in self.types]
         found: list[Any] = []
-        for name, decode in zip(self.names, self._decoders, strict=True):
+        for name, decode, left_out in zip(self.names, self._decoders, missing, strict=True):
             raw = members.get(name)
             try:
-                found.append(missing if raw is None else decode(raw))
+                found.append(left_out if raw is None else decode(raw))
             except REFUSED as error:
                 raise Malformed(NAME, f"{part}.{name}", _reason(error)) from None
         return self._with_nulls(found, is_old=part == _PARTS.old)

@@ -27,7 +27,7 @@ from relay.codecs.maxwell.geometry import geometry_text, read_geometry
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.codecs.wire.conversions import Read, Write
 from relay.codecs.wire.lenient_json import REFUSED, json_document
-from relay.model import Column, ColumnType
+from relay.model import ABSENT, Column, ColumnType
 from relay.mysql import numbers, temporal
 from relay.mysql.members import label_text
 from relay.mysql.types import BINARIES, GEOMETRIES, INTEGERS
@@ -337,6 +337,18 @@ def _read_set(bits: Mapping[str, int], value: list[str] | int) -> int:
 def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
     """Return what null means in a column that cannot be NULL, None if nothing: index 0 of ENUM is null."""
     return 0 if column.nullable is False and column.type.base == "enum" else None
+
+
+#: The types that have null for a value that is not NULL: zero dates, and index 0 of ENUM.
+_NULL_FOR_VALUES: Final = frozenset({"date", "datetime", "timestamp", "enum"})
+
+
+def left_out_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
+    """Return what a column means that is missing from a row without NULLs: null, but ABSENT where no row
+    can have it; a filter has removed that one.
+    """
+    is_null = column.nullable is not False or column.type.base in _NULL_FOR_VALUES
+    return None if is_null else ABSENT
 
 
 # ---------------------------------------------------------------- written
