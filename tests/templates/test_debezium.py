@@ -179,7 +179,10 @@ class TestOfBoth:
         assert not both.fits(of(FIRST, source={"ts_ms": 1 << 46}))
         assert not both.fits(of(FIRST, ts_ms=1 << 46))
         assert not both.fits(of(FIRST, source={"ts_ms": "1768443630123"}))
-        assert both.fits(of(FIRST, ts_ms=-1))
+        assert both.fits(of(FIRST, ts_ms=1))
+        # 0 means that there is no time, and a template of a time after 1970 holds for such times only.
+        assert not both.fits(of(FIRST, ts_ms=0))
+        assert not both.fits(of(FIRST, ts_ms=-1))
 
     def test_another_schema_block(self, engine: type[Engine], source: str) -> None:
         both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
