@@ -165,9 +165,9 @@ def test_what_no_schema_sees_is_refused_with_advice(values: dict[str, Any], mess
         ("[route\nfrom = 1", "`config` is not TOML: toml: line "),
         ('[route]\nfrom = "canal-json"\nfrom = "canal-json"\n', "`config` is not TOML: toml: line 3"),
         ("password_file", "`config` is not TOML"),
-        ('[route]\nfrom = "cannal-json"\n', 'from in [route] of `config` is "cannal-json", which is none'),
-        ('route = {from = "canal-json", to = "x"}\n', 'to in [route] of `config` is "x", which is none'),
-        ('[route]\nfrom = "flat-json"\n', 'from in [route] of `config` is "flat-json", which is none'),
+        ('[route]\nfrom = "cannal-json"\n', 'from in [route] of `config` is "cannal-json", which is not one'),
+        ('route = {from = "canal-json", to = "x"}\n', 'to in [route] of `config` is "x", which is not one'),
+        ('[route]\nfrom = "flat-json"\n', 'from in [route] of `config` is "flat-json", which is not one'),
     ],
 )
 def test_what_relay_would_not_start_with_is_refused(config: str, message: str) -> None:
