@@ -310,7 +310,7 @@ LOST_START = (
         ),
         (
             "org.apache.spark.SparkException: Job aborted\njava.io.IOException: No space left on device\n at x",
-            "a disk is full (java.io.IOException: No space left on device). Make room there, and start the job",
+            "a disk is full (java.io.IOException: No space left on device). Free some space there, and start the job",
         ),
         (
             "Multiple streaming queries are concurrently using file:/c/spark/offsets",

@@ -114,7 +114,7 @@ async def test_a_second_run_needs_nothing_that_retention_has_deleted(
     error = explained(raised.value)
     assert isinstance(error, RecordsGone)
     assert f"records of {source}/0 from offset {len(records)} on were deleted by retention" in str(error)
-    assert "a new checkpoint, and source.start_offsets" in str(error)
+    assert "with a new checkpoint and source.start_offsets" in str(error)
 
 
 async def test_a_topic_that_was_created_again_is_refused(spark: Any, kafka: Any, tmp_path: Path) -> None:
