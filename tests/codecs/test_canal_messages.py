@@ -384,7 +384,7 @@ def test_tombstones_are_skipped_and_counted(value: bytes | None) -> None:
         ('{"type":"TIDB_WATERMARK"}', "_tidb.watermarkTs"),
         ('{"type":"INSERT","data":[{}],"_tidb":{"commitTs":-1}}', "_tidb.commitTs"),
         ('{"type":"INSERT","data":[{}],"_tidb":{"commitTs":18446744073709551616}}', "_tidb.commitTs"),
-        ('{"type":"INSERT","data":[{"a":"1"}],"_tidb":{"commitTs":5,"rowkey":"?"}}', "_tidb.rowkey"), ("[" * 100_000, ""),
+        ('{"type":"INSERT","data":[{"a":"1"}],"_tidb":{"commitTs":5,"rowkey":"?"}}', "_tidb.rowkey"), ("[" * 100_000, "value"),
     ],
 )  # fmt: skip
 def test_what_is_no_message_is_malformed(message: str, path: str) -> None:
