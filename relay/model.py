@@ -519,7 +519,8 @@ class SchemaChange(msgspec.Struct, frozen=True):
     other tables that the message itself defines; `known_before`: those that its tables had before it, where
     they were known: `targets` and the old names of a rename, but no views. `views`: those that it creates or
     renames, or as they were before it dropped them; those whose columns' names are known. `table_changes`:
-    what the message itself says of tables.
+    what the message itself says of tables. `beyond_text`: what it says of their columns that the text does
+    not: `charset`, `collation`.
     """
 
     ddl: str
@@ -535,6 +536,7 @@ class SchemaChange(msgspec.Struct, frozen=True):
     known_before: tuple[TableSchema, ...] = ()
     views: tuple[TableSchema, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
+    beyond_text: tuple[str, ...] = ()
 
     def dropped_tables(self) -> tuple[TableSchema, ...]:
         """Return the tables that the statement drops, as they were, in its order; those that were known."""

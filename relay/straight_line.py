@@ -14,7 +14,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import Decoder, Encode, Encoder, Payload, TopicEncoder
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, strict_without
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, statement_losses, strict_without
 from relay.counts import EventCounts
 from relay.errors import DecodeError, Malformed, NotRepresentable, OutOfMemory
 from relay.limits import (
@@ -91,6 +91,7 @@ class StraightLine:
         self._selection, self.refused = route.selection, route.target_options.refused_losses
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
+        self._carries = route.target.output(route.target_options)
         self._moves, self._is_one_topic = router.moves, router.is_one_topic
         self._most_rows, self._most_output = answers.limits.rows, answers.limits.output_bytes
         #: The newest definition of a row that was found to be within the limits.
@@ -185,6 +186,10 @@ class StraightLine:
             groups, events, spread = self._grouped(events, record, catalog, lossy)
         if record.timestamp_ms >= TIME_END_MS:
             lossy.append(Lossy.RECORD_TIME)
+        if catalog is not self.catalog:
+            for event in events:
+                if isinstance(event, SchemaChange):
+                    lossy += statement_losses(event, self._carries)
         out = self._encoded(groups, record, path.header_prefix, lossy)
         return decoded, events, left_out, catalog, spread, out
 

@@ -36,6 +36,7 @@ from relay.errors import ServiceError
 from relay.model import (
     Bootstrap,
     Column,
+    ColumnType,
     DdlKind,
     Default,
     Generated,
@@ -48,6 +49,7 @@ from relay.model import (
     TransactionMark,
     Watermark,
 )
+from relay.mysql.charsets import charset_of
 from relay.mysql.ddl.drops import drop_words
 from relay.mysql.types import DISPLAY_WIDTHS, INTEGER_BITS, quoted_table
 
@@ -64,6 +66,8 @@ class Difference(NamedTuple):
     target: str = ""
     #: Whether the reader has a definition of the row's table, and took another one or none for the row.
     is_of_order: bool = False
+    #: The definitions that are compared, of the source and of the reader.
+    tables: tuple[TableSchema, TableSchema] | None = None
 
 
 class Pair(NamedTuple):
@@ -241,6 +245,11 @@ def _same_cell(column: Column, cell: Any, other: Column | None, found: Any) -> b
 
 
 def _definition(part: str, given: TableSchema, found: TableSchema) -> Iterator[Difference]:
+    for each in _of_definition(part, given, found):
+        yield each._replace(tables=(given, found))
+
+
+def _of_definition(part: str, given: TableSchema, found: TableSchema) -> Iterator[Difference]:
     yield from _field(f"{part}.id", given.id, found.id)
     for name in (
         "primary_key",
@@ -369,6 +378,8 @@ LASTING: Final = frozenset(
         Lossy.DDL_COPIES,
     }
 )
+#: What is counted with a statement and explains which charsets later rows lack.
+OF_STATEMENTS: Final = frozenset({Lossy.TYPE_PARAMETERS})
 _OF_TYPES: Final = frozenset(
     {Lossy.UNTYPED, Lossy.TYPE_PARAMETERS, Lossy.COLUMN_TYPE, Lossy.SCHEMA_GUESSED, Lossy.VALUE_GUESSED}
 )
@@ -386,6 +397,9 @@ _OF_VALUES: Final = frozenset(
 )
 _OF_OLD_ROWS: Final = frozenset(
     {Lossy.BEFORE_IMAGE, Lossy.BEFORE_UNKNOWN, Lossy.DELETE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE}
+)
+_OF_DEFINITION_AFTER: Final = frozenset({Lossy.DDL_NOT_UNDERSTOOD, Lossy.TABLE_DEFINITION}) | (
+    _OF_ORDER - {Lossy.COMMIT_TS}
 )
 #: By the field of an event, the kinds of loss that may explain a difference.
 KINDS: Final[dict[str, frozenset[Lossy]]] = {
@@ -408,8 +422,11 @@ KINDS: Final[dict[str, frozenset[Lossy]]] = {
     "schema.primary_key": frozenset({Lossy.PRIMARY_KEY, Lossy.SCHEMA_GUESSED, *LASTING}),
     "schema.column": _OF_DEFINITIONS | {Lossy.NAMES, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE},
     "bootstrap.": frozenset(),
-    "ddl.after": frozenset({Lossy.DDL_NOT_UNDERSTOOD, Lossy.TABLE_DEFINITION})
-    | _OF_ORDER - {Lossy.COMMIT_TS},
+    "ddl.after": _OF_DEFINITION_AFTER,
+    **{
+        f"ddl.after.{name}": _OF_DEFINITION_AFTER | {Lossy.TYPE_PARAMETERS}
+        for name in ("charset", "collation", "type.charset", "type.collation")
+    },
     "ddl.": frozenset({Lossy.DDL, Lossy.DDL_NOT_UNDERSTOOD, Lossy.TABLE_DEFINITION}),
     "source.event_time_ns": frozenset({Lossy.EVENT_TIME, Lossy.EVENT_TIME_PRECISION}),
     "source.commit_ts": frozenset({Lossy.COMMIT_TS, Lossy.COMMIT_TS_SYNTHETIC}),
@@ -481,6 +498,22 @@ def _is_new_to_the_source(d: Difference) -> bool:
     return is_of_definition and (is_of_type or d.given is None or d.given is ABSENT)
 
 
+def _is_same_charset(d: Difference) -> bool:
+    """Whether both definitions give a column, or the columns without a charset of their own, the same one."""
+    if d.tables is None:
+        return False
+    types = (d.given[0], d.found[0]) if ".type." in d.where else (_TEXT, _TEXT)
+    told = types[1].charset, types[1].collation, d.tables[1].charset, d.tables[1].collation
+    if not d.target.startswith("ticdc-") and not any(told):
+        return False  # MySQL has other defaults than TiDB.
+    ours, theirs = (charset_of(*each) for each in zip(types, d.tables, strict=True))
+    at = 0 if d.where.endswith(".charset") else 1
+    return ours[at] == theirs[at]
+
+
+_TEXT: Final = ColumnType("text")
+
+
 def _is_default_of_simple(d: Difference) -> bool:
     """Definitions of TiCDC Simple leave out TiDB's defaults, and have no character set of the table."""
     where, given = d.where.partition(".")[2], d.given
@@ -507,8 +540,8 @@ EXCUSES: Final = (
     Excuse("the unit of a time is the wire's", lambda d: d.where == "source.time_unit_ns"),
     Excuse("the reader knows more of a definition than the source said", _is_new_to_the_source),
     Excuse(
-        "a character set that a table has from its database, whose statement the reader has for itself",
-        lambda d: d.where.endswith((".charset", ".collation")),
+        "a column has the charset of its table, and a table of TiDB has TiDB's own, where nothing says another",
+        lambda d: d.where.endswith((".charset", ".collation")) and _is_same_charset(d),
     ),
     Excuse(
         "TiCDC Simple finds a definition by ids, other wires by the table's name",
@@ -614,13 +647,18 @@ class Silent(NamedTuple):
 def silent_losses(case: Case, uses: Counter[str]) -> Iterator[Silent]:
     """Find the differences that no kind of loss explains, and count the uses of excuses by their reasons."""
     lasting: set[Lossy] = set()
+    of_statements: set[Lossy] = set()
     for step in case.steps():
         counted = set(step.counted)
         lasting |= counted & LASTING
+        if any(isinstance(event, SchemaChange) for event in step.given):
+            of_statements |= counted & OF_STATEMENTS
         pairs = pairs_of(step.given, step.found, lost_deletes=Lossy.DELETE in counted)
         for pair in pairs:
             for difference in differences(pair, case.label, case.reader.catalog):
-                if not explaining_kinds(difference).isdisjoint(counted | lasting):
+                has_charset = difference.where.endswith((".charset", ".collation"))
+                known = counted | lasting | (of_statements if has_charset else set())
+                if not explaining_kinds(difference).isdisjoint(known):
                     continue
                 excuse = excuse_of(difference)
                 if excuse is None:

@@ -19,6 +19,7 @@ from relay.catalog.writer import Writer
 from relay.errors import DdlNotUnderstood
 from relay.limits import Limits, exceeded
 from relay.model import Bootstrap, DdlKind, Position, SchemaChange, Source, TableId, TableSchema
+from relay.mysql.charsets import beyond_text
 from relay.mysql.ddl import read_ddl
 from relay.mysql.ddl.statements import AddColumn, AlterTable, CreateTable, Ddl
 
@@ -60,8 +61,15 @@ def learn(
     is_folding = message.at.commit_ts is not None or message.source.connector == _TICDC
     names = Names(message.table, statement, catalog, message.at, is_folding=is_folding)
     identity = _identity(message.ddl, message.table, message.at)
-    after = _applied(message, statement, names, Writer(catalog, message.at, identity, budget), catalog)
-    return after, _event(message, statement, names, identity, known=catalog, after=after)
+    writer = Writer(catalog, message.at, identity, budget)
+    _apply_text(message, statement, names, writer, catalog)
+    beyond = _beyond_text(message, writer.catalog(), identity) if message.definitions else ()
+    for schema in message.definitions:
+        writer.record(schema.id, Define(schema))
+    writer.drop(message.gone)
+    after = writer.catalog()
+    change = _event(message, statement, names, identity, known=catalog, after=after)
+    return after, msgspec.structs.replace(change, beyond_text=beyond) if beyond else change
 
 
 #: The source of messages of TiCDC, some of which have no commit ts. TiDB compares names without regard to
@@ -69,8 +77,8 @@ def learn(
 _TICDC: Final = "ticdc"
 
 
-def _applied(message: DdlMessage, statement: Ddl, names: Names, writer: Writer, known: Catalog) -> Catalog:
-    """The catalogue after a statement; of one that cannot have happened here, nothing is kept."""
+def _apply_text(message: DdlMessage, statement: Ddl, names: Names, writer: Writer, known: Catalog) -> None:
+    """Apply the text of a statement; of one that cannot have happened here, nothing is kept."""
     if not statement.statements and _may_change_a_table(message.ddl):
         for table in _possibly_named(message, known):
             # An old definition might be a wrong one.
@@ -79,10 +87,14 @@ def _applied(message: DdlMessage, statement: Ddl, names: Names, writer: Writer, 
         if not apply(writer, part, names):
             writer.undo()
             break
+
+
+def _beyond_text(message: DdlMessage, by_text: Catalog, identity: Identity) -> tuple[str, ...]:
+    """Find what a message says of columns beyond its text. `by_text`: the catalogue after the text alone."""
+    found: set[str] = set()
     for schema in message.definitions:
-        writer.record(schema.id, Define(schema))
-    writer.drop(message.gone)
-    return writer.catalog()
+        found.update(beyond_text(schema, _left_by_identity(by_text, identity, schema.id, message.at)))
+    return tuple(sorted(found))
 
 
 def _event(

@@ -21,6 +21,8 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "primary_key": "which columns are the primary key",
     "column_types": "the types of columns",
     "type_parameters": "type parameters: lengths, precisions, the members of ENUM and SET",
+    "column_charset": "charsets of columns that the text of their DDL does not have",
+    "column_collation": "collations of columns that the text of their DDL does not have",
     "ddl": "DDL: schema changes are not written",
     "watermark": "watermarks",
     "exact_decimals": "digits of DECIMAL that a 64-bit float does not hold",
@@ -103,12 +105,20 @@ class RouteLoss(msgspec.Struct, frozen=True):
     kinds: tuple[Lossy, ...] = ()
 
 
+#: The kinds by which fields are counted that share a kind with another one.
+_KINDS_OF_FIELDS: Final[Mapping[str, Lossy]] = {
+    "column_charset": Lossy.TYPE_PARAMETERS,
+    "column_collation": Lossy.TYPE_PARAMETERS,
+    "event_time_nanoseconds": Lossy.EVENT_TIME_PRECISION,
+}
+
+
 def _kinds_of(field: str) -> tuple[Lossy, ...]:
     names = {
         kind: FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_")) for kind in Lossy if kind not in _OTHER_WORDS
     }
-    if field == "event_time_nanoseconds":
-        return (Lossy.EVENT_TIME_PRECISION,)
+    if field in _KINDS_OF_FIELDS:
+        return (_KINDS_OF_FIELDS[field],)
     return tuple(kind for kind, name in names.items() if name == field)
 
 

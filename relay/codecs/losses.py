@@ -251,6 +251,12 @@ def loss_of(event: Event) -> Lossy:
     return UNSUPPORTED_EVENT_LOSSES[type(event)]
 
 
+def statement_losses(change: SchemaChange, carries: Carries) -> list[Lossy]:
+    """Return what a target that writes a statement loses of what its message says beside the text."""
+    lost = carries.ddl and not all(getattr(carries, f"column_{what}") for what in change.beyond_text)
+    return [Lossy.TYPE_PARAMETERS] if lost else []
+
+
 def is_administration(change: SchemaChange) -> bool:
     """Return whether a statement manages users, privileges and the like, and changes no table."""
     return bool(change.kinds) and set(change.kinds) == {DdlKind.ADMINISTRATION}
@@ -284,7 +290,8 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     `null_beside_default`: NULL in a column that has a default. `source_name`: the name of
     the source, TiCDC's cluster id. `snapshot`: that a row was read from a table and not from the log.
     `query`: the statement that changed the row. `physical_partition`: the table id of a partitioned table's
-    partition. `schema_id`: Maxwell's number of a schema. `binlog_row`: a row's number in its event of the
+    partition. `column_charset`, `column_collation`: of the columns that a statement leaves, beside its text.
+    `schema_id`: Maxwell's number of a schema. `binlog_row`: a row's number in its event of the
     binlog. `transaction_order`: a row's place in its transaction.
     """
 
@@ -294,6 +301,8 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     primary_key: bool
     column_types: bool = True
     type_parameters: bool
+    column_charset: bool = False
+    column_collation: bool = False
     ddl: bool
     watermark: bool
     exact_decimals: bool = True

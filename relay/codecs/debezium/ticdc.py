@@ -132,6 +132,7 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
         primary_key=True,
         column_types=options.enable_tidb_extension and not options.debezium_disable_schema,
         type_parameters=False,
+        column_charset=True,
         ddl=True,
         watermark=options.enable_tidb_extension,
         exact_decimals=False,

@@ -121,6 +121,7 @@ def carries(options: MaxwellOptions) -> Carries:
         primary_key=True,
         column_types=False,
         type_parameters=False,
+        column_charset=options.output_ddl,
         ddl=options.output_ddl,
         watermark=False,
         every_date=not options.output_null_zerodates,

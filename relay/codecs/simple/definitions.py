@@ -31,9 +31,9 @@ from relay.model import (
     TableSchema,
     UniqueKey,
 )
+from relay.mysql.charsets import CHARSET, TEXTS, charset_of, default_collation
 from relay.mysql.ddl.apply import key_order
 from relay.mysql.types import (
-    CHARS,
     DISPLAY_WIDTHS,
     FLOATS,
     INTEGERS,
@@ -137,14 +137,10 @@ _FIXED_LENGTHS: Final = {
 #: Characters of a temporal value without fraction.
 _TEMPORAL_LENGTHS: Final = {"time": 10, "datetime": 19, "timestamp": 19}
 _FLOAT_LENGTHS: Final = {"float": 12, "double": 22}
-_TEXTS: Final = CHARS | {"enum", "set"}
 #: Columns of a view have no types.
 _UNSPECIFIED: Final = "unspecified"
-_CHARSET: Final = "utf8mb4"
 #: TiCDC's name for the key by which rows are known, where no index of the table is called PRIMARY.
 _HANDLE: Final = "primary"
-#: TiDB's collations of charsets whose name is not that of the charset with `_bin`.
-_COLLATIONS: Final = {"gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci", "binary": "binary"}
 
 
 def shown_table(schema: TableSchema, *, is_numbered: bool = False) -> TableEntry:
@@ -189,18 +185,9 @@ def _charset(column_type: ColumnType, schema: TableSchema) -> tuple[str, str]:
     """The charset and the collation of a type: TiDB's own where nothing says another."""
     if column_type.base == _UNSPECIFIED:
         return "", ""
-    if column_type.base not in _TEXTS:
+    if column_type.base not in TEXTS:
         return "binary", "binary"
-    charset, collation = column_type.charset, column_type.collation
-    if charset is None and collation is None:
-        charset, collation = schema.charset, schema.collation
-    if charset is None:
-        charset = _CHARSET if collation is None else collation.partition("_")[0]
-    return charset, collation or _collation(charset)
-
-
-def _collation(charset: str) -> str:
-    return _COLLATIONS.get(charset, f"{charset}_bin")
+    return charset_of(column_type, schema)
 
 
 def _length(column_type: ColumnType) -> int:
@@ -404,11 +391,11 @@ def temporal_digits(base: str, length: int) -> int:
 def _read_charset(told: DataType, base: str) -> tuple[str | None, str | None]:
     """The charset and the collation; those that a column has without its own are left out."""
     charset, collation = told.charset or None, told.collate or None
-    if base not in _TEXTS or charset is None:
+    if base not in TEXTS or charset is None:
         return None, None
-    if collation == _collation(charset):
+    if collation == default_collation(charset):
         collation = None
-    return (None, None) if charset == _CHARSET and collation is None else (charset, collation)
+    return (None, None) if charset == CHARSET and collation is None else (charset, collation)
 
 
 def _default(told: str | float | None, column_type: ColumnType) -> Default | Absent:

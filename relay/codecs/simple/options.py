@@ -86,6 +86,8 @@ def carries(options: SimpleOptions) -> Carries:
         delete_image=True,
         primary_key=True,
         type_parameters=True,
+        column_charset=True,
+        column_collation=True,
         ddl=True,
         watermark=True,
         commit_ts=True,

@@ -74,6 +74,7 @@ def carries(options: DebeziumOptions) -> Carries:
         primary_key=True,
         column_types=False,
         type_parameters=False,
+        column_charset=options.include_schema_changes,
         ddl=options.include_schema_changes,
         watermark=False,
         exact_decimals=options.decimal_handling_mode != "double",
