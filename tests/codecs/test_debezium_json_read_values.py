@@ -552,6 +552,18 @@ def test_a_value_that_the_log_does_not_have_is_absent(definition: str, placehold
     assert counted == {"columns-absent": 1}
 
 
+@pytest.mark.parametrize("before", [None, {"id": 1, "n": 4, "c": "__debezium_unavailable_value"}])
+def test_a_value_that_the_log_does_not_have_is_counted_of_an_unknown_table(
+    before: dict[str, Any] | None,
+) -> None:
+    """Of its columns the row is all that tells, and the row names them."""
+    after = {"id": 1, "n": 5, "c": "__debezium_unavailable_value"}
+    messages = [record(row("u", before, after), {"id": 1}, at) for at in range(40)]
+    events, counted = decoded(*messages)
+    assert [image(event) for event in events] == [{"id": 1, "n": 5}] * 40
+    assert counted["columns-absent"] == 40
+
+
 def test_a_value_that_one_image_has_is_absent_in_the_other_alone() -> None:
     payload = row("u", {"id": 1, "c": "__debezium_unavailable_value"}, {"id": 1, "c": "new"})
     created = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c TEXT)"), topic="dbz")

@@ -164,7 +164,9 @@ class RowDecoder:
         if old is None and new is None:
             old = self._key_image(key, known, message.schema)
         wanted = None if known is None else table.key_names(known, dialect)
+        named = _names(old, new)
         dialect.complete((old, new), key, wanted)
+        has_unavailable = not named <= _names(old, new)
         for part, image in ((_PARTS.old, old), (_PARTS.new, new)):
             if image is not None and not image:
                 raise Malformed(self._protocol, part, _NO_COLUMNS)
@@ -175,7 +177,7 @@ class RowDecoder:
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
         layout.count(old_cells, new_cells, lossy)
         images = _images(layout.reader, layout.with_nulls(old_cells), layout.with_nulls(new_cells))
-        if isinstance(images, Rows) and not layout.reader.is_partial:
+        if (has_unavailable or isinstance(images, Rows)) and not layout.reader.is_partial:
             lossy.append(Lossy.COLUMNS_ABSENT)
         return layout.reader.schema, images
 
@@ -401,6 +403,11 @@ class RowDecoder:
         if not all(map(has_scale, columns.values())):
             raise Malformed(self._protocol, "schema", "a Decimal whose scale is no number from 0 to 999")
         return columns
+
+
+def _names(old: Object | None, new: Object | None) -> set[str]:
+    """The columns that the images of a row have."""
+    return {*(old or ()), *(new or ())}
 
 
 def _with_message_key(
