@@ -49,11 +49,18 @@ def test_translates_real_records() -> None:
     assert done.stdout.count(b"\n") == 60
 
 
-@pytest.mark.parametrize("command", ["run", "check"])
-def test_a_configuration_that_is_not_there(command: str) -> None:
-    done = run(command, "--config", "nowhere.toml")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"error: nowhere.toml: there is no such file" in done.stderr
+@pytest.mark.parametrize(
+    ("command", "stream"),
+    [(("run", "--log-format", "text"), "stderr"), (("run",), "stdout"), (("check",), "stderr")],
+)
+def test_a_configuration_that_is_not_there(command: tuple[str, ...], stream: str) -> None:
+    """A service says it where its log goes, which is JSON unless a terminal reads it."""
+    done = run(*command, "--config", "nowhere.toml")
+    assert done.returncode == 2
+    found = {"stdout": done.stdout.decode(), "stderr": done.stderr.decode()}
+    assert "nowhere.toml: there is no such file" in found[stream]
+    del found[stream]
+    assert list(found.values()) == [""]
 
 
 def test_usage_error() -> None:
@@ -164,7 +171,8 @@ _OF_THE_SERVICE = ("aiokafka", "aiohttp", "prometheus_client", "pydantic", "rela
                 *_OF_THE_SERVICE,
                 "rich",
                 "relay.cli.requests.route",
-                "relay.codecs.debezium",
+                "relay.codecs.debezium.native",
+                "relay.codecs.debezium.ticdc",
                 "relay.codecs.maxwell",
                 "relay.codecs.open_protocol",
                 "relay.codecs.simple",
