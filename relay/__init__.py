@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from relay.catalog import Catalog
     from relay.codecs.losses import Lossy
+    from relay.counts import UnwrittenStatement
     from relay.errors import (
         ClaimCheckMissing,
         CodecError,
@@ -141,6 +142,7 @@ __all__ = [
     "Translator",
     "UniqueKey",
     "UnsupportedMessage",
+    "UnwrittenStatement",
     "Watermark",
 ]
 
@@ -148,7 +150,7 @@ __all__ = [
 #: `relay --help` need not load the codecs.
 _HOMES = (
     *("errors", "limits", "records", "model", "needs", "partitioning", "table_globs", "catalog"),
-    *("codecs.losses", "storage", "selection", "routing", "templates.engine", "straight_line"),
+    *("codecs.losses", "storage", "selection", "counts", "routing", "templates.engine", "straight_line"),
     *("translator", "resolver"),
 )
 

@@ -43,7 +43,7 @@ def all_commands() -> dict[str, Any]:
 COMMANDS = all_commands()
 OPTIONS = {
     name: {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
-    | {str(each.metavar) for each in command.params if each.param_type_name == "argument"}
+    | {str(each.metavar).removesuffix("...") for each in command.params if each.param_type_name == "argument"}
     | {"--help", "-h"}
     for name, command in COMMANDS.items()
 }
@@ -152,7 +152,7 @@ WRONG = [
     "formats --from canal-json --from-option x=y",
     "formats --from-option x=y --profile x",
     "formats --to canal-json --profile x --to-option profile=y",
-    "run --config TOML --set x --processes 3 --set delivery.processes=0",
+    "run --config TOML --log-format text --set x --processes 3 --set delivery.processes=0",
     "run --config TOML --processes 0",
     "run --config TOML --log-level loud",
     "check --config TOML --set x=1 --set source.topics=a*",
