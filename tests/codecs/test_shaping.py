@@ -569,7 +569,7 @@ def test_an_option_besides_a_profile_wins() -> None:
 @pytest.mark.parametrize(
     ("side", "protocol", "expected"),
     [
-        ("to", CANAL, "to.option.profile: canal-json has no profile 'fl' (profiles: canal-adapter, flink)"),
+        ("to", CANAL, "to.option.profile: canal-json has no profile 'fl' (did you mean flink?)"),
         ("to", OPEN, "to.option.profile: ticdc-open-protocol has no profile 'fl' (it has none)"),
         ("from", CANAL, "from.option.profile: is an option of the target side"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Final
 
@@ -65,6 +65,10 @@ class _OutCell(msgspec.Struct, gc=False):
     v: Any
 
 
+#: A column's code, `h` and flags.
+_ColumnCell = tuple[int, bool | UnsetType, int]
+
+
 class _Plan(msgspec.Struct, frozen=True):
     """What the encoder needs of a table: each column's code, `h` and flags, the columns of its handle key
     (`handle_key`: all columns of a table without one), how many columns it has, and whether it has types that
@@ -73,7 +77,7 @@ class _Plan(msgspec.Struct, frozen=True):
     A row that lacks part of the handle key marks no column as part of it.
     """
 
-    cells: dict[str, tuple[int, bool | UnsetType, int]]
+    cells: dict[str, _ColumnCell]
     handle: frozenset[str]
     handle_key: frozenset[str]
     width: int
@@ -250,12 +254,13 @@ class Encoder:
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
                 if lacks_handle_key(change, before, lossy):
-                    return {"d": _cells(plan, before, None)}
+                    return {"d": _out_cells(_marked(plan, before), before, None)}
                 keys = plan.handle_key
                 if len(keys) < len(before):
                     lossy.append(Lossy.DELETE_IMAGE)
-            return {"d": _cells(plan, before, keys)}
-        document = {"u": _cells(plan, after, keys)}
+            return {"d": _out_cells(_marked(plan, before), before, keys)}
+        cells = _marked(plan, after)
+        document = {"u": _out_cells(cells, after, keys)}
         if change.op is not _UPDATE:
             return document
         if before is None or not options.output_old_value:
@@ -265,7 +270,7 @@ class Encoder:
             before = {
                 name: value for name, value in before.items() if name not in after or value != after[name]
             }
-        document["p"] = _cells(plan, before, keys)
+        document["p"] = _out_cells(cells, before, keys)
         return document
 
     def _count_lost_old(self, old: object, lossy: list[Lossy]) -> None:
@@ -312,10 +317,16 @@ class Encoder:
             yield Payload(framed_key([key]), framed_value([value]))
 
 
-def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> dict[str, _OutCell]:
-    cells = plan.cells
+def _marked(plan: _Plan, values: Mapping[str, Any]) -> Mapping[str, _ColumnCell]:
+    """Return the cells of a row's columns. `values`: the image that identifies it, `u` or `d`."""
     if len(values) < plan.width and not values.keys() >= plan.handle:
-        cells = {name: (code, UNSET, flags & ~HANDLE_KEY) for name, (code, _, flags) in cells.items()}
+        return {name: (code, UNSET, flags & ~HANDLE_KEY) for name, (code, _, flags) in plan.cells.items()}
+    return plan.cells
+
+
+def _out_cells(
+    cells: Mapping[str, _ColumnCell], values: Mapping[str, Any], keys: frozenset[str] | None
+) -> dict[str, _OutCell]:
     return {
         name: _OutCell(*cells[name], value) for name, value in values.items() if keys is None or name in keys
     }
