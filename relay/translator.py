@@ -139,11 +139,14 @@ class Translator:
 
     def row_time_ms(self, record: ConsumerRecord) -> int | None:
         """Return when the newest row of a record was committed, in milliseconds since 1970; None without
-        rows, and if the record cannot be read or does not say. Changes nothing.
+        rows, and if the record cannot be read or has no time of its own. Changes nothing.
         """
+        losses: list[Lossy] = []
         try:
-            events, _ = self._line.decoded(record, [])
+            events, _ = self._line.decoded(record, losses)
         except (DecodeError, Need):
+            return None
+        if Lossy.EVENT_TIME in losses:  # a time that stands in for it is no observation
             return None
         times = [event.source.time_ms for event in events if isinstance(event, RowChange)]
         return max(times, default=0) or None
