@@ -104,7 +104,7 @@ async def test_another_route_with_the_same_history_is_named(
     assert await relay.stop() == 0
     (said,) = relay.log.named("schemas.shared")
     assert said["routes"] == [f"{config.source.group_id} {TICDC} to canal-json {target}"]
-    assert "give each its own" in said["message"]
+    assert "give each route its own group_id" in said["message"]
 
 
 async def test_offsets_that_were_deleted_while_relay_runs_are_committed_again(
