@@ -311,3 +311,15 @@ def test_the_default_of_a_bit_may_have_any_number_of_digits(target: str, digits:
     assert [each["tableSchema"]["columns"] for each in written(again)] == [
         each["tableSchema"]["columns"] for each in written(plain)
     ]
+
+
+@pytest.mark.parametrize("more", [{}, {"added": 1}])
+def test_a_type_keeps_what_only_its_statement_says(more: dict[str, Any]) -> None:
+    """A definition has FLOAT(5,2) as a float of length 5, whether its message has unknown members or not."""
+    schema = table(column("f", "float", length=5))
+    sql = "CREATE TABLE d.t (id INT PRIMARY KEY, f FLOAT(5,2))"
+    ((change,), _) = read(ddl("CREATE", sql, schema, **more))
+    assert isinstance(change, SchemaChange)
+    assert change.after is not None
+    (found,) = [each for each in change.after.columns if each.name == "f"]
+    assert found.type == ColumnType("float", length=5, scale=2)

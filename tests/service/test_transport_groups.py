@@ -144,7 +144,9 @@ async def test_partitions_give_nothing_before_they_are_opened(route: Route, mode
         assert await source.poll() == {}
     (partitions,) = group.assigned_to
     opened = await source.open(partitions, {})
-    assert opened == {Partition(route.source, number): StartPosition(50, committed=True) for number in (0, 1)}
+    assert opened == {
+        Partition(route.source, number): StartPosition(50, committed=True, end=100) for number in (0, 1)
+    }
     found: list[int] = []
     while len(found) < 100:
         found += [

@@ -57,7 +57,7 @@ class MessageParser(Generic[T]):
         self.exact = exact_type(message)
         self.decode: Callable[[bytes | msgspec.Raw], T] = msgspec.json.Decoder(self.exact).decode
         self._open: Any = msgspec.defstruct(
-            message.__name__, [("unknown", Any, None)], bases=(message,), kw_only=True
+            message.__name__, [("unknown", Any, None)], bases=(message,), namespace=_EQUALITY, kw_only=True
         )
         self._decode_open = msgspec.json.Decoder(self._open).decode
         self._node = _node_of(inspect.type_info(message))
@@ -123,6 +123,20 @@ def below(path: str, found: Unknown | None) -> Unknown | None:
 # ---------------------------------------------------------------- exact types
 
 
+def _equal(one: Any, other: Any) -> bool:  # noqa: ANN401 - classes made at run time
+    """Compare parsed structs with those that relay makes: structs of two types are never equal to msgspec."""
+    if isinstance(one, type(other)):
+        fields = type(other).__struct_fields__
+    elif isinstance(other, type(one)):
+        fields = type(one).__struct_fields__
+    else:
+        return False
+    return bool(all(getattr(one, name) == getattr(other, name) for name in fields))
+
+
+_EQUALITY: Final = {"__eq__": _equal, "__hash__": None}
+
+
 @functools.cache
 def exact_type(message: type[Any]) -> Any:  # noqa: ANN401 - a class made at run time
     """Return the type of messages that have no other members than this one, in no part of them."""
@@ -136,7 +150,12 @@ def exact_type(message: type[Any]) -> Any:  # noqa: ANN401 - a class made at run
         for each in msgspec.structs.fields(message)
     ]
     return msgspec.defstruct(
-        message.__name__, fields, bases=(message,), kw_only=True, forbid_unknown_fields=True
+        message.__name__,
+        fields,
+        bases=(message,),
+        namespace=_EQUALITY,
+        kw_only=True,
+        forbid_unknown_fields=True,
     )
 
 
