@@ -11,6 +11,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -569,7 +570,8 @@ def test_who_did_not_get_an_acknowledgement_is_told_what_follows(
 
     for name, instead in {"start": nothing, "abandon": nothing, "write": undelivered}.items():
         monkeypatch.setattr(KafkaSink, name, instead)
-    monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", lambda **_: None)
+    producer = SimpleNamespace(client=SimpleNamespace(_get_conn=None))
+    monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", lambda **_: producer)
     with pytest.raises(Stopped, match=f"writing failed: no answer; {said}"):
         Write(config_for(given), known({"t": 1_000_000}))(
             [batch_of([ProducerRecord("t", 0, 0, None, b"", (("h", b""),))])]
