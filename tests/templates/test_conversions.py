@@ -73,6 +73,7 @@ UNNAMED: Final = {
     "_read_binary": "the same",
     "_read_variable_decimal": "an object, which no slot holds",
     "_read_vector": "an array, which no slot holds",
+    "read_unknown_set": "the same: labels of a SET in Maxwell",
     "_read_geometry": "an object, which no slot holds",
     "_variable_decimal.<locals>.<lambda>": "an object, which no slot holds",
     "_geometry": "the same, written",
