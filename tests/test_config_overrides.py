@@ -296,9 +296,7 @@ def test_mistakes_of_every_stage_are_told_at_once(tmp_path: Path, monkeypatch: p
         .replace('group_id = "g"', "session_timeout_ms = 0")
         .replace('"{topic}.canal"', '"{topic"\ncompresion = "none"')
     )
-    more = (
-        '[errors]\ndecode = "dead-letter"\n[http]\nhost = "a b"\n[schema]\nwait = true\nhistory_topic = ""\n'
-    )
+    more = '[errors]\ndecode = "dead-letter"\ndead_letter_topic = ""\n[http]\nhost = "a b"\n[schema]\nwait = true\nhistory_topic = ""\n'
     assert [each.partition(":")[0] for each in problems(tmp_path, text + more)] == [
         "RELAY_SOURC__X",
         "source.group_id",
