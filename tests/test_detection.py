@@ -317,8 +317,8 @@ def said_of(protocol: str, value: bytes) -> str:
 @pytest.mark.parametrize(
     ("id", "schema", "body"),
     [
-        (90_001, RegisteredSchema('syntax = "proto3"; message A {}', "PROTOBUF"), b"\0\x08\x01"),
-        (90_002, RegisteredSchema('{"type":"object"}', "JSON"), b'{"id":1}'),
+        (91_771, RegisteredSchema('syntax = "proto3"; message A {}', "PROTOBUF"), b"\0\x08\x01"),
+        (91_772, RegisteredSchema('{"type":"object"}', "JSON"), b'{"id":1}'),
     ],
 )
 def test_a_schema_that_is_not_avro_is_said_to_be_none(
@@ -333,9 +333,9 @@ def test_a_schema_that_is_not_avro_is_said_to_be_none(
 @pytest.mark.parametrize(
     ("id", "added", "evidence"),
     [
-        (90_003, {}, "a schema whose connect.name ends with .Value"),
-        (90_004, {"__deleted": "false"}, "field __deleted"),
-        (90_005, {"__deleted": "false", "__op": "c"}, "field __op"),
+        (91_773, {}, "a schema whose connect.name ends with .Value"),
+        (91_774, {"__deleted": "false"}, "field __deleted"),
+        (91_775, {"__deleted": "false", "__op": "c"}, "field __op"),
     ],
 )
 def test_flat_rows_in_avro_are_named(protocol: str, id: int, added: dict[str, str], evidence: str) -> None:
@@ -361,8 +361,8 @@ def find_schema(id: int | str) -> RegisteredSchema:
 
 def test_an_avro_schema_without_a_sign_leaves_what_was_wrong() -> None:
     schema = json.dumps({"type": "record", "name": "A", "fields": [{"name": "a", "type": "int"}]})
-    remember(90_006, RegisteredSchema(schema))
-    said = said_of("debezium-avro", framed(90_006, b"\x02"))
+    remember(91_776, RegisteredSchema(schema))
+    said = said_of("debezium-avro", framed(91_776, b"\x02"))
     assert said.endswith("neither mysql nor mariadb, so this is no message of this protocol")
 
 

@@ -229,8 +229,10 @@ class Decoder(MessageDecoder[Envelope]):
             schema, images = self._rows.read(parts, source.at(record), catalog, lossy)
             return [RowChange(op, schema, images, source, _wire.emitted_at_ns(body, record))], catalog
         if body.op == _WATERMARK:
-            if source.commit_ts is None:
+            if origin.commit_ts is None:
                 raise Malformed(NAME, "payload.source.commit_ts", "missing from a watermark")
+            # Of a row, 0 means none; a watermark at 0 is one before everything.
+            source = msgspec.structs.replace(source, commit_ts=origin.commit_ts)
             source = with_unknown(source, _wire.unknown_in_columns(_wire.key_of(record.key), set()))
             return [Watermark(source, _wire.emitted_at_ns(body, record))], catalog
         if body.op is None and (body.ddl is not UNSET or _wire.image(body.tableChanges)):
