@@ -91,9 +91,8 @@ def engine(chosen: Mode) -> type[Engine] | None:
 
 def translator_class() -> Callable[..., Translator]:
     """Return what makes a translator with the engine that `RELAY_KERNEL` says. Raises ConfigError."""
-    # `relay --version` asks what is installed, and needs no translator.
-    from relay.shadow import ShadowTranslator  # noqa: PLC0415
-    from relay.translator import Translator  # noqa: PLC0415
+    from relay.shadow import ShadowTranslator  # noqa: PLC0415 - `relay --version` needs no translator
+    from relay.translator import Translator  # noqa: PLC0415 - as above
 
     chosen = mode()
     made = ShadowTranslator if chosen.is_shadow else Translator

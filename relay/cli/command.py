@@ -71,9 +71,16 @@ def _parameters(request: type[Options], group: str = "") -> Iterator[inspect.Par
             yield inspect.Parameter(
                 group + name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if default is msgspec.NODEFAULT else default or None,
+                default=_default(default),
                 annotation=_as_list(hint),
             )
+
+
+def _default(default: object) -> object:
+    """Return the default as typer reads it, which has None for an option that was not repeated."""
+    if default is msgspec.NODEFAULT:
+        return inspect.Parameter.empty
+    return None if default == () else default
 
 
 def _filled(request: type[Any], given: Mapping[str, Any], group: str = "") -> Any:  # noqa: ANN401 - of that type
