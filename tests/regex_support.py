@@ -128,12 +128,13 @@ class _Calls(ast.NodeVisitor):
         """Whether it is searched for: unless each use of its name, or of its method, is one of `match`."""
         if method != "compile":
             return method not in {"match", "fullmatch"}
+        # Equal rather than the same: Python keeps only the last few hundred compiled expressions.
         for name, value in vars(self._module).items():
-            if value is pattern and name.startswith("_"):
+            if value == pattern and name.startswith("_"):
                 uses = set(re.findall(rf"\b{name}\b(?!: Final| =)(?:\.(\w+))?", self._source))
                 return not uses <= {"match", "fullmatch", "pattern"}
             for each in value.values() if isinstance(value, dict) else (value,):
-                if getattr(each, "__self__", None) is pattern:
+                if getattr(each, "__self__", None) == pattern:
                     return each.__name__ not in {"match", "fullmatch"}
         return True
 

@@ -72,7 +72,7 @@ ONE_SIDED = {
             }.items()
         },
     },
-    "ticdc-simple-json": {},
+    "ticdc-simple-json": {"simple-include-start-ts": ("true", "target")},
     "ticdc-simple-avro": {},
     "ticdc-avro": {"keyspace": ("prod", "target"), "schema-id": ("header", "target")},
     "ticdc-debezium-avro": {
