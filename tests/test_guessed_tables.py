@@ -157,7 +157,9 @@ def statement(sql: str, offset: int, database: str = "d") -> ConsumerRecord:
         (["CREATE TABLE t (id INT, a INT)"], Unknown.CONTRADICTED),
     ],
 )
-def test_the_reason_is_named(statements: list[str], reason: Unknown, tmp_path: Path) -> None:
+def test_the_reason_for_inferred_types_is_named(
+    statements: list[str], reason: Unknown, tmp_path: Path
+) -> None:
     if reason is Unknown.CONTRADICTED:
         last = record(row_message({"id": "int", "z": "int"}, {"id": "1", "z": "2"}), len(statements))
     else:

@@ -128,5 +128,5 @@ def test_moments_in_settings(tmp_path: Path, moment: str) -> None:
         (90_061_001, "1 day 1 hour 1 minute 1 second 1 ms"),
     ],
 )
-def test_durations_in_words(milliseconds: int, text: str) -> None:
+def test_durations_are_written_exactly_with_units(milliseconds: int, text: str) -> None:
     assert duration_text(milliseconds) == text

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import CANAL, TICDC, record, row_message
+from support import CANAL, TICDC, captured, record, row_message
 from typer.testing import CliRunner
 
 from relay import ConsumerRecord, Lossy, NotRepresentable, Translator
@@ -46,27 +46,41 @@ def test_statements_that_remove_rows_are_counted_by_themselves(
     ]
 
 
-def test_other_statements_are_not() -> None:
+def test_statements_that_remove_no_rows_are_counted_as_ddl_and_not_listed() -> None:
     translator = Translator(CANAL, "flat-json")
     for offset, sql in enumerate(
         ("ALTER TABLE t ADD a INT", "CREATE TABLE t (a INT)", "RENAME TABLE t TO u")
     ):
         translator.translate(statement(sql, offset))
     assert (translator.lossy[Lossy.DDL], translator.unwritten_statements) == (3, [])
+
+
+def test_a_truncate_that_is_written_is_not_listed() -> None:
     kept = Translator(CANAL, TICDC)
     assert kept.translate(statement("TRUNCATE TABLE t"))
     assert kept.unwritten_statements == []
 
 
-def test_copies_of_one_statement_are_one_and_many_are_bounded() -> None:
+def test_a_statement_with_a_copy_in_each_partition_is_listed_and_counted_once() -> None:
     translator = Translator("ticdc-open-protocol", "flat-json")
-    assert translator.unwritten_after(0) == []
-    canal = Translator(CANAL, "flat-json")
+    records = list(captured("ticdc/open-protocol.3-partitions/10_ddl"))
+    for each in records:
+        translator.translate(each)
+    listed = translator.unwritten_statements
+    assert len(listed) == translator.lossy[Lossy.TRUNCATE_OR_DROP] == 10
+    assert {each.place.rpartition("/")[0] for each in listed} == {"ticdc-10_ddl/0"}
+    for each in records:  # delivered once more
+        translator.translate(each)
+    assert translator.unwritten_statements == listed
+
+
+def test_many_statements_are_counted_beyond_those_that_are_listed() -> None:
+    translator = Translator(CANAL, "flat-json")
     for offset in range(MAX_UNWRITTEN + 5):
-        canal.translate(statement(f"TRUNCATE TABLE t{offset}", offset))
-    assert len(canal.unwritten_statements) == MAX_UNWRITTEN
-    assert len(canal.unwritten_after(MAX_UNWRITTEN - 1)) == 1
-    assert canal.lossy[Lossy.TRUNCATE_OR_DROP] == MAX_UNWRITTEN + 5
+        translator.translate(statement(f"TRUNCATE TABLE t{offset}", offset))
+    assert len(translator.unwritten_statements) == MAX_UNWRITTEN
+    assert len(translator.unwritten_after(MAX_UNWRITTEN - 1)) == 1
+    assert translator.lossy[Lossy.TRUNCATE_OR_DROP] == MAX_UNWRITTEN + 5
 
 
 def test_strict_refuses_them_unless_ddl_is_left_out_on_request() -> None:

@@ -355,7 +355,7 @@ def test_what_rows_that_nobody_reads_cannot_be_compared_by_is_refused(
     assert (result.exit_code, "can only be written" in result.stderr) == (2, True)
 
 
-def test_what_is_no_row_is_told(relay: Run, tmp_path: Path) -> None:
+def test_a_message_that_is_not_json_is_refused_by_name(relay: Run, tmp_path: Path) -> None:
     other = tmp_path / "lines.txt"
     other.write_text("no JSON\n[1]\n")
     result = relay(

@@ -155,7 +155,7 @@ def test_the_shell_completes_names_of_options(words: str, expected: list[str]) -
     assert done.stdout.split() == expected, done.stderr
 
 
-def test_lines_fit_a_page(relay: Run) -> None:
+def test_lines_are_broken_at_100_columns_in_a_pipe(relay: Run) -> None:
     assert max(map(len, relay("formats").stdout.splitlines())) <= 100
 
 

@@ -45,7 +45,7 @@ def test_debezium_has_charsets_and_no_collations(target: str, told: tuple[str, s
     assert counted(target, ddl("CREATE", TEXT, definition(*told))) == lost
 
 
-def test_simple_has_both() -> None:
+def test_simple_loses_neither_charset_nor_collation() -> None:
     assert counted("ticdc-simple-avro", ddl("CREATE", TEXT, definition(*GENERAL))) == 0
 
 

@@ -94,7 +94,9 @@ def test_the_next_best_time_stands_for_one_that_is_missing(protocol: str, value:
 
 @pytest.mark.parametrize("target", [OPEN, "flat-json", "debezium-json"])
 @pytest.mark.parametrize(("protocol", "value"), [(protocol, value) for protocol, value, _ in MISSING])
-def test_it_is_counted_with_templates_and_without(protocol: str, value: bytes, target: str) -> None:
+def test_a_missing_time_is_counted_with_templates_and_without(
+    protocol: str, value: bytes, target: str
+) -> None:
     translator = ShadowTranslator(protocol, target, engine=kernel.engine(kernel.Mode.SHADOW))
     for at in range(USES):
         translator.translate(record(value, at))

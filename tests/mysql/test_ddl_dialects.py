@@ -196,7 +196,7 @@ def test_a_dialect_says_the_same_in_other_words(sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", NO_OPS)
-def test_the_table_is_left_alone(sql: str) -> None:
+def test_a_statement_that_changes_no_column_leaves_the_table_alone(sql: str) -> None:
     stream = Stream(TABLE)
     assert stream.learn(sql).kinds
     found = stream.table()
@@ -290,7 +290,7 @@ def test_index_clauses_of_polardb_x_are_indexes(element: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["global", "local", "clustered"])
-def test_such_words_may_name_columns(word: str) -> None:
+def test_words_of_index_clauses_may_name_columns(word: str) -> None:
     made = Stream(f"CREATE TABLE t ({word} INT, b INT, KEY {word} ({word}))").table()
     assert columns(made) == f"{word} int, b int"
 
@@ -306,7 +306,7 @@ def test_such_words_may_name_columns(word: str) -> None:
         "ALTER TABLE t RENAME TO x, RENAME TO u",
     ],
 )
-def test_renames_of_mariadb(sql: str) -> None:
+def test_renames_with_clauses_of_mariadb_are_applied(sql: str) -> None:
     stream = Stream(TABLE)
     change = stream.learn(sql)
     assert (stream.table(), columns(stream.table("u")), stream.table("x")) == (None, COLUMNS, None)

@@ -98,7 +98,7 @@ async def test_an_error_that_does_not_come_again_is_no_fault_for_ever() -> None:
     assert observed.faults == []
 
 
-async def test_another_partition_that_works_hides_nothing() -> None:
+async def test_a_fault_of_one_partition_is_not_hidden_by_another_that_works() -> None:
     observed = Observed()
     await observed.ask(_PRODUCE, produced(_NOT_ENOUGH_REPLICAS))
     observed.time += GRACE_SECONDS
@@ -117,7 +117,7 @@ async def test_a_rebalance_is_no_fault() -> None:
 
 
 @pytest.mark.parametrize("code", [0, _NOT_AUTHORIZED])
-async def test_answers_of_all_forms_are_read(code: int) -> None:
+async def test_error_codes_are_found_in_answers_of_every_form(code: int) -> None:
     """Flexible versions have tags at the end of each row; AddPartitionsToTxn calls its rows errors."""
     flexible = SimpleNamespace(topics=[("orders", [(0, 7, -1, "", code, {})], {})], error_code=0)
     added = SimpleNamespace(errors=[("out", [(0, code)])])

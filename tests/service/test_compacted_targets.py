@@ -142,7 +142,7 @@ async def test_a_topic_is_made_compacted_while_relay_runs(route: Route) -> None:
 
 
 @both_modes
-async def test_a_limit_is_lowered_while_relay_runs(route: Route, mode: str) -> None:
+async def test_a_limit_that_is_lowered_applies_while_relay_runs(route: Route, mode: str) -> None:
     await route.lay(mode, partitions=1, errors_too_large="skip", target_compression="none")
     route.translator = Tables(route.target)
     route.translator.grow = {b"3": 50_000, b"8": 50_000}
@@ -157,7 +157,7 @@ async def test_a_limit_is_lowered_while_relay_runs(route: Route, mode: str) -> N
     assert values == [b"0", b"1", b"2", b"x" * 50_000, b"4", b"5", b"6", b"7", b"9"]
 
 
-async def test_a_limit_is_raised_while_relay_runs(route: Route) -> None:
+async def test_a_limit_that_is_raised_applies_while_relay_runs(route: Route) -> None:
     """The topic is looked at again before a record is given up, which no later start would bring back."""
     await route.lay(partitions=1, errors_too_large="skip", target_compression="none")
     await route.set_target(max_message_bytes="20000")

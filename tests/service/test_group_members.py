@@ -24,7 +24,9 @@ from relay.service.check.route import preflight
 pytestmark = pytest.mark.kafka
 
 
-async def test_one_group_instance_id_for_two_instances(kafka: Any, make_config: Any, run_relay: Any) -> None:
+async def test_of_two_instances_with_one_group_instance_id_the_older_one_ends(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
     """The older one ends, as with one transactional id, and says which key is to blame."""
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, source_group_instance_id="pod-0", source_session_timeout_ms=6_000)
@@ -53,7 +55,9 @@ async def test_a_static_member_that_restarts_goes_on(kafka: Any, make_config: An
     assert await kafka.length(target) == 40
 
 
-async def test_a_group_of_another_application(kafka: Any, make_config: Any, run_relay: Any) -> None:
+async def test_a_group_with_members_of_another_application_is_refused(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
     source, target, other = await kafka.topic(2), await kafka.topic(2), await kafka.topic(1)
     config = make_config(source, target)
     async with AIOKafkaConsumer(
@@ -72,7 +76,7 @@ async def test_a_group_of_another_application(kafka: Any, make_config: Any, run_
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_broker_that_does_not_know_the_group(
+async def test_group_id_not_found_means_no_committed_offsets(
     kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """Kafka says that there is no offset; other brokers answer with an error until the first commit."""
@@ -168,7 +172,7 @@ async def test_the_members_of_a_group_are_named(kafka: Any, make_config: Any, ru
     )
 
 
-async def test_transactions_that_brokers_do_not_allow(
+async def test_transactions_longer_than_brokers_allow_fail_the_check(
     own_cluster: Cluster, kafka_at: Any, make_config: Any
 ) -> None:
     properties = own_cluster.nodes[0]._properties

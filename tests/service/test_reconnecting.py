@@ -276,7 +276,7 @@ async def test_a_history_that_is_gone_is_asked_for_now_and_then(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_an_outage_is_no_flood(
+async def test_an_outage_floods_neither_brokers_nor_the_log(
     own_cluster: Cluster, kafka_at: Any, make_config: Any, run_relay: Any, attempts: list[float], mode: str
 ) -> None:
     """Neither of attempts to connect nor of log lines."""

@@ -369,7 +369,7 @@ async def test_a_broker_that_does_not_know_a_new_topic_yet_is_asked_again(
     assert asked == 5
 
 
-async def test_a_topic_that_stays_unknown_after_its_creation_is_told(
+async def test_a_topic_that_stays_unknown_after_its_creation_is_reported(
     kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = await kafka.topic(2), new_name()

@@ -33,7 +33,9 @@ def test_a_wrong_source_protocol_ends_a_run_before_it_writes(spark: Any, tmp_pat
 
 
 @pytest.mark.parametrize("errors", [{"first_failures": 0}, {"on_first_failures": "degrade"}])
-def test_it_goes_on_if_it_is_told_so(spark: Any, tmp_path: Path, errors: dict[str, Any]) -> None:
+def test_a_wrong_source_protocol_ends_no_run_when_the_check_is_off(
+    spark: Any, tmp_path: Path, errors: dict[str, Any]
+) -> None:
     counts = from_files(spark, config(tmp_path, DATA / OPEN, **errors))
     assert counts.failed["skipped"].total() == counts.read > 21
     assert share_exceeded(config(tmp_path, DATA / OPEN), counts).startswith(
