@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from relay.catalog import Catalog, Unknown
-from relay.codecs.losses import Lossy, removes_rows
+from relay.codecs.losses import Lossy, removing_kind
 from relay.model import Event, Op, RowChange, SchemaChange, TableId
 from relay.records import ConsumerRecord
 from relay.selection import KINDS, kind_of
@@ -131,9 +131,9 @@ class EventCounts:
     def note_unwritten(self, events: Iterable[Event], record: ConsumerRecord) -> None:
         """Note the statements among these events that removed rows and were not written to the target."""
         for event in events:
-            if not isinstance(event, SchemaChange) or not removes_rows(event):
+            if not isinstance(event, SchemaChange) or (kind := removing_kind(event)) is None:
                 continue
-            statement, place = event.kinds[0].value, f"{record.topic}/{record.partition}/{record.offset}"
+            statement, place = kind.value, f"{record.topic}/{record.partition}/{record.offset}"
             for table in event.targets or (event.table,):
                 if len(self.unwritten) < MAX_UNWRITTEN:
                     key = table, statement, event.source.commit_ts or place

@@ -27,6 +27,7 @@ REMOVING = {
     "DROP DATABASE x": ["x (drop database, topic/0/7)"],
     "ALTER TABLE t DROP PARTITION p0, p1": ["d.t (drop partition, topic/0/7)"],
     "ALTER TABLE t TRUNCATE PARTITION p0": ["d.t (truncate partition, topic/0/7)"],
+    "ALTER TABLE t ADD z INT; DROP TABLE t": ["d.t (drop table, topic/0/7)"],
 }
 
 

@@ -224,7 +224,7 @@ UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Lossy]] = {
 }
 
 
-#: Statements behind which a reader that does not get them has rows that the source has no longer.
+#: Statements that remove rows without a message for each: a reader that does not get them keeps the rows.
 _REMOVING_ROWS: Final = frozenset(
     {
         DdlKind.DROP_DATABASE,
@@ -236,9 +236,9 @@ _REMOVING_ROWS: Final = frozenset(
 )
 
 
-def removes_rows(change: SchemaChange) -> bool:
-    """Return whether a statement removes rows without a message for each of them."""
-    return not _REMOVING_ROWS.isdisjoint(change.kinds)
+def removing_kind(change: SchemaChange) -> DdlKind | None:
+    """Return the kind of a statement that removes rows without a message for each of them; None of others."""
+    return next((kind for kind in change.kinds if kind in _REMOVING_ROWS), None)
 
 
 def loss_of(event: Event) -> Lossy:
@@ -246,13 +246,13 @@ def loss_of(event: Event) -> Lossy:
     if isinstance(event, SchemaChange):
         if is_administration(event):
             return Lossy.ADMIN_STATEMENT
-        if removes_rows(event):
+        if removing_kind(event) is not None:
             return Lossy.TRUNCATE_OR_DROP
     return UNSUPPORTED_EVENT_LOSSES[type(event)]
 
 
 def statement_losses(change: SchemaChange, carries: Carries) -> list[Lossy]:
-    """Return what a target that writes a statement loses of what its message says beside the text."""
+    """Return the losses of a target that writes the text of a statement without its column charsets."""
     lost = carries.ddl and not all(getattr(carries, f"column_{what}") for what in change.beyond_text)
     return [Lossy.TYPE_PARAMETERS] if lost else []
 
