@@ -55,7 +55,11 @@ class AnswerCache:
             if not self._is_reported:
                 self._is_reported = True
                 why = error.strerror or type(error).__name__
-                _log.warning("answers cannot be kept in %s: %s; they are fetched again", self._folder, why)
+                _log.warning(
+                    "answers cannot be kept in %s: %s; they are fetched again after a restart",
+                    self._folder,
+                    why,
+                )
 
     def _keep(self, need: Need[Answer], answer: Answer) -> None:
         # What JSON cannot hold, such as half a character, is not kept either.

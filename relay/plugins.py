@@ -39,4 +39,4 @@ def installed(group: str, kind: type[Kind]) -> list[Plugin[Kind]]:
 
 def unusable(place: str, why: str) -> Problem:
     """Return the problem of an entry point that relay cannot use."""
-    return Problem(f"entry point {place}", why, "uninstall or update the package that brings it")
+    return Problem(f"entry point {place}", why, "uninstall or update the package that provides it")

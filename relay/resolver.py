@@ -170,7 +170,7 @@ def _installed() -> _Installed:
     for plugin in installed("relay.resolvers", dict):
         fetches, problem = plugin.found or {}, plugin.problem
         if twice := taken & fetches.keys():
-            problem = unusable(plugin.place, "answers needs that relay or another package answers")
+            problem = unusable(plugin.place, "answers a need that relay or another package already answers")
             found = {need: fetch for need, fetch in found.items() if need not in twice}
         else:
             found |= fetches

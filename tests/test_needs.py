@@ -235,7 +235,7 @@ def test_a_folder_that_refuses_is_logged_once(tmp_path: Path, caplog: pytest.Log
     for number in range(3):
         assert asking.fetch(SchemaById("r", number)) == SCHEMA
     assert [each.getMessage() for each in caplog.records] == [
-        f"answers cannot be kept in {folder}: Not a directory; they are fetched again"
+        f"answers cannot be kept in {folder}: Not a directory; they are fetched again after a restart"
     ]
 
 
@@ -282,7 +282,7 @@ def test_other_packages_answer_needs_unless_a_program_does(other_packages: Calla
 @pytest.mark.parametrize("taken", [{ClaimCheck: print}, {OtherSchema: print}])
 def test_two_answers_to_one_need_are_refused(taken: Any, other_packages: Callable[..., None]) -> None:
     other_packages(resolver, {OtherSchema: print}, taken)
-    with pytest.raises(ConfigError, match=r"entry point package:NAME: answers needs that .* \(uninstall"):
+    with pytest.raises(ConfigError, match=r"entry point package:NAME: answers a need that .* \(uninstall"):
         Resolver().fetch(SchemaById("r", 7))
 
 

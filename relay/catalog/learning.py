@@ -78,10 +78,10 @@ _TICDC: Final = "ticdc"
 
 
 def _apply_text(message: DdlMessage, statement: Ddl, names: Names, writer: Writer, known: Catalog) -> None:
-    """Apply the text of a statement; of one that cannot have happened here, nothing is kept."""
+    """Apply the text of a statement. Undo all of it if one part contradicts what is known."""
     if not statement.statements and _may_change_a_table(message.ddl):
         for table in _possibly_named(message, known):
-            # An old definition might be a wrong one.
+            # The old definition may be wrong after the statement.
             writer.record(table, Define(None, why=Unknown.NOT_UNDERSTOOD))
     for part in statement.statements:
         if not apply(writer, part, names):
@@ -90,7 +90,7 @@ def _apply_text(message: DdlMessage, statement: Ddl, names: Names, writer: Write
 
 
 def _beyond_text(message: DdlMessage, by_text: Catalog, identity: Identity) -> tuple[str, ...]:
-    """Find what a message says of columns beyond its text. `by_text`: the catalogue after the text alone."""
+    """Return the column attributes that only the message has. `by_text`: the catalog after the text alone."""
     found: set[str] = set()
     for schema in message.definitions:
         found.update(beyond_text(schema, _left_by_identity(by_text, identity, schema.id, message.at)))

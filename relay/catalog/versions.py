@@ -20,7 +20,7 @@ class Unknown(enum.StrEnum):
     NOT_UNDERSTOOD = "a statement about the table was not understood"
     AMBIGUOUS = "a statement names the table in another letter case, or without its database"
     QUERY = "the columns of the table come from a query (CREATE TABLE ... AS SELECT)"
-    DOES_NOT_FIT = "a statement contradicts what was known of the table"
+    DOES_NOT_FIT = "a statement contradicts the known definition of the table"
     COPIED = "the table was renamed, copied or recovered from one that was unknown"
     DROPPED = "the table was dropped before its rows"
     TOO_MANY = "more statements about the table were read ahead of its rows than relay keeps"

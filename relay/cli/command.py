@@ -36,7 +36,7 @@ class Request(Options, frozen=True, kw_only=True):
     EXAMPLE: ClassVar[str] = ""
 
     def run(self) -> int | None:
-        """Call `WORK`. Raises whatever it raises."""
+        """Call `WORK`. Raises its errors."""
         module, _, function = self.WORK.partition(":")
         status: int | None = getattr(import_module(module), function)(self)
         return status
@@ -50,7 +50,7 @@ def add_command(app: typer.Typer, name: str, request: type[Request]) -> None:
         raise finish(lambda: _filled(request, given).run(), show_traceback=context.obj)
 
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    # typer reads both.
+    # typer reads the signature and the annotations.
     vars(command)["__signature__"] = inspect.Signature([context, *parameters])
     command.__annotations__ = {each.name: each.annotation for each in (context, *parameters)}
     epilog = f"Example: {request.EXAMPLE}" if request.EXAMPLE else None

@@ -39,8 +39,8 @@ class Again(NamedTuple):
 
 
 def show_detected(request: DetectRequest) -> int:
-    """Print what the records of files have, of each file by itself, or those of a topic. Return the worst
-    exit status: 2 for nothing that relay reads.
+    """Print the detected formats of a topic or of each file. Return the worst exit status: 2 for an input
+    without any record that relay reads.
     """
     topic = request.source_topic.in_place_of(request.inputs)
     if topic is not None:
@@ -59,7 +59,7 @@ def show_detected(request: DetectRequest) -> int:
 
 
 def _show(source: Input, again: Again, *, as_json: bool) -> int:
-    """Print what the records of an input have. Return the exit status."""
+    """Print the detected formats of an input. Return its exit status."""
     reader = RecordReader.of(source)
     read_at: dict[Place, str] = {}
 
@@ -78,7 +78,7 @@ def _show(source: Input, again: Again, *, as_json: bool) -> int:
 
 
 def _schemas(place: str | None) -> FindSchema | None:
-    """Return what finds a schema in a registry, None without one."""
+    """Return a function that looks up schemas in a registry; None without a registry."""
     if place is None:
         return None
     from relay.cli.registries import registry_of
@@ -172,10 +172,10 @@ def chosen_source(
     spelling: Spelling = USUAL,
     quiet: bool,
 ) -> Iterator[tuple[Input, Chosen]]:
-    """Give the input with the protocol that is asked for, or with `auto` the one that its first records have.
-    `registry`: has the schemas of Avro.
+    """Yield the input and its protocol: the given one or, for `auto`, that of the first records.
 
-    Raises ConfigError if these can be several, or none that relay reads.
+    `registry`: URL or file with the schemas of Avro records. Raises ConfigError if the first records fit
+    several protocols, or none that relay reads.
     """
     if protocol != AUTO:
         yield source, Chosen(protocol, options)
@@ -232,7 +232,8 @@ def _choose(found: Detection, options: tuple[str, ...], option: str) -> Chosen:
     if not readable or readable[0] is not found.dialects[0]:
         first = found.dialects[0]
         why = f": {first.refusal}" if first.refusal else ", which relay does not read"
-        raise ConfigError([Problem(f"{option} auto", f"this looks like {first.said}{why}")])
+        hint = f"if it is another protocol, name it with {option}"
+        raise ConfigError([Problem(f"{option} auto", f"this looks like {first.said}{why}", hint)])
     dialect = readable[0]
     if not dialect.protocol:
         names = " or ".join(dialect.protocols)
@@ -240,5 +241,5 @@ def _choose(found: Detection, options: tuple[str, ...], option: str) -> Chosen:
     codec = PROTOCOLS[dialect.protocol]
     given = {text.partition("=")[0] for text in options}
     needed = reading_settings(codec, dialect.options)
-    told = [f"{name}={value}" for name, value in needed.items() if name not in given]
-    return Chosen(dialect.protocol, (*options, *told))
+    added = [f"{name}={value}" for name, value in needed.items() if name not in given]
+    return Chosen(dialect.protocol, (*options, *added))

@@ -127,9 +127,13 @@ def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
     translators = list[Translator]()
     writes = _written_side(asked)
     if writes is not None:
-        if request.include_tables or request.exclude_tables:
-            message = f"is for protocols that can be read: messages of {asked[writes].protocol} name no table"
-            problems.append(Problem("--include-table", message))
+        for option, globs in (
+            ("--include-table", request.include_tables),
+            ("--exclude-table", request.exclude_tables),
+        ):
+            if globs:
+                message = f"cannot be used: messages of {asked[writes].protocol} do not name their tables"
+                problems.append(Problem(option, message, "leave it out"))
         translators += _writers(asked, options, writes, limits, problems)
     for (side, spelling), given in zip(sides, options, strict=True):
         if side.protocol != AUTO and writes is None:

@@ -30,7 +30,7 @@ def run(request: RunRequest) -> int:
 
 
 def _logs_json(request: RunRequest) -> bool:
-    """Whether the log of this run is JSON, as far as its configuration tells, and no person is watching."""
+    """Whether this run logs JSON: by its configuration or, with `auto`, without a terminal."""
     from relay.config.loading import log_format
     from relay.log_text import LogFormat
 
@@ -42,7 +42,7 @@ def _logs_json(request: RunRequest) -> bool:
 
 
 def _logged(error: ConfigError) -> int:
-    """Log what is wrong with the configuration, and return the exit status."""
+    """Log the problems of the configuration as `config.invalid`. Return the exit status."""
     from relay.log_text import LogFormat, LogSettings
     from relay.logs import Log
 

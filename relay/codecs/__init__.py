@@ -104,7 +104,7 @@ def codec_named(name: str, key_path: str) -> Codec:
     readable, `to` a target, which must be writable.
 
     Raises ConfigError: with the near names if there is none, with those that can be read or written, or with
-    what is wrong with the package that brings it.
+    what is wrong with the package that provides it.
     """
     side = SIDES.get(key_path)
     codec = PROTOCOLS.get(name)

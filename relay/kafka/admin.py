@@ -123,8 +123,8 @@ class TopicAdmin:
             return await _look(admin, sorted(set(names)))
 
     async def look_until_found(self, names: Iterable[str]) -> ClusterTopics:
-        """Look again until a broker knows all of them, or says why one is unusable: brokers learn of a new
-        topic one after the other. Give up after a while, and return what is known then.
+        """Look until a broker knows each topic or reports why it is unusable: a new topic reaches the brokers
+        one after the other. After `VISIBLE_SECONDS`, return what is known by then.
         """
         wanted, deadline = sorted(set(names)), time.monotonic() + VISIBLE_SECONDS
         while True:
@@ -208,7 +208,7 @@ async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str
     try:
         responses = await admin.describe_configs(resources)
     except (IncompatibleBrokerVersion, NotImplementedError):
-        # Some brokers of others do not know this request.
+        # Some brokers other than Kafka do not know this request.
         return dict.fromkeys(names)
     for response in responses:
         for code, _, _, name, entries, *_ in response.resources:

@@ -104,7 +104,7 @@ def _client_arguments(security: Security, problems: list[Problem]) -> ClientArgu
 
 
 def _fingerprint(security: Security) -> list[tuple[int, int, int] | None]:
-    """Return what changes when one of the files is replaced."""
+    """Return inode, size and modification time of each file; None for a file that is missing or not set."""
     found: list[tuple[int, int, int] | None] = []
     for key in _FILES:
         name = getattr(security, key)

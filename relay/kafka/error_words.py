@@ -14,7 +14,7 @@ from aiokafka.errors import BrokerResponseError, KafkaError
 from relay.errors import RelayError
 from relay.kafka.error_codes import register
 
-# Before the first answer of a broker: whoever talks to brokers needs words for their errors.
+# On import, so that the codes are known before the first answer of a broker.
 register()
 
 #: Errors that Kafka describes in many words, or for those who write clients.

@@ -28,8 +28,8 @@ class Partition(NamedTuple):
 
 
 class StartPosition(NamedTuple):
-    """Where reading of a partition begins, and whether that is a committed offset. `first`, `end`: the oldest
-    offset of the partition and the one behind its last, as far as they are known.
+    """Where reading of a partition begins, and whether that is a committed offset. `first`, `end`: the first
+    and the end offset of the partition, 0 if unknown.
     """
 
     offset: int
@@ -55,7 +55,7 @@ class Undelivered(Exception):
 
 
 class FaultKind(IntEnum):
-    """What is wrong with a cluster; the lower, the more it explains."""
+    """Kinds of faults, the most informative first."""
 
     REFUSED = 0
     UNREACHABLE = 1
@@ -76,7 +76,7 @@ class Fault(NamedTuple):
 
 
 class Health(Protocol):
-    """What the requests of a client show of its cluster."""
+    """The health of a cluster, as observed in the requests of one client."""
 
     @property
     def observes(self) -> bool:
@@ -103,7 +103,7 @@ class Health(Protocol):
         ...
 
     def ask(self) -> None:
-        """Ask the brokers something, so that the next answer, or none, shows how things are."""
+        """Request metadata, so that an answer or its absence shows the current state."""
         ...
 
 
@@ -124,7 +124,7 @@ class RecordSource(Protocol):
 
     @property
     def health(self) -> Health:
-        """What its requests show."""
+        """The health of its cluster."""
         ...
 
     async def start(self, owner: Owner) -> None:
@@ -164,8 +164,8 @@ class RecordSource(Protocol):
         ...
 
     async def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        """Ask the brokers where partitions end now, open transactions included, as `end` has it. Leaves out
-        those that no broker answers for. Raises PollFailed.
+        """Ask the brokers for the end offsets of partitions, open transactions included. Leaves out
+        partitions whose leader does not answer. Raises PollFailed.
         """
         ...
 
@@ -227,7 +227,7 @@ class Sink(Protocol):
 
     @property
     def health(self) -> Health:
-        """What its requests show."""
+        """The health of its cluster."""
         ...
 
     @property

@@ -109,7 +109,7 @@ class _Connector:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     found = await self._connect(node_id, group=group, no_hint=no_hint)
             except TimeoutError:
-                _log.error("Unable connect to node with id %s: no answer in time", node_id)
+                _log.error("Unable to connect to node with id %s: no answer in time", node_id)
             if found is not None:
                 pause.end()
             else:
@@ -159,7 +159,7 @@ class _Connector:
                 )
                 return await self._ask(connection, request, cluster)
         except (OSError, KafkaError, TimeoutError) as error:
-            _log.error('Unable connect to "%s:%s": %s', host, port, error)
+            _log.error('Unable to connect to "%s:%s": %s', host, port, error)
             return False
         finally:
             if connection is not None:

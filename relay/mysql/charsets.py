@@ -1,4 +1,4 @@
-"""Which charset and collation a column has: its own, those of its table, or TiDB's."""
+"""The charset and collation of a column: its own, its table's, or TiDB's default."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from relay.mysql.types import CHARS
 
 #: Types of columns that have a charset.
 TEXTS: Final = CHARS | {"enum", "set"}
-#: TiDB's charset where nothing says another.
+#: TiDB's default charset.
 CHARSET: Final = "utf8mb4"
-#: TiDB's collations of charsets whose name is not that of the charset with `_bin`.
+#: TiDB's default collations that are not named after their charset with `_bin`.
 _COLLATIONS: Final = {"gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci", "binary": "binary"}
 
 
 def charset_of(column_type: ColumnType, schema: TableSchema | None) -> tuple[str, str]:
-    """Return the charset and the collation of a type in a table: TiDB's own where nothing says another."""
+    """Return the charset and collation of a column type in a table; TiDB's default if neither names one."""
     charset, collation = column_type.charset, column_type.collation
     if charset is None and collation is None and schema is not None:
         charset, collation = schema.charset, schema.collation
@@ -27,20 +27,21 @@ def charset_of(column_type: ColumnType, schema: TableSchema | None) -> tuple[str
 
 
 def default_collation(charset: str) -> str:
-    """Return TiDB's collation of a charset that is named alone."""
+    """Return TiDB's default collation of a charset."""
     return _COLLATIONS.get(charset, f"{charset}_bin")
 
 
-def beyond_text(told: TableSchema, by_text: TableSchema | None) -> Iterator[str]:
-    """Find what a message says of a table's columns beyond its statement: `charset`, `collation`.
+def beyond_text(in_message: TableSchema, by_text: TableSchema | None) -> Iterator[str]:
+    """Yield `charset` and `collation` for each column whose message has others than its statement.
 
-    `by_text`: the definition that the statement alone gives the table, None if it gives none.
+    `in_message`: the table's definition in the message. `by_text`: the one that the statement's text alone
+    gives the table, None if it gives none.
     """
     known = {} if by_text is None else {column.name: column.type for column in by_text.columns}
-    for column in told.columns:
+    for column in in_message.columns:
         if column.type.base not in TEXTS:
             continue
-        charset, collation = _named_alike(*charset_of(column.type, told))
+        charset, collation = _named_alike(*charset_of(column.type, in_message))
         other, other_collation = _named_alike(*charset_of(known.get(column.name, _UNKNOWN), by_text))
         if charset != other:
             yield "charset"
@@ -53,7 +54,7 @@ _UNKNOWN: Final = ColumnType("text")
 
 
 def _named_alike(charset: str, collation: str) -> tuple[str, str]:
-    """Give MySQL's `utf8mb3` the name that TiDB and older MySQL have for it."""
+    """Replace `utf8mb3` by `utf8`, its name in TiDB and older MySQL."""
     names = (charset, collation)
     charset, collation = (f"utf8{name[7:]}" if name.startswith("utf8mb3") else name for name in names)
     return charset, collation

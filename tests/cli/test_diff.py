@@ -342,7 +342,8 @@ def test_a_row_that_differs_from_what_relay_writes_is_found(relay: Run, tmp_path
     ("arguments", "said"),
     [
         (("--b-option", "profil=doris"), "--b-option profil: flat-json has no option 'profil'"),
-        (("--include-table", "a.b"), "--include-table: is for protocols that can be read"),
+        (("--include-table", "a.b"), "--include-table: cannot be used: messages of flat-json do not name"),
+        (("--exclude-table", "a.b"), "--exclude-table: cannot be used: messages of flat-json do not name"),
     ],
 )
 def test_what_rows_that_nobody_reads_cannot_be_compared_by_is_refused(

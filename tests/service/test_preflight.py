@@ -314,10 +314,10 @@ async def test_a_broker_older_than_the_question_leaves_permissions_untested(
     assert failed(found) == []
     untested = [f"{each.subject}: {each.said}" for each in found if each.state is State.UNTESTED]
     assert untested == [
-        f"source topic {source}: 1 partition; the broker, unlike Kafka since 2.3, does not tell whether READ is allowed",
-        f"source group g-{source}: the broker, unlike Kafka since 2.3, does not tell whether READ is allowed",
+        f"source topic {source}: 1 partition; the broker, unlike Kafka since 2.3, does not report whether READ is allowed",
+        f"source group g-{source}: the broker, unlike Kafka since 2.3, does not report whether READ is allowed",
         f"source messages of {source}: there is none yet, so their format is not known",
-        f"target topic {target}: 1 partition; the broker, unlike Kafka since 2.3, does not tell whether WRITE is allowed",
+        f"target topic {target}: 1 partition; the broker, unlike Kafka since 2.3, does not report whether WRITE is allowed",
     ]
 
 

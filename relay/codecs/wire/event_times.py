@@ -1,4 +1,4 @@
-"""The time of a change whose message has none: missing, or 0 where the producer means none."""
+"""Substitute the time of a change whose message has none: the member is missing, or 0."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from relay.records import ConsumerRecord
 def event_time_ns(
     own_ns: int | None, envelope_ns: int | None, record: ConsumerRecord, lossy: list[Lossy]
 ) -> int:
-    """Return when a change happened: its own time, or else (counted) the next best one, which is that of the
-    message around it, or else the record's.
+    """Return when a change happened, in nanoseconds since 1970: its own time or, counted as `event-time`,
+    that of the message around it, or else the Kafka timestamp of its record.
     """
     if own_ns:
         return own_ns

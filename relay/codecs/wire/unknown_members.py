@@ -38,7 +38,7 @@ Unknown = Mapping[str, Any]
 
 
 class Message(msgspec.Struct, gc=False):
-    """A message, or a part of one that is parsed on its own. `unknown`: members that no struct of it has."""
+    """A message, or a part that is parsed on its own. `unknown`: members that its structs do not define."""
 
     unknown: ClassVar[Unknown | None] = None
 
@@ -139,7 +139,7 @@ _EQUALITY: Final = {"__eq__": _equal, "__hash__": None}
 
 @functools.cache
 def exact_type(message: type[Any]) -> Any:  # noqa: ANN401 - a class made at run time
-    """Return the type of messages that have no other members than this one, in no part of them."""
+    """Return a type that refuses messages with members that `message` and its parts do not define."""
     declared: Any = msgspec.field  # its overloads take a default or a factory, not either
     fields = [
         (
@@ -177,14 +177,14 @@ def _exact(annotation: Any) -> Any:  # noqa: ANN401 - any type that msgspec has
 
 
 class DefinedObject:
-    """An object with members of these names. What they are, if they define names themselves."""
+    """An object with these members. The value of each describes its own members, None if it has none."""
 
     def __init__(self, members: dict[str, Defined | None]) -> None:
         self.members = members
 
 
 class EachOf(NamedTuple):
-    """A list, or an object with members of any names, of such values."""
+    """A list of such values, or an object that has them under any names."""
 
     node: Defined
 
@@ -193,7 +193,7 @@ Defined = DefinedObject | EachOf
 
 
 def find_unknown(data: bytes, node: Defined, path: str) -> Unknown | None:
-    """Return the members that are not defined in JSON, by path; None if it is none, too."""
+    """Return the undefined members of JSON text, by path; None if there are none, or if it is not JSON."""
     found: dict[str, Any] = {}
     _find(msgspec.Raw(data), node, path, found)
     return found or None
@@ -251,7 +251,7 @@ def _parts(value: object) -> object:
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """A value of an unknown member; its JSON where that has no value. Raises UnicodeDecodeError."""
+    """Return the value of an unknown member; its text if it is not valid JSON. Raises UnicodeDecodeError."""
     if not isinstance(value, msgspec.Raw):
         return value
     try:

@@ -15,6 +15,11 @@ class State(StrEnum):
     UNTESTED = "untested"
 
 
+def unreported(operations: str) -> str:
+    """Return the text for permissions that a broker does not report."""
+    return f"the broker, unlike Kafka since 2.3, does not report whether {operations} is allowed"
+
+
 class Finding(NamedTuple):
     """One check: its subject, how it ended, and the text about it."""
 

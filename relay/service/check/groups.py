@@ -1,4 +1,4 @@
-"""The consumer group of a route: whether it may be used, who is in it, and how much it has left to read."""
+"""Check the consumer group of a route: permission, members, and how many records it has left to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relay.kafka.ports import Partition, PollFailed
 from relay.kafka.progress import ProgressTopic
 from relay.kafka.reading import bounds, consuming
 from relay.service.check.cluster import ClusterInspection, Group
-from relay.service.check.findings import Finding, State
+from relay.service.check.findings import Finding, State, unreported
 from relay.shown import first_of, printable
 
 #: The client id of every client of relay.
@@ -26,6 +26,7 @@ _CLIENT: Final = "relay"
 #: How many members are named.
 _NAMED: Final = 5
 _SECONDS: Final = 20.0
+_OWN_GROUP: Final = "set group_id in [source] to a group that only this route uses"
 
 
 async def group_findings(
@@ -38,22 +39,21 @@ async def group_findings(
         return [Finding(State.UNTESTED, subject, group)]
     found = [_permission(subject, group), *_members(subject, group)]
     if group.operations and topics:
-        found += await _standing(config, source, target, topics)
+        found += await _progress(config, source, target, topics)
     return found
 
 
 def _permission(subject: str, group: Group) -> Finding:
     may_read = allows(group.operations, Operation.READ) if group.operations else False
     if may_read is None:
-        untold = "the broker, unlike Kafka since 2.3, does not tell whether READ is allowed"
-        return Finding(State.UNTESTED, subject, untold)
+        return Finding(State.UNTESTED, subject, unreported("READ"))
     if not may_read:
         return Finding(State.FAILED, subject, "READ is not allowed; grant it on the group")
     return Finding(State.OK, subject, "READ allowed")
 
 
 def _members(subject: str, group: Group) -> Iterator[Finding]:
-    """Name the members. Those of another application keep relay out."""
+    """List the members. Members of another application keep relay out of the group."""
     if not group.members:
         return
     counts = Counter(f"{printable(client)} at {printable(host)}" for client, host in group.members)
@@ -62,22 +62,21 @@ def _members(subject: str, group: Group) -> Iterator[Finding]:
     wanted = RoundRobinPartitionAssignor.name
     if group.kind not in {"", "consumer"} or group.assignor not in {"", wanted}:
         how = f"with the assignor {printable(group.assignor)}" if group.kind == "consumer" else group.kind
-        said = f"another application uses it, {how}: {who}; set group_id in [source] to a group of its own"
+        said = f"another application uses it, {how}: {who}; {_OWN_GROUP}"
         yield Finding(State.FAILED, subject, said)
     else:
-        hint = "if they are not instances of this route, set group_id in [source] to a group of its own"
-        yield Finding(State.NOTE, subject, f"{who}: {hint}")
+        yield Finding(State.NOTE, subject, f"{who}: if they are not instances of this route, {_OWN_GROUP}")
 
 
 class _Offsets(NamedTuple):
-    """Where a group stands: its offsets, and what the partitions hold."""
+    """The committed offsets of a group, and the first and end offsets of the partitions."""
 
     committed: Mapping[Partition, int]
     first: Mapping[Partition, int]
     end: Mapping[Partition, int]
 
 
-async def _standing(
+async def _progress(
     config: Config, source: ClusterInspection, target: ClusterInspection, topics: Mapping[str, TopicInfo]
 ) -> list[Finding]:
     """Report how much is left to read: a group whose name was copied may have read everything already."""
@@ -87,7 +86,7 @@ async def _standing(
             found = await _offsets(config, source, target, topics)
     except (ServiceError, PollFailed, TimeoutError) as error:
         reason = str(error) or "the brokers did not answer in time"
-        return [Finding(State.UNTESTED, subject, f"its offsets are not known: {reason}")]
+        return [Finding(State.UNTESTED, subject, f"its offsets cannot be read: {reason}")]
     return [_judged(config, subject, found)]
 
 
@@ -99,7 +98,7 @@ def _judged(config: Config, subject: str, found: _Offsets) -> Finding:
     left = sum(found.end[each] - max(found.committed.get(each, 0), found.first[each]) for each in found.end)
     said = f"it has committed offsets: {max(0, left)} of {total} records are left to read"
     if left <= 0 < total:
-        said += "; if this route has not run yet, another one uses the group"
+        said += f"; if this route has not run yet, another one uses the group: {_OWN_GROUP}"
         return Finding(State.NOTE, subject, said)
     return Finding(State.OK, subject, said)
 

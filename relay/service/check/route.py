@@ -22,7 +22,7 @@ from relay.kafka.admin import TopicAdmin, TopicInfo
 from relay.kafka.clients import Brokers, Clusters
 from relay.kafka.permissions import UNTOLD, Operation, allows
 from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
-from relay.service.check.findings import Finding, State
+from relay.service.check.findings import Finding, State, unreported
 from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
 from relay.shown import plural
@@ -277,10 +277,7 @@ def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: li
     count = len(topic.partitions)
     held = f"{count} partition{'s' if count != 1 else ''}"
     if topic.operations == UNTOLD:
-        untold = (
-            f"{held}; the broker, unlike Kafka since 2.3, does not tell whether {_names(needed)} is allowed"
-        )
-        return Finding(State.UNTESTED, subject, untold)
+        return Finding(State.UNTESTED, subject, f"{held}; {unreported(_names(needed))}")
     return Finding(State.OK, subject, f"{held}, {_names(needed)} allowed")
 
 
