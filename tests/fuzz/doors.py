@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,6 +41,8 @@ MAX_LETTER_BYTES: Final = 16_000
 #: What a command ends with: all is well, or its input is not.
 _STATUSES: Final = frozenset({0, 2})
 _TIMES: Final = {"commands": 3, "configuration": 20}
+#: Seconds of CPU after which a door is not tried again: changed records may be large, and outlining them is slow.
+_SECONDS: Final = 5.0
 
 Door = Callable[[Sequence[ConsumerRecord], "Lane", random.Random], None]
 
@@ -49,7 +52,10 @@ def tried(lane: Lane) -> list[Finding]:
     found = []
     for name, door in DOORS.items():
         chance = random.Random((lane.seed << 32) ^ lane.number)
+        began = time.process_time()
         for _ in range(_TIMES.get(name, 100)):
+            if time.process_time() - began > _SECONDS:
+                break
             records = _changed(lane, chance)
             try:
                 door(records, lane, chance)

@@ -10,7 +10,7 @@ from typing import Final
 from fuzz.words import DATES, NUMBERS, TEXTS, type_word
 
 is_statement: Final = re.compile(
-    r"\s*(?:/\*.*?\*/)?\s*(?:CREATE|ALTER|DROP|RENAME|TRUNCATE|FLASHBACK|RECOVER)\b",
+    r"\s*+(?>/\*.*?\*/\s*)?(?:CREATE|ALTER|DROP|RENAME|TRUNCATE|FLASHBACK|RECOVER)\b",
     re.IGNORECASE | re.DOTALL,
 ).match
 _TOKENS: Final = re.compile(
