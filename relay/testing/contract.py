@@ -115,7 +115,7 @@ def source_with(name: str) -> Source:
     return msgspec.structs.replace(BARE, **{name: value_of(Source, name)}, **TOGETHER.get(name, {}))
 
 
-def is_told(what: Lossy, carries: Carries) -> bool:
+def is_listed(what: Lossy, carries: Carries) -> bool:
     """Whether `relay formats` names this as lost on a route from a source that says everything."""
     fields: dict[str, Any] = {**dict.fromkeys(Carries.__struct_fields__, True), "before": Before.FULL}
     everything = Carries(**fields)
@@ -436,7 +436,7 @@ class CodecContract:
             assert is_kept is not (what in lossy)
             if what not in {Lossy.EXTRAS, Lossy.SOURCE_NAME}:  # these depend on which ones they are
                 assert wire.carries.has(what) is is_kept
-                assert is_told(what, wire.carries) is not is_kept
+                assert is_listed(what, wire.carries) is not is_kept
 
     @pytest.mark.parametrize("name", FACTS)
     def test_a_fact_of_a_rows_source_is_carried_or_counted(self, name: str) -> None:
@@ -448,7 +448,7 @@ class CodecContract:
             if what not in {Lossy.EXTRAS, Lossy.SOURCE_NAME}:
                 assert wire.carries.has(what) is (what not in lossy)
             if not self.codec.is_readable:
-                assert is_told(what, wire.carries) or wire.carries.has(what) or what is Lossy.EXTRAS
+                assert is_listed(what, wire.carries) or wire.carries.has(what) or what is Lossy.EXTRAS
 
     def test_a_deleted_row_is_written_or_counted(self) -> None:
         self._needs(writes=True)
@@ -480,7 +480,7 @@ class CodecContract:
             assert isinstance(read, RowChange)
             is_kept = getattr(read.transaction, name, None) == getattr(of_row, name)
             assert is_kept is wire.carries.has(what) is not (what in lossy)
-            assert is_told(what, wire.carries) is not is_kept
+            assert is_listed(what, wire.carries) is not is_kept
 
     def test_the_event_time_has_its_milliseconds_or_they_are_counted(self) -> None:
         self._needs(reads=True, writes=True)
@@ -491,7 +491,7 @@ class CodecContract:
                 is_kept is wire.carries.event_time_milliseconds is not (Lossy.EVENT_TIME_PRECISION in lossy)
             )
 
-    def test_a_row_of_a_snapshot_is_told_from_one_of_the_log_or_counted(self) -> None:
+    def test_a_row_of_a_snapshot_is_marked_or_counted(self) -> None:
         self._needs(reads=True, writes=True)
         for wire in self.wires():
             (read,), lossy = wire.sent(row(Op.READ, None, ROWS[1]))
@@ -508,7 +508,7 @@ class CodecContract:
 
     # ------------------------------------------------------------ keys
 
-    def test_keys_stand_for_what_the_codec_says(self) -> None:
+    def test_keys_identify_what_the_codec_declares(self) -> None:
         """Of equal keys a compacted topic keeps the last message."""
         self._needs(writes=True)
         keys = self.codec.keys
