@@ -5,7 +5,7 @@ A protocol that is added needs nothing here if its messages are JSON, or Avro wi
 
 from __future__ import annotations
 
-import copy
+import functools
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import fastavro
 import msgspec
+from fuzz.mutations import unpacked
+from fuzz.outline import Node, outline
 from toy_protocol.registry import remember
 
 from relay import ConsumerRecord, Resolver
@@ -22,8 +24,24 @@ from relay.codecs.open_protocol.frames import framed_key, framed_value, unframe
 from relay.needs import RegisteredSchema, SchemaById
 
 NAME = "unheard_of"
-VALUE = {"by": ["anyone", 1]}
 Path = tuple[str | int, ...]
+
+
+class Member(NamedTuple):
+    """The value of the unknown member, and whether it is an object's first one or its last."""
+
+    value: bytes = b'{"by":["anyone",1]}'
+    is_first: bool = False
+
+    def added(self, text: bytes, part: Node) -> bytes:
+        """The text with this member in one of its objects, which has others."""
+        member = b'"%b":%b' % (NAME.encode(), self.value)
+        if self.is_first:
+            return text[: part.start + 1] + member + b"," + text[part.start + 1 :]
+        return text[: part.end - 1] + b"," + member + text[part.end - 1 :]
+
+
+LAST = Member()
 
 
 class Changed(NamedTuple):
@@ -61,32 +79,40 @@ def is_zoned(value: dict[str, Any]) -> bool:
     return value.keys() == {"location", "value"}
 
 
-def changed_text(text: bytes, columns: set[str]) -> Iterator[tuple[bytes, str]]:
-    """A text with an unknown member in each object."""
-    document = json.loads(text)
-    for path in objects(document, columns):
-        changed = copy.deepcopy(document)
-        part = changed
-        for step in path:
-            part = part[step]
-        part[NAME] = VALUE
-        yield json.dumps(changed, ensure_ascii=False).encode(), ".".join(map(str, path))
+def changed_text(data: bytes, columns: set[str], member: Member = LAST) -> Iterator[tuple[bytes, str]]:
+    """A text, which may be compressed, with an unknown member in each object; none if it is no JSON."""
+    text, packed = unpacked(data)
+    if text[:1] == b"{":
+        root = outline(text)
+        for path in objects(json.loads(text), columns):
+            changed = member.added(text, functools.reduce(step_into, path, root))
+            yield packed(changed), ".".join(map(str, path))
 
 
-def of_json(record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
+def step_into(node: Node, step: str | int) -> Node:
+    """The part of this name or number; of members with one name the last, as Python reads them."""
+    if isinstance(step, int):
+        return node.children[step]
+    return next(each for each in reversed(node.children) if read_name(each) == step)
+
+
+def read_name(node: Node) -> str:
+    name: str = json.loads(b'"%b"' % node.name.encode("latin-1"))
+    return name
+
+
+def of_json(record: ConsumerRecord, columns: set[str], member: Member) -> Iterator[Changed]:
     for part in ("key", "value"):
-        text: bytes | None = getattr(record, part)
-        if text is not None and text[:1] == b"{":
-            for changed, path in changed_text(text, columns):
-                yield Changed(msgspec.structs.replace(record, **{part: changed}), f"{part}.{path}")
+        for changed, path in changed_text(getattr(record, part) or b"", columns, member):
+            yield Changed(msgspec.structs.replace(record, **{part: changed}), f"{part}.{path}")
 
 
-def of_frames(record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
+def of_frames(record: ConsumerRecord, columns: set[str], member: Member) -> Iterator[Changed]:
     """Open Protocol: each segment of a key and of a value is JSON."""
     segments = unframe(record.key, record.value)
     for at, segment in enumerate(segments):
         for side, text in enumerate(segment):
-            for changed, path in changed_text(text, columns) if text[:1] == b"{" else ():
+            for changed, path in changed_text(text, columns, member):
                 made = [list(each) for each in segments]
                 made[at][side] = changed
                 key, value = (framed_key(k for k, _ in made), framed_value(v for _, v in made))
@@ -104,12 +130,14 @@ NUMBER = 77
 
 
 def changed_message(data: bytes, nested: Mapping[int, Any], path: str) -> Iterator[tuple[bytes, str]]:
-    """A message with an unknown field in itself and in each message in it."""
+    """A message with an unknown field in itself and in each message in it, the first one of each number."""
     yield data + bytes_field(NUMBER, b"?"), path
-    found = list(fields(data))
+    found, seen = list(fields(data)), set()
     for at, (number, part) in enumerate(found):
-        if number not in nested or not isinstance(part, bytes):
+        if number not in nested or not isinstance(part, bytes) or number in seen:
             continue
+        if path != "5":  # entries are of several kinds
+            seen.add(number)
         inner = nested[number]
         if path == "5.2" and number == 3:  # an entry's value is of the entry's kind
             inner = _ROWS if dict(found).get(2, 2) == 2 else _BOUNDARY
@@ -122,7 +150,7 @@ def field(number: int, value: int | bytes) -> bytes:
     return number_field(number, value) if isinstance(value, int) else bytes_field(number, value)
 
 
-def of_protobuf(record: ConsumerRecord, _: set[str]) -> Iterator[Changed]:
+def of_protobuf(record: ConsumerRecord, _: set[str], _member: Member) -> Iterator[Changed]:
     for value, path in changed_message(record.value or b"", {5: {2: _ENTRY}}, ""):
         yield Changed(msgspec.structs.replace(record, value=value), path)
 
@@ -160,7 +188,7 @@ def registered(id: int) -> str:
     return Resolver().fetch(SchemaById("source", id)).text
 
 
-def of_avro(record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
+def of_avro(record: ConsumerRecord, columns: set[str], member: Member) -> Iterator[Changed]:
     """A field more in each record of the schemas of a message; other messages as JSON."""
     columns = columns | {name.replace("_", "_u005f") for name in columns}  # of Debezium's avro_unicode
     for part in ("key", "value"):
@@ -168,8 +196,8 @@ def of_avro(record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
         if data is None:
             continue
         if data[:2] == b"\x01{":  # a statement of TiCDC Avro
-            for changed, path in changed_text(data[1:], columns):
-                yield Changed(msgspec.structs.replace(record, **{part: data[:1] + changed}), path)
+            for changed, path in changed_text(data, columns, member):
+                yield Changed(msgspec.structs.replace(record, **{part: changed}), path)
         elif data[:1] == b"\x00" and has_own_names(columns):
             text = registered(schema_id(data))
             for steps in records_in(json.loads(text), columns):
@@ -201,7 +229,7 @@ def with_field(data: bytes, text: str, path: Path) -> bytes:
 # ---------------------------------------------------------------- protocols
 
 #: How messages that are neither JSON nor Avro with a registry get another member.
-OWN: dict[str, Callable[[ConsumerRecord, set[str]], Iterator[Changed]]] = {
+OWN: dict[str, Callable[[ConsumerRecord, set[str], Member], Iterator[Changed]]] = {
     "ticdc-open-protocol": of_frames,
     "canal-protobuf": of_protobuf,
 }
@@ -209,14 +237,16 @@ OWN: dict[str, Callable[[ConsumerRecord, set[str]], Iterator[Changed]]] = {
 FIXED = {"ticdc-simple-avro", "toy-lines"}
 
 
-def with_unknown_members(protocol: str, record: ConsumerRecord, columns: set[str]) -> Iterator[Changed]:
+def with_unknown_members(
+    protocol: str, record: ConsumerRecord, columns: set[str], member: Member = LAST
+) -> Iterator[Changed]:
     """The messages that a record becomes; `columns`: names that no object of the protocol has alone."""
     if protocol in OWN:
-        yield from OWN[protocol](record, columns)
+        yield from OWN[protocol](record, columns, member)
     elif PROTOCOLS[protocol].uses_registry:
-        yield from of_avro(record, columns)
+        yield from of_avro(record, columns, member)
     else:
-        yield from of_json(record, columns)
+        yield from of_json(record, columns, member)
 
 
 def is_unknown(path: str) -> bool:

@@ -10,14 +10,15 @@ Good records are those of tests/data, and what relay makes of them for protocols
 Routes have any options that go together, readers' profiles, topics by table or by rule, rows spread by key or
 table, chosen tables. Records are changed by structure (`fuzz.mutations`, `fuzz.binary`): members and types of
 JSON, Avro and packets, extreme numbers, dates and texts, types, DDL by its grammar, frames, compression, keys,
-headers, order, and thousands of blanks, digits, escapes and levels. A protocol is known by its wire, so one that is added is covered without a change here. What is
-checked (`fuzz.trial`, `fuzz.events`):
+headers, order, and thousands of blanks, digits, escapes and levels. A protocol is known by its wire, so one that is added is covered without a change
+here. What is checked (`fuzz.trial`, `fuzz.events`):
 
 * errors are relay's own, with protocol and path, of bounded length, and without row values
 * all or nothing: a refused record changes neither state nor counters, and after all that was taken back good
   records give the bytes that they give by themselves
 * what was written is read back by the target's own decoder, as the same events
 * strict refuses what is counted as lost, and nothing else; the same record gives the same bytes
+* a member that no protocol defines is carried and counted, and changes nothing else (`fuzz.unknown`)
 * time and memory of a record; a message twice as long takes no more than twice the time (`fuzz.scaling`)
 * other ways in for untrusted bytes (`fuzz.doors`)
 

@@ -25,6 +25,7 @@ from fuzz.findings import BrokenError, Finding, Setting, smaller
 from fuzz.mutations import changed_bytes, document, mutated
 from fuzz.outline import spliced
 from fuzz.trial import Bench, Outcome, resident_bytes, same
+from fuzz.unknown import extended
 from relay import ConfigError, ConsumerRecord, Translator
 from relay.codecs import BUILT_IN, PROTOCOLS
 from relay.codecs.given_options import parse_options
@@ -40,6 +41,8 @@ Case = tuple[ConsumerRecord, ...]
 _BATCHES: Final = 20
 _BATCH: Final = 16
 _GOOD: Final = 3
+#: Cases with a member that no protocol defines.
+_UNKNOWN: Final = 0.08
 #: Processor time after which a case is given up.
 _PATIENCE_SECONDS: Final = 10
 #: Parts of all lanes.
@@ -48,7 +51,7 @@ _DOORS: Final = 0.04
 #: Memory that translators may keep of some hundred records that were taken back.
 MAX_CACHES: Final = 150 << 20
 #: Checks whose findings are not made smaller.
-_ALONE: Final = frozenset({"time", "memory", "crash", "door"})
+_ALONE: Final = frozenset({"time", "memory", "crash", "door", "unknown member"})
 _SMALLER_SECONDS: Final = 3.0
 
 
@@ -105,6 +108,7 @@ class Lane:
             spread_by,
         )
         self.setting = with_tables(plain, chance)
+        self._place = place
         self._near = records[place : place + 8] or records
         self.statements = [each for each in records if _has_statement(each)]
         self.good = records[place : place + _GOOD]
@@ -115,6 +119,8 @@ class Lane:
     def case(self, number: int) -> tuple[Case, dict[str, bytes]]:
         """The records of a case, and objects that they refer to."""
         chance, records = self._chance(number), self.sample.records
+        if chance.random() < _UNKNOWN and (found := self._extended(chance)) is not None:
+            return (found,), {}
         roll = chance.random()
         first = chance.choice(self._near if chance.random() < 0.6 else records)
         if roll < 0.22 and self.statements:
@@ -125,6 +131,12 @@ class Lane:
                 other = chance.choice(self._near if chance.random() < 0.7 else records)
                 case.append(mutated(other, records, chance) if chance.random() < 0.4 else other)
         return _with_other_objects(case, self.setting.objects, chance)
+
+    def _extended(self, chance: random.Random) -> ConsumerRecord | None:
+        """A good record with an unknown member."""
+        count = len(self.sample.records)
+        at = self._place + chance.randrange(8) if chance.random() < 0.6 else chance.randrange(count)
+        return extended(self.sample, at % count, chance)
 
 
 def _has_statement(record: ConsumerRecord) -> bool:

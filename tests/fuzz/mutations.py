@@ -112,7 +112,7 @@ def mutated(
         return whole
     if (not value or chance.random() < 0.08) and key:
         return msgspec.structs.replace(record, key=_key(key, donors, chance))
-    inner, packed = _unpacked(value)
+    inner, packed = unpacked(value)
     return msgspec.structs.replace(record, value=packed(_text(inner, donors, chance)))
 
 
@@ -320,7 +320,7 @@ _EDITS: Final[tuple[_Edit, ...]] = (
 # ---------------------------------------------------------------- frames and compression
 
 
-def _unpacked(data: bytes) -> tuple[bytes, Callable[[bytes], bytes]]:
+def unpacked(data: bytes) -> tuple[bytes, Callable[[bytes], bytes]]:
     """What is in a compressed block, and how to compress it again."""
     try:
         if data.startswith(_LZ4_MAGIC):
@@ -337,7 +337,7 @@ def _unpacked(data: bytes) -> tuple[bytes, Callable[[bytes], bytes]]:
 
 def _compressed(record: ConsumerRecord, chance: random.Random) -> ConsumerRecord:
     """The value in a compressed block, whole or damaged, or what becomes a thousand times as long."""
-    inner, _ = _unpacked(record.value or b"")
+    inner, _ = unpacked(record.value or b"")
     roll = chance.random()
     if roll < 0.02:
         inner = chance.choice((b" ", b"[", b"\x00", b'{"a":"')) * chance.choice((1 << 18, 4 << 20))
@@ -376,7 +376,7 @@ def _framed(
     if roll < 0.75 and keys and values:
         parts = keys if chance.random() < 0.25 or not any(values) else values
         at = chance.randrange(len(parts))
-        inner, packed = _unpacked(parts[at])
+        inner, packed = unpacked(parts[at])
         parts[at] = packed(_text(inner, donors, chance))
     elif roll < 0.87:
         _change_segments(keys, values, chance.choice(donors), chance)

@@ -27,6 +27,7 @@ from fuzz.outline import NoOutlineError, content, outline, spliced
 from fuzz.scaling import measured, ways
 from fuzz.statements import mutated_statement
 from fuzz.trial import Bench, check_error
+from fuzz.unknown import extended, without_member
 from relay import (
     ConsumerRecord,
     Event,
@@ -228,6 +229,52 @@ def test_strict_that_refuses_too_much_or_too_little_is_found(
 
     plant(monkeypatch, fault)
     assert broken(made) == ("strict", kind)
+
+
+def with_member() -> ConsumerRecord:
+    found = extended(SAMPLE, ROWS, random.Random(1))
+    assert found is not None
+    plain = without_member(found)
+    assert plain is not None
+    assert (plain.key, plain.value) == (ROW.key, ROW.value) != (found.key, found.value)
+    return found
+
+
+def test_an_unknown_member_that_is_lost_without_a_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, record, inspect = bench(), with_member(), Translator.inspect
+    made.step(record)
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[Event]:
+        found = inspect(translator, record)
+        sources = [msgspec.structs.replace(event.source, extras=None) for event in found]
+        return [
+            msgspec.structs.replace(event, source=source)
+            for event, source in zip(found, sources, strict=True)
+        ]
+
+    monkeypatch.setattr(Translator, "inspect", fault)
+    assert broken(bench(), record) == ("unknown member", "not carried")
+
+
+def test_an_unknown_member_that_is_not_counted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, record = bench(), with_member()
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        return TRANSLATE(translator, without_member(record) or record)
+
+    plant(monkeypatch, fault)
+    assert broken(made, record) == ("unknown member", "not counted")
+
+
+def test_an_unknown_member_that_changes_what_is_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, record = bench(), with_member()
+
+    def fault(translator: Translator, given: ConsumerRecord) -> list[ProducerRecord]:
+        produced = TRANSLATE(translator, given)
+        return produced if given is not record else []
+
+    plant(monkeypatch, fault)
+    assert broken(made, record) == ("unknown member", "number of records")
 
 
 def test_what_a_profile_leaves_out_is_no_loss() -> None:

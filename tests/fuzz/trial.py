@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from fuzz.corpus import answer, reading_options
 from fuzz.events import VALUES_LOST, VALUES_REFUSED, Target, are_sound, compare, lacks_digits
 from fuzz.findings import BrokenError, Setting, place_of
+from fuzz.unknown import is_carried, without_member
 from fuzz.words import CANARY_SPELLINGS
 from relay import (
     CodecError,
@@ -160,6 +161,8 @@ class Bench:
         if isinstance(outcome, Refused):
             self._is_as_before(before, counted)
         lossy = used.lossy - counted[1]
+        if (plain := without_member(record)) is not None:
+            self._tells_unknown_member(record, plain, outcome, before, lossy)
         if self._is_turn_of("determinism"):
             self._is_repeatable(record, outcome, before, lossy)
         if self._is_turn_of("strict"):
@@ -238,6 +241,30 @@ class Bench:
             raise BrokenError("strict", f"passes {', '.join(lost)}", route)
         elif found.kind != NotRepresentable.__name__:
             raise BrokenError("strict", f"{found.kind} instead of a refusal", route, found.text)
+
+    def _tells_unknown_member(
+        self,
+        record: ConsumerRecord,
+        plain: ConsumerRecord,
+        outcome: Outcome,
+        before: State,
+        lossy: Counter[Lossy],
+    ) -> None:
+        """Whether a member that no protocol defines is carried and counted, and changes nothing else."""
+        cold, route = self.cold(before), f"{self.setting.source} -> {self.setting.target}"
+        same(outcome, self.attempt(cold, cold.translate, plain), "unknown member", route)
+        self._strict_agrees(record, outcome, before, lossy)
+        events = self.inspected(record, before)
+        if isinstance(outcome, Refused) or isinstance(events, Refused) or self._chosen is not None:
+            return
+        if events and not is_carried(events):
+            raise BrokenError("unknown member", "not carried", self.setting.source)
+        # Of several events, the target may have no place for the one that has the member.
+        if outcome and all(is_carried([event]) for event in events) and not lossy[Lossy.EXTRAS]:
+            raise BrokenError("unknown member", "not counted", route)
+        if lossy - Counter({Lossy.EXTRAS: lossy[Lossy.EXTRAS]}) != cold.lossy:
+            differing = sorted({*(cold.lossy - lossy), *(lossy - cold.lossy)} - {Lossy.EXTRAS})
+            raise BrokenError("unknown member", f"counts {', '.join(differing)} or not", route)
 
     def _is_repeatable(
         self, record: ConsumerRecord, outcome: Outcome, before: State, lossy: Counter[Lossy]
