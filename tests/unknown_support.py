@@ -21,6 +21,7 @@ from relay import ConsumerRecord, Resolver
 from relay.codecs import PROTOCOLS
 from relay.codecs.canal.protobuf import bytes_field, fields, number_field
 from relay.codecs.open_protocol.frames import framed_key, framed_value, unframe
+from relay.errors import ServiceError
 from relay.needs import RegisteredSchema, SchemaById
 
 NAME = "unheard_of"
@@ -184,8 +185,12 @@ def records_in(schema: Any, columns: set[str], path: Path = ()) -> Iterator[Path
                 yield from records_in(schema.get(name), columns, (*path, name))
 
 
-def registered(id: int) -> str:
-    return Resolver().fetch(SchemaById("source", id)).text
+def registered(id: int) -> str | None:
+    """The text of a schema; None where these bytes are no id, as in headers and of Apicurio's own ids."""
+    try:
+        return Resolver().fetch(SchemaById("source", id)).text
+    except ServiceError:
+        return None
 
 
 def of_avro(record: ConsumerRecord, columns: set[str], member: Member) -> Iterator[Changed]:
@@ -200,6 +205,8 @@ def of_avro(record: ConsumerRecord, columns: set[str], member: Member) -> Iterat
                 yield Changed(msgspec.structs.replace(record, **{part: changed}), path)
         elif data[:1] == b"\x00" and has_own_names(columns):
             text = registered(schema_id(data))
+            if text is None:
+                continue
             for steps in records_in(json.loads(text), columns):
                 changed = with_field(data, text, steps)
                 if changed[5:] != data[5:]:  # a list may have no items, and a union another branch

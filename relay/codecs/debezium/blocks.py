@@ -43,8 +43,8 @@ class _Wrapper(Message, gc=False):
 
 
 _parse_wrapper: Final = MessageParser(_Wrapper).parse
-#: How a key with its schema, or with a payload alone, begins.
-WRAPPED: Final = b'{"schema":', b'{"payload":'
+#: What a key with its schema has, or one with a payload alone.
+WRAPPED: Final = b'"payload"'
 
 
 class Blocks:
@@ -70,7 +70,7 @@ class Blocks:
         return found[1]
 
     def unknown_in_key(self, topic: str, key: bytes) -> Unknown | None:
-        """Return the undefined members of a key that begins with a wrapper; other keys have only columns."""
+        """Return the undefined members of a key that has a wrapper; other keys have only columns."""
         around = self._keys.get(topic)
         if around is not None:
             head, tail = around
@@ -90,7 +90,7 @@ class Blocks:
         in_schema = find_unknown(bytes(wrapper.schema), _SCHEMA, "schema")
         found = below("key", merged(wrapper.unknown, in_schema))
         if found is None:
-            at = key.find(columns) if key.startswith(WRAPPED[1]) else key.rfind(columns)
+            at = key.find(columns) if key.startswith(b'{"payload":') else key.rfind(columns)
             around = key[: at + 1], key[at + len(columns) - 1 :]
             self._keys.keep(topic, around, len(key) + _BYTES)
         return found

@@ -49,7 +49,7 @@ class MessageDecoder(Generic[T]):
         if record.key and len(record.key) > self._uncounted:
             check_values(self._protocol, "key", record.key, self._limits)
         topic, in_key = self._topics.get(record.topic), None
-        if record.key is not None and record.key.startswith(WRAPPED):
+        if record.key is not None and WRAPPED in record.key:
             in_key = self._blocks.unknown_in_key(record.topic, record.key)
         if (
             topic is not None
