@@ -72,8 +72,7 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
     if base in BINARIES:
         return _bytes_reader(column_type, style.read_binary or read_bytes)
     if base in {"enum", "set"}:
-        labels = label_reader(column_type) if style.has_labels else None
-        return labels or native("int")(functools.partial(_read_members, column_type))
+        return _member_reader(label_reader(column_type), style)
     if style.is_iso and base in {"datetime", "timestamp"}:
         read = reader(column_type, msgspec.structs.replace(style, is_iso=False))
         read_iso = functools.partial(_read_iso, read)
@@ -154,20 +153,20 @@ def _read_json(text: str) -> str:
     return text or "null"
 
 
-def _read_members(column_type: ColumnType, text: str) -> Value:
+def _member_reader(read_labels: Callable[[str], int] | None, style: TextStyle) -> Read:
+    if read_labels is not None and style.has_labels:
+        return read_labels
+    return native("int")(functools.partial(_read_members, read_labels))
+
+
+def _read_members(read_labels: Callable[[str], int] | None, text: str) -> Value:
     """ENUM index or SET bit map; labels, which some producers write, need the type's members."""
     try:
         return numbers.read_int(text)
     except ValueError:
-        members = column_type.members
-        if members is None:
+        if read_labels is None:
             return text
-    try:
-        if column_type.base == "enum":
-            return members.index(text) + 1
-        return sum(1 << members.index(label) for label in text.split(",")) if text else 0
-    except ValueError:
-        raise ValueError("neither a number nor a member of the type") from None
+    return read_labels(text)
 
 
 def writer(column_type: ColumnType, style: TextStyle) -> Write | None:

@@ -7,7 +7,7 @@ import re
 import pytest
 from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
-from relay import ConsumerRecord, Translator
+from relay import ConsumerRecord, RowChange, Translator
 from relay.codecs.losses import Lossy
 from relay.errors import CodecError
 
@@ -62,3 +62,25 @@ def test_the_column_is_named_or_the_text_passed_on(
         made.translate(row)
     assert refused.value.path.rpartition(".")[2] == "secret_e"
     assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("source", [TICDC, CANAL])
+@pytest.mark.parametrize(
+    ("column_type", "label", "number"),
+    [
+        ("ENUM('x','y')", "", 0),  # MySQL's mark of a value that was no member
+        ("ENUM('x','')", "", 2),
+        ("SET('p','q')", "", 0),
+        ("SET('p','q')", "q,q", 2),
+    ],
+)
+def test_labels_are_read_where_numbers_are_expected(
+    source: str, column_type: str, label: str, number: int
+) -> None:
+    """As relay writes them with `enum=label`, read by who was not told."""
+    ddl, row = messages(source, column_type, label)
+    reader = Translator.reader(source)
+    reader.inspect(ddl)
+    (change,) = reader.inspect(row)
+    assert isinstance(change, RowChange)
+    assert change.after == (1, number)
