@@ -520,7 +520,7 @@ class SchemaChange(msgspec.Struct, frozen=True):
     they were known: `targets` and the old names of a rename, but no views. `views`: those that it creates or
     renames, or as they were before it dropped them; those whose columns' names are known. `table_changes`:
     what the message itself says of tables. `beyond_text`: what it says of their columns that the text does
-    not: `charset`, `collation`.
+    not: `charset`, `collation`; `enum_charset`: of ENUM and SET.
     """
 
     ddl: str

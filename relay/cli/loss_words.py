@@ -22,6 +22,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "column_types": "the types of columns",
     "type_parameters": "type parameters: lengths, precisions, the members of ENUM and SET",
     "column_charset": "charsets of columns that the text of their DDL does not have",
+    "column_enum_charset": "charsets of ENUM and SET that the text of their DDL does not have",
     "column_collation": "collations of columns that the text of their DDL does not have",
     "ddl": "DDL: schema changes are not written",
     "watermark": "watermarks",
@@ -108,6 +109,7 @@ class RouteLoss(msgspec.Struct, frozen=True):
 #: The kinds by which fields are counted that share a kind with another one.
 _KINDS_OF_FIELDS: Final[Mapping[str, Lossy]] = {
     "column_charset": Lossy.TYPE_PARAMETERS,
+    "column_enum_charset": Lossy.TYPE_PARAMETERS,
     "column_collation": Lossy.TYPE_PARAMETERS,
     "event_time_nanoseconds": Lossy.EVENT_TIME_PRECISION,
 }
@@ -122,12 +124,17 @@ def _kinds_of(field: str) -> tuple[Lossy, ...]:
     return tuple(kind for kind, name in names.items() if name == field)
 
 
+#: Fields that are a part of another one, and nothing more where that is lost.
+_PARTS: Final[Mapping[str, str]] = {"column_enum_charset": "column_charset"}
+
+
 def route_losses(source: Carries, target: Carries) -> list[RouteLoss]:
     """Return what the source says and the target has no place for."""
+    lost = [field for field in FIELD_WORDS if _says(source, field) and not _says(target, field)]
     return [
-        RouteLoss(field, words, _kinds_of(field))
-        for field, words in FIELD_WORDS.items()
-        if _says(source, field) and not _says(target, field)
+        RouteLoss(field, FIELD_WORDS[field], _kinds_of(field))
+        for field in lost
+        if _PARTS.get(field) not in lost
     ]
 
 

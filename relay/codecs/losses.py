@@ -290,9 +290,10 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     `null_beside_default`: NULL in a column that has a default. `source_name`: the name of
     the source, TiCDC's cluster id. `snapshot`: that a row was read from a table and not from the log.
     `query`: the statement that changed the row. `physical_partition`: the table id of a partitioned table's
-    partition. `column_charset`, `column_collation`: of the columns that a statement leaves, beside its text.
-    `schema_id`: Maxwell's number of a schema. `binlog_row`: a row's number in its event of the
-    binlog. `transaction_order`: a row's place in its transaction.
+    partition. `column_charset`, `column_collation`: of the columns that a statement leaves, beside its text;
+    `column_enum_charset`: of those that are ENUM or SET. `schema_id`: Maxwell's number of a schema.
+    `binlog_row`: a row's number in its event of the binlog. `transaction_order`: a row's place in its
+    transaction.
     """
 
     before: Before
@@ -302,6 +303,7 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     column_types: bool = True
     type_parameters: bool
     column_charset: bool = False
+    column_enum_charset: bool = False
     column_collation: bool = False
     ddl: bool
     watermark: bool

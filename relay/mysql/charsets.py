@@ -32,7 +32,7 @@ def default_collation(charset: str) -> str:
 
 
 def beyond_text(in_message: TableSchema, by_text: TableSchema | None) -> Iterator[str]:
-    """Yield `charset` and `collation` for each column whose message has others than its statement.
+    """Yield what a message says of columns beyond its statement, in the words of `SchemaChange.beyond_text`.
 
     `in_message`: the table's definition in the message. `by_text`: the one that the statement's text alone
     gives the table, None if it gives none.
@@ -44,7 +44,7 @@ def beyond_text(in_message: TableSchema, by_text: TableSchema | None) -> Iterato
         charset, collation = _named_alike(*charset_of(column.type, in_message))
         other, other_collation = _named_alike(*charset_of(known.get(column.name, _UNKNOWN), by_text))
         if charset != other:
-            yield "charset"
+            yield "charset" if column.type.base in CHARS else "enum_charset"
             other_collation = default_collation(charset)
         if collation != other_collation:
             yield "collation"

@@ -45,6 +45,15 @@ def test_debezium_has_charsets_and_no_collations(target: str, told: tuple[str, s
     assert counted(target, ddl("CREATE", TEXT, definition(*told))) == lost
 
 
+@pytest.mark.parametrize(("type_", "lost"), [("enum", 1), ("set", 1), ("varchar", 0), ("text", 0)])
+def test_maxwell_has_charsets_of_text_and_none_of_enum_and_set(type_: str, lost: int) -> None:
+    members: dict[str, Any] = {"elements": ["a", "b"]} if type_ in {"enum", "set"} else {}
+    told = table(column("e", type_, charset="latin1", collate="latin1_bin", **members))
+    declared = f"{type_.upper()}('a','b')" if members else "VARCHAR(11)" if type_ == "varchar" else "TEXT"
+    statement = ddl("CREATE", f"CREATE TABLE `d`.`t` (`e` {declared})", told)
+    assert counted("maxwell-json", statement, output_ddl="true") == lost
+
+
 def test_simple_loses_neither_charset_nor_collation() -> None:
     assert counted("ticdc-simple-avro", ddl("CREATE", TEXT, definition(*GENERAL))) == 0
 

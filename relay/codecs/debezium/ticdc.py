@@ -133,6 +133,7 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
         column_types=options.enable_tidb_extension and not options.debezium_disable_schema,
         type_parameters=False,
         column_charset=True,
+        column_enum_charset=True,
         ddl=True,
         watermark=options.enable_tidb_extension,
         exact_decimals=False,

@@ -87,6 +87,7 @@ def carries(options: SimpleOptions) -> Carries:
         primary_key=True,
         type_parameters=True,
         column_charset=True,
+        column_enum_charset=True,
         column_collation=True,
         ddl=True,
         watermark=True,

@@ -75,6 +75,7 @@ def carries(options: DebeziumOptions) -> Carries:
         column_types=False,
         type_parameters=False,
         column_charset=options.include_schema_changes,
+        column_enum_charset=options.include_schema_changes,
         ddl=options.include_schema_changes,
         watermark=False,
         exact_decimals=options.decimal_handling_mode != "double",
