@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import CANAL, OPEN, record, row_message
 
-from relay import Lossy, NotRepresentable, RowChange, SchemaChange, Translator
+from relay import ABSENT, Lossy, NotRepresentable, RowChange, SchemaChange, Translator
 from relay.errors import Malformed
 from relay.model import ColumnType
 
@@ -110,6 +110,39 @@ def test_a_row_of_nulls_names_no_columns(options: dict[str, str]) -> None:
     translator = Translator(MAXWELL, CANAL, options)
     assert translator.translate(record(row("{}"))) == [], "nobody knows its columns"
     assert translator.lossy[Lossy.EMPTY_ROW] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "after"),
+    [
+        ({}, "{}", (None,)),  # nobody writes `{}` for a row that has values
+        ({"output_nulls": "false"}, "{}", (None,)),
+        ({"output_nulls": "false"}, '{"b":2}', (2, None)),
+        ({}, '{"b":2}', (2, ABSENT)),
+    ],
+)
+def test_what_an_update_has_made_null_is_known_from_the_old_row(
+    options: dict[str, str], data: str, after: tuple[Any, ...]
+) -> None:
+    """Without a definition, too: what a column was stands in `old`."""
+    message = row(data, type="update", old={"a": "x"})
+    (change,) = read(message, options=options)
+    assert (
+        dict(zip([column.name for column in change.schema.columns], change.before, strict=True))["a"] == "x"
+    )
+    assert change.after == after
+    translator = Translator(MAXWELL, CANAL, options)
+    assert len(translator.translate(record(message))) == 1
+    assert translator.lossy[Lossy.COLUMNS_ABSENT] == (ABSENT in after)
+
+
+def test_a_row_of_nulls_of_a_table_whose_names_are_not_told_apart_is_counted() -> None:
+    """In camel case, two columns have one name: the definition says nothing of the row."""
+    options = {"output_nulls": "false", "output_naming_strategy": "underscore_to_camelcase"}
+    translator = Translator(MAXWELL, CANAL, options)
+    translator.learn(record(statement("CREATE TABLE t (a_b INT, aB INT)")))
+    assert translator.translate(record(row("{}"), 1)) == []
+    assert translator.lossy == {Lossy.EMPTY_ROW: 1}
 
 
 @pytest.mark.parametrize("data", ["{}", '{"a":"x"}'])

@@ -59,7 +59,7 @@ class Layout:
         has_nulls: bool,
     ) -> None:
         self.reader, self.names, self.guessed = reader, tuple(names), dict(guessed)
-        self.has_nulls, self._is_known, self._fills_nulls = has_nulls, is_known, is_known and not has_nulls
+        self.has_nulls = has_nulls
         columns = [reader.schema.columns[at] for at in reader.places]
         types = [guessed.get(name, column.type) for name, column in zip(names, columns, strict=True)]
         self.types = list(map(values.wire_type, types))
@@ -124,10 +124,9 @@ class Layout:
 
     def cells(self, members: Members, part: str) -> Sequence[Any]:
         """Return the cells of a row in the general way. Where one is missing it is ABSENT, or the NULL that
-        Maxwell has left out. Raises Malformed.
+        Maxwell has left out: of a column that the definition has, or the old row. Raises Malformed.
         """
-        fills_nulls = self._fills_nulls or (self._is_known and not members)
-        is_filled = fills_nulls and part != _PARTS.old
+        is_filled = part != _PARTS.old and not (self.has_nulls and members)
         missing = self._left_out if is_filled else [ABSENT] * len(self.names)
         if self._decoders is None:
             self._decoders = [msgspec.json.Decoder(values.or_null(each)).decode for each in self.types]
@@ -210,8 +209,8 @@ class RowDecoder:
         catalog: Catalog,
         lossy: list[Lossy],
     ) -> tuple[TableSchema, Images] | None:
-        """Return a row's definition and images, None for a row of NULLs of an unknown table, whose columns
-        nobody knows. Raises Malformed.
+        """Return a row's definition and images, None for a row of NULLs of which nobody knows the columns.
+        Raises Malformed.
         """
         table = self._tables[message.database, message.table]
         if table.is_newest(catalog, None, at.event_time_ns, at):
@@ -240,10 +239,10 @@ class RowDecoder:
             new_members = _members(msgspec.Raw(bytes(message.old)), "old")
         if new_members is None:
             raise Malformed(NAME, "data", "a row message without a row")
-        if not new_members and not old_members and known is None:
-            return None
         check_columns(NAME, "data", len(new_members) + len(old_members or {}), self._limits)
         layout = self._layout(table, known, new_members, old_members or {}, message, key)
+        if not layout.names:
+            return None
         layout.count_use()
         new = layout.cells(new_members, "data")
         before = None if old_members is None else layout.cells(old_members, "old")
