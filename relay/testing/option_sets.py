@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import typing
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -36,25 +36,25 @@ def option_sets(codec: Codec) -> list[Given]:
 def other_choices(codec: Codec) -> Iterator[tuple[str, str]]:
     """Values of options that an encoder has, other than the defaults; texts mostly mean something outside."""
     for field in msgspec.structs.fields(codec.options):
-        kind, default = field.type, field.default
-        if field.name == "strict" or side_of(kind) == "source":
+        if field.name == "strict" or side_of(field.type) == "source":
             continue
-        plain = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
-        values: Sequence[object] = ()
-        if plain is bool:
-            values = [not default]
-        elif plain is int:
-            values = [default * 16]
-        elif typing.get_origin(plain) is Literal:
-            values = typing.get_args(plain)
-        elif isinstance(plain, type) and issubclass(plain, enum.Enum):
-            values = list(plain)
-        elif side_of(kind) == "target":
-            values = ["prod"]
-        for value in values:
-            if value != default:
+        for value in _values(field.type, field.default):
+            if value != field.default:
                 text = str(value.value if isinstance(value, enum.Enum) else value)
-                yield field.encode_name, text.lower() if plain is bool else text
+                yield field.encode_name, text.lower() if isinstance(value, bool) else text
+
+
+def _values(kind: Any, default: Any) -> Sequence[object]:
+    plain = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
+    if plain in {bool, bool | None}:
+        return [True, False]
+    if plain is int:
+        return [default * 16]
+    if typing.get_origin(plain) is Literal:
+        return typing.get_args(plain)
+    if isinstance(plain, type) and issubclass(plain, enum.Enum):
+        return list(plain)
+    return ["prod"] if side_of(kind) == "target" else []
 
 
 def fits(codec: Codec, given: Given) -> bool:

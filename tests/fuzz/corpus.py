@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from support import CAPTURED, DATA, captured, protocol_of
 from toy_protocol.registry import schema_by_id
 
-from relay import ConfigError, ConsumerRecord, Need, ProducerRecord, Resolver, Translator
-from relay.codecs import PROTOCOLS
-from relay.codecs.given_options import parse_options
+from relay import ConsumerRecord, Need, ProducerRecord, Resolver, Translator
+from relay.codecs import PROTOCOLS, given_options
 from relay.codecs.wire.avro import named_schemas
 from relay.errors import ServiceError
 from relay.needs import ClaimCheck, RegisteredSchema, SchemaById
@@ -91,15 +90,7 @@ def _produced(translator: Translator, records: Sequence[ConsumerRecord]) -> list
 
 def reading_options(protocol: str, written: Given) -> Given:
     """What the reader of a protocol is told of the options that its writer was given, and of a profile's."""
-    codec = PROTOCOLS[protocol]
-    told = {}
-    for name, value in {**codec.profiles.get(written.get("profile", ""), {}), **written}.items():
-        try:
-            parse_options(codec, {name: value}, "from", "source")
-        except ConfigError:
-            continue
-        told[name] = value
-    return told
+    return given_options.reading_options(PROTOCOLS[protocol], written)
 
 
 def with_storage(protocol: str, options: Given) -> Given:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import fields
 
 from fuzz import __main__ as command
 from fuzz import campaign, doors, lane, scaling, trial
@@ -42,6 +43,7 @@ from relay import (
     Translator,
 )
 from relay.codecs import BUILT_IN, PROTOCOLS
+from relay.codecs.codec import side_of, types_of_options
 from relay.model import Column, ColumnType, DdlKind, Source, TableId, TableSchema
 from relay.needs import RegisteredSchema
 from relay.partitioning import Partitioning
@@ -84,6 +86,24 @@ def test_good_records_pass_every_check() -> None:
         made = bench(0, target)
         for record in SAMPLE.records:
             made.step(record)
+
+
+@pytest.mark.parametrize("target", [name for name, codec in BUILT_IN.items() if codec.is_readable])
+def test_the_reader_is_told_every_option_of_the_writer_that_a_source_takes(target: str) -> None:
+    kinds = types_of_options(BUILT_IN[target].options)
+    shared = [
+        field for field in fields(BUILT_IN[target].options) if side_of(kinds[field.encode_name]) is None
+    ]
+    drawn = set()
+    for number in range(100):
+        partitions, options = lane.target_options(target, random.Random(number))
+        made = Bench(setting(0, target)._replace(target_options=options, partitions=partitions))
+        written, told = made.used.route.target_options, made.reader.route.source_options
+        for field in shared:
+            assert getattr(told, field.name) == getattr(written, field.name), (field.name, options)
+            if getattr(told, field.name) != field.default:
+                drawn.add(field.name)
+    assert drawn == {field.name for field in shared} - {"strict"}
 
 
 # ---------------------------------------------------------------- one record
