@@ -7,7 +7,7 @@ import pytest
 from support import captured
 
 from relay import Translator
-from relay.model import Bootstrap, TableId, TableSchema
+from relay.model import Bootstrap, Index, TableId, TableSchema
 from relay.mysql.ddl import define_table, read_ddl
 from relay.mysql.ddl.printed import create_statement
 from relay.mysql.ddl.statements import CreateTable
@@ -40,6 +40,14 @@ def defined(text: str) -> TableSchema:
 
 def test_a_definition_is_spelled_as_show_create_table_does() -> None:
     assert create_statement(defined(SHOWN)) == SHOWN
+
+
+def test_the_index_of_a_foreign_key_is_shown_as_any_other() -> None:
+    """SHOW CREATE TABLE has it, in MySQL and TiDB, though no statement made it."""
+    table = defined("CREATE TABLE t (id INT, p INT, CONSTRAINT f FOREIGN KEY (p) REFERENCES u (id))")
+    shown = create_statement(table) or ""
+    assert "KEY `f` (`p`)" in shown
+    assert defined(shown).indexes == (Index("f", ("p",)),)
 
 
 @pytest.mark.parametrize(

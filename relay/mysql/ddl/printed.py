@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from relay.model import Column, Default, Index, TableSchema
+from relay.model import Column, Default, TableSchema
 from relay.mysql.binary_defaults import is_hex
 from relay.mysql.types import BINARIES, BLOBS, CHARS, format_type, quoted_name
 
@@ -28,7 +28,7 @@ def create_statement(schema: TableSchema) -> str | None:
     if schema.primary_key:
         lines.append(f"PRIMARY KEY {_names(schema.primary_key)}")
     lines += [f"UNIQUE KEY {quoted_name(key.name)} {_names(key.columns)}" for key in schema.unique_keys]
-    lines += [f"KEY {quoted_name(key.name)} {_names(key.columns)}" for key in _indexes(schema)]
+    lines += [f"KEY {quoted_name(key.name)} {_names(key.columns)}" for key in schema.indexes]
     body = ",\n  ".join(lines)
     return f"CREATE TABLE {quoted_name(schema.id.table)} (\n  {body}\n){''.join(_table_options(schema))}"
 
@@ -40,12 +40,7 @@ _LONG: Final = BLOBS | {base for base in CHARS if base.endswith("text")}
 def _keys(schema: TableSchema) -> Iterator[tuple[str, ...]]:
     yield schema.primary_key or ()
     yield from (key.columns for key in schema.unique_keys)
-    yield from (key.columns for key in _indexes(schema))
-
-
-def _indexes(schema: TableSchema) -> list[Index]:
-    """The indexes without those of foreign keys, which the definition does not have either."""
-    return [index for index in schema.indexes if not index.is_implied]
+    yield from (key.columns for key in schema.indexes)
 
 
 def _names(columns: Sequence[str]) -> str:
