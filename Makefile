@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes image-test check core audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
+.PHONY: help setup demo test quick bytes losses image-test check core audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
 
 help:  ## this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -70,6 +70,9 @@ RECORDS ?= tests/data
 DIGESTS ?= $(RECORDS)/output-digests.json
 bytes: setup  ## whether relay writes what it wrote before, on every route; RECORDS=folder for others, WRITE=1 writes the digests
 	PYTHONPATH=tests $(RUN)/python -m output_digests $(if $(WRITE),--write) $(RECORDS) $(DIGESTS)
+
+losses: setup  ## whether a reader of what relay writes finds all that was not counted as lost, on every route
+	RELAY_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/test_nothing_lost.py
 
 SECONDS ?= 60
 fuzz-conversions: setup  ## the native kernel's conversions against those in Python, COUNT values of each

@@ -35,7 +35,12 @@ COMPILED_AT = "relay.codecs.wire.compiled.AT_USE"
 SLOW_FOLDERS = ("service", "spark", "cli", "image", "faults")
 #: Other files whose tests take a minute or more together, and share nothing that is dear: any worker takes any
 #: of them.
-LONG_FILES = ("test_output_digests.py", "codecs/test_contract.py", "templates/test_routes.py")
+LONG_FILES = (
+    "test_output_digests.py",
+    "test_nothing_lost.py",
+    "codecs/test_contract.py",
+    "templates/test_routes.py",
+)
 #: What Python has compiled, where the environment forbids to keep it beside the sources.
 BYTECODE = Path(__file__).parent.parent / ".cache" / "pycache"
 
