@@ -13,7 +13,6 @@ import typer
 from relay.cli import layout
 from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
-from relay.cli.loss_words import KIND_WORDS
 from relay.cli.requests.route import ExplainRequest
 from relay.codecs.losses import ASSUMED, INFORMATIONAL, Lossy
 from relay.config import Config
@@ -25,6 +24,7 @@ from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceEr
 from relay.kafka.clients import Brokers
 from relay.kafka.reading import Lookup, look_up, quiet_client
 from relay.kafka.sizes import misfit_error
+from relay.loss_texts import KIND_WORDS
 from relay.model import Event
 from relay.policies import Policy, error_class, tables_in
 from relay.record_lines import format_record

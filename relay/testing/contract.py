@@ -21,7 +21,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relay.cli.loss_words import route_losses
 from relay.codecs import codec_named
 from relay.codecs.codec import Codec
 from relay.codecs.foreign_formats import message_of
@@ -37,6 +36,7 @@ from relay.codecs.losses import (
 from relay.detection import Detector
 from relay.errors import EncodeError, LimitExceeded
 from relay.limits import Limits
+from relay.loss_texts import route_losses
 from relay.model import (
     ABSENT,
     Bootstrap,

@@ -14,8 +14,8 @@ from cli.kafka_support import Route, is_ddl, is_row
 from typer.testing import Result
 
 from relay import Translator
-from relay.cli.loss_words import KIND_WORDS
 from relay.codecs.losses import Lossy
+from relay.loss_texts import KIND_WORDS
 from relay.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka

@@ -23,10 +23,10 @@ from relay.cli import commands, layout
 from relay.cli.dead_letters import _print_letters
 from relay.cli.explain import Explanation, Loss, _lines
 from relay.cli.inspect import line_printer
-from relay.cli.loss_words import KIND_WORDS
 from relay.config import load_config
 from relay.dead_letters import DeadLetter
 from relay.errors import Malformed
+from relay.loss_texts import KIND_WORDS
 from relay.model import TableId
 from relay.records import ConsumerRecord, Place
 from relay.service.commands.offline import Learned

@@ -22,12 +22,12 @@ from pydantic.fields import FieldInfo
 
 from docs import layers
 from relay.cli.formats import options_of, profile_options, title_of
-from relay.cli.loss_words import route_losses
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import Codec
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Before, Carries
 from relay.config import Config
+from relay.loss_texts import route_losses
 
 ROOT = Path(__file__).parents[2]
 _PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -17,7 +17,6 @@ from relay.advice import advice
 from relay.catalog import DdlMessage, learn
 from relay.cli.event_text import Line, event_lines
 from relay.cli.inspect import event_object, exact
-from relay.cli.loss_words import KIND_WORDS, large_row_losses, route_losses
 from relay.cli.playground.pasted import Pasted, Statement, is_sql, records_in, statements_in
 from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.codecs.signs import Strength
@@ -33,6 +32,7 @@ from relay.errors import (
     SchemaMissing,
 )
 from relay.limits import Limits
+from relay.loss_texts import KIND_WORDS, large_row_losses, route_losses
 from relay.model import Event, Position, Source, TableId
 from relay.mysql.ddl import read_ddl
 from relay.needs import Need, RegisteredSchema, SchemaById, SchemaId
