@@ -59,9 +59,20 @@ def run_program(program: Callable[[], object]) -> None:
             program()
         finally:
             sys.stdout.flush()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            raise SystemExit(_status_without_reader(end.__context__)) from end
+        raise
     except Exception as error:  # as above
         status = _ended_by(error, show_traceback=os.environ.get("RELAY_TRACEBACK", "").lower() in _YES)
         raise SystemExit(status) from error
+
+
+def _status_without_reader(error: BrokenPipeError) -> int:
+    """Return the exit status of a program that typer or rich has ended with 1, because nobody reads what it
+    prints: help, or what is wrong with the arguments.
+    """
+    return int(getattr(error.__context__, "exit_code", 0))
 
 
 def _ended_by(error: BaseException, *, show_traceback: bool) -> int:

@@ -7,6 +7,7 @@ CloudCanal, OMS, MaxScale, DataWorks, Flink CDC, Debezium, TiDB Binlog (November
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -117,6 +118,13 @@ def _of_dms(message: Message) -> Sign | None:
     return None
 
 
+def _of_airbyte(message: Message) -> Sign | None:
+    record = message.inside("record")
+    if "type" not in message.members or not record.keys() >= {"stream", "data"}:
+        return None
+    return Sign(Strength.CERTAIN, "Airbyte", "members record.stream and record.data")
+
+
 def _of_striim(message: Message) -> Sign | None:
     metadata = message.inside("metadata")
     if not {"OperationName", "OPERATION_NAME", "TableName", "TABLE_NAME"}.isdisjoint(metadata):
@@ -206,6 +214,15 @@ def _by_beginning(
 
     def rule(message: Message) -> Sign | None:
         return Sign(strength, title, evidence) if message.value.startswith(beginnings) else None
+
+    return rule
+
+
+def _by_pattern(title: str, evidence: str, pattern: re.Pattern[bytes]) -> Signs:
+    """Recognize a format by what its first bytes match."""
+
+    def rule(message: Message) -> Sign | None:
+        return Sign(Strength.LIKELY, title, evidence) if pattern.match(message.value) else None
 
     return rule
 
@@ -336,7 +353,9 @@ UNREADABLE: Final[Sequence[Signs]] = (
     _by_prefix("HVR (Fivetran LDP)", "hvr_"),
     _by_prefix("Fivetran", "_fivetran_"),
     _by_members("a change stream of MongoDB", "operationType", "ns"),
-    _by_members("Airbyte", "type", "record"),
+    _of_airbyte,
+    _by_members("Singer", "type", "stream", "record"),
+    _by_members("a webhook of Supabase", "type", "table", "record", "old_record"),
     _by_words("a signal to a Debezium connector", "type", _SIGNALS, "data"),
     _notification,
     _cloud_event,
@@ -361,5 +380,6 @@ UNREADABLE: Final[Sequence[Signs]] = (
     _by_beginning(
         "TiCDC's CSV", "a line that begins with the letter of an operation", b'"I",', b'"U",', b'"D",'
     ),
-    _by_beginning("XML", "the first byte <", b"<"),
+    _by_pattern("syslog", "a priority in angle brackets", re.compile(rb"<\d{1,3}>")),
+    _by_pattern("XML", "a tag or a declaration", re.compile(rb"<[?!A-Za-z_]")),
 )

@@ -304,3 +304,27 @@ def test_a_closed_stderr_does_not_hide_that_translation_stopped(tmp_path: Path) 
     done = subprocess.run(command, cwd=tmp_path, stderr=write_end, check=False)
     os.close(write_end)
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stream", "status"),
+    [
+        (("--help",), "stdout", 0),
+        (("translate", "--help"), "stdout", 0),
+        (("schema-history", "show", "--help"), "stdout", 0),
+        (("--version",), "stdout", 0),
+        (("formats",), "stdout", 0),
+        (("no-such-command",), "stderr", 2),
+        (("translate", "--no-such-option"), "stderr", 2),
+    ],
+)
+def test_a_reader_that_has_gone_changes_no_exit_status(
+    arguments: tuple[str, ...], stream: str, status: int
+) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    stdout, stderr = (write_end if each == stream else subprocess.DEVNULL for each in ("stdout", "stderr"))
+    command = [sys.executable, "-m", "relay", *arguments]
+    done = subprocess.run(command, check=False, stdout=stdout, stderr=stderr)
+    os.close(write_end)
+    assert done.returncode == status

@@ -23,6 +23,8 @@ _SHORTEST_VERSION, _LONGEST_VERSION = 3, 63
 _MOST_TEXTS: Final = 10_000
 #: The connector for TiDB of Debezium 3.7.
 _TIDB: Final = "tidb"
+#: What its changefeeds call themselves, in an envelope like Debezium's.
+_COCKROACHDB: Final = "cockroachdb"
 _ROW: Final = frozenset({"op", "after"})
 _OPS: Final = frozenset({"c", "u", "d", "r"})
 _TRANSACTION: Final = frozenset({"status", "id", "event_count"})
@@ -112,12 +114,17 @@ def _of_other_database(connector: str, version: str, evidence: str) -> Sign:
 
 
 def without_connector(message: Message) -> Sign | None:
-    """Debezium's envelope as other programs write it: Flink CDC, SeaTunnel, RisingWave, Flink SQL."""
+    """Debezium's envelope as other programs write it: Flink CDC, SeaTunnel, RisingWave, Flink SQL,
+    CockroachDB.
+    """
     body, (connector, _) = _body(message), _connector(message)
     if connector or not body.keys() >= _ROW or not _OTHERS.isdisjoint({*message.members, *body}):
         return None
     if word_in(body, "op") not in _OPS:
         return None
+    if word_in(message.inside(*_path(message), "source"), "origin") == _COCKROACHDB:
+        title = "a changefeed of CockroachDB (envelope=enriched)"
+        return Sign(Strength.CERTAIN, title, f"source.origin is {_COCKROACHDB}")
     title = f"{_FAMILY}'s envelope without a connector, as Flink CDC, SeaTunnel and RisingWave write it"
     return Sign(Strength.LIKELY, title, "members op and after, no source.connector")
 

@@ -15,6 +15,9 @@ _ROW: Final = ".Value"
 #: How the names of the same columns end with another prefix, and what these say.
 _ENDS: Final = {"op": frozenset({"c", "u", "d", "r"}), "deleted": frozenset({"true", "false"})}
 
+#: Members beside which `op` is the operation of an envelope.
+_OF_ENVELOPES: Final = frozenset({"source", "payload", "before", "after"})
+
 
 class _Field(msgspec.Struct):
     name: str
@@ -43,14 +46,19 @@ def signs(message: Message) -> Sign | None:
         return Sign(Strength.CERTAIN, _TITLE, f"member {name}")
     if has_schema and word_in(message.inside("schema"), "name").endswith(_ROW):
         return Sign(Strength.CERTAIN, _TITLE, f"a schema whose name ends with {_ROW}")
-    if "source" in row or "payload" in row or len(row) < 2:
+    if not row.keys().isdisjoint(_OF_ENVELOPES) or len(row) < 2:
         return None
     for name in row:
         for end, words in _ENDS.items():
-            if name.endswith(end) and word_in(row, name) in words:
+            if _has_prefix(name, end) and word_in(row, name) in words:
                 # With a prefix of one's own (add.fields.prefix).
                 return Sign(Strength.LIKELY, _TITLE, f"member {name[:40]}, an operation in a word")
     return None
+
+
+def _has_prefix(name: str, end: str) -> bool:
+    """Whether a name is `end` behind a prefix, and not another word, such as `shop`."""
+    return name.endswith(end) and not name.removesuffix(end)[-1:].isalnum()
 
 
 def _in_avro(schema: str) -> Sign | None:
