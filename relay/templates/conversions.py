@@ -43,6 +43,7 @@ from relay.codecs.wire.debezium_temporal import (
     date_text,
     datetime_micros,
     datetime_text,
+    is_too_fine_text,
     lacks_zone,
     time_micros,
     time_text,
@@ -185,6 +186,17 @@ def _zoned(digits: int | None) -> Read:
     return read_zoned
 
 
+def _whole_micros(read: Read) -> Read:
+    """Read no time with digits of a second that MySQL does not have, as its decoder counts them."""
+
+    def read_whole(text: str) -> Any:  # noqa: ANN401 - as `Read`
+        if is_too_fine_text(text):
+            raise ValueError("more digits of a second than MySQL has")
+        return read(text)
+
+    return read_whole
+
+
 def _padded_datetime(digits: int, form: str) -> Read:
     """A TIMESTAMP that gets the digits of its column; `form`: the read that it is without them."""
     style = values.TextStyle(
@@ -248,11 +260,11 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     "time": lambda: temporal.read_time,
     "iso-datetime": lambda: _in_style("datetime", is_iso=True),
     "padded-datetime": _padded_datetime,
-    "iso-timestamp": _iso_timestamp,
-    "zoned": _zoned,
+    "iso-timestamp": lambda digits: _whole_micros(_iso_timestamp(digits)),
+    "zoned": lambda digits: _whole_micros(_zoned(digits)),
     "iso-date": lambda: temporal_reading.read_iso_date,
-    "iso-time": lambda digits: lambda iso: temporal_reading.clock_text(iso, digits),
-    "iso-wall": lambda digits: lambda iso: temporal_reading.wall_text(iso, digits),
+    "iso-time": lambda digits: _whole_micros(lambda iso: temporal_reading.clock_text(iso, digits)),
+    "iso-wall": lambda digits: _whole_micros(lambda iso: temporal_reading.wall_text(iso, digits)),
     # Dates and times of numbers.
     "date-days": lambda: date_text,
     "datetime-count": lambda micros, digits: temporal_reading.count_reader(datetime_text, micros, 1, digits),

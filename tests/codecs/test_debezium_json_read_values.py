@@ -9,10 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from debezium_json_support import DDL_TOPIC, column, ddl, decoded, image, read, record, row, wrapped
+from debezium_json_support import DDL_TOPIC, DEBEZIUM, column, ddl, decoded, image, read, record, row, wrapped
 
-from relay import ConsumerRecord, Lossy, Malformed, NotRepresentable, Translator
+from relay import ConsumerRecord, Lossy, Malformed, NotRepresentable, Translator, kernel
 from relay.model import ABSENT, RowChange
+from relay.shadow import ShadowTranslator
 
 TIME = "io.debezium.time"
 CONNECT = "org.apache.kafka.connect.data"
@@ -310,7 +311,7 @@ def test_a_schema_that_no_connector_has_for_a_type_contradicts_the_definition(
 LOCAL = [
     ("2026-07-01 08:00:00", "2026-07-01 08:00:00", "2026-07-01 00:00:00"),
     ("2026-07-01T08:00:00.5", "2026-07-01 08:00:00.5", "2026-07-01 00:00:00.5"),
-    ("2026-07-01 08:00:00.123456789", "2026-07-01 08:00:00.123456", "2026-07-01 00:00:00.123456"),
+    ("2026-07-01 08:00:00.123456000", "2026-07-01 08:00:00.123456", "2026-07-01 00:00:00.123456"),
 ]
 
 
@@ -810,3 +811,44 @@ def test_a_float_is_read_alike_after_one_that_is_no_number() -> None:
     rows = [record(wrapped(row(after={"id": 1, "c": each}), *schema), {"id": 1}) for each in values]
     events, _ = decoded(definition, *rows)
     assert [str(image(event)["c"]) for event in events[1:]] == ["153.123", "inf", "153.123", "nan", "153.123"]
+
+
+TOO_FINE = [
+    ("TIMESTAMP(6)", "2026-07-01T08:00:00.{}Z", column("c", "string", f"{TIME}.ZonedTimestamp"), "2026-07-01 08:00:00."),
+    ("TIMESTAMP(6)", "2026-07-01T10:00:00.{}+02:00", column("c", "string", f"{TIME}.ZonedTimestamp"), "2026-07-01 08:00:00."),
+    ("TIMESTAMP(6)", "2026-07-01T08:00:00.{}Z", column("c", "string"), "2026-07-01 08:00:00."),
+    ("TIMESTAMP(6)", "2026-07-01T08:00:00.{}Z", None, "2026-07-01 08:00:00."),
+    ("DATETIME(6)", "2026-07-01T08:00:00.{}Z", column("c", "string", f"{TIME}.IsoTimestamp"), "2026-07-01 08:00:00."),
+    ("TIME(6)", "08:00:00.{}Z", column("c", "string", f"{TIME}.IsoTime"), "08:00:00."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("digits", "lost"), [("123456000", 0), ("123456100", 1), ("123456009", 1)])
+@pytest.mark.parametrize(("definition", "value", "schema", "whole"), TOO_FINE)
+def test_digits_of_a_second_that_mysql_does_not_have_are_counted(
+    definition: str, value: str, schema: dict[str, Any] | None, whole: str, digits: str, lost: int
+) -> None:
+    text = value.format(digits)
+    given = int(text) if text.isdigit() else text
+    found, counted = read(definition, given, schema=schema)
+    assert (found, counted.get("time-range", 0)) == (f"{whole}123456", lost)
+    translator = ShadowTranslator(DEBEZIUM, "canal-json", engine=kernel.engine(kernel.Mode.SHADOW))
+    translator.translate(record(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, c {definition})"), topic=DDL_TOPIC))
+    for at in range(400):
+        after = {"id": 1, "c": given if at == 399 else value_without_fraction(value, "500000000")}
+        payload = row("c", after=after)
+        message = payload if schema is None else wrapped(payload, column("id", "int32"), schema)
+        translator.translate(record(json.dumps(message, separators=(",", ":")).encode(), {"id": 1}, at))
+    assert translator.ways["template"] or "+" in value  # templates are for UTC alone
+    assert translator.lossy[Lossy.TIME_RANGE] == lost
+
+
+def value_without_fraction(value: str, digits: str) -> Any:
+    text = value.format(digits)
+    return int(text) if text.isdigit() else text.replace("500000000", "500000")
+
+
+@pytest.mark.parametrize("end", ["1234567x", "12345678901234", "123456x"])
+def test_a_fraction_of_other_characters_is_refused(end: str) -> None:
+    with pytest.raises(Malformed):
+        read("TIMESTAMP(6)", f"2026-07-01T08:00:00.{end}Z")

@@ -546,3 +546,12 @@ def test_rows_without_schema_and_ddl_cost_no_writers(monkeypatch: pytest.MonkeyP
     for at in range(5):
         translator.inspect(ConsumerRecord("t", 0, at, 0, None, json.dumps({"payload": each}).encode()))
     assert made == []
+
+
+@pytest.mark.parametrize(("digits", "lost"), [("123456", 0), ("123456000", 0), ("123456789", 1)])
+def test_digits_of_a_second_that_mysql_does_not_have_are_counted(digits: str, lost: int) -> None:
+    create = ddl("CREATE TABLE `t` (`id` INT PRIMARY KEY, `at` TIMESTAMP(6))")
+    given = message(after={"id": 1, "at": f"2026-01-15T02:20:30.{digits}Z"})
+    (_, event), translator = decoded(record(create), record(given, offset=1))
+    assert row(event).after == (1, "2026-01-15 02:20:30.123456")
+    assert translator.lossy[Lossy.TIME_RANGE] == lost

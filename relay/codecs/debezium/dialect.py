@@ -6,7 +6,7 @@ Contract: a `Dialect` knows nothing of one row. It is asked when a layout is mad
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, NamedTuple, Protocol
 
@@ -21,13 +21,15 @@ class Form(NamedTuple):
     """How a column's values look: the kind of its JSON values, and how one becomes canonical (None: it is).
 
     `is_guess`: the value itself decides how it is read. `zone`: the zone of text without one; None for a
-    column whose values have no zone, or always name it.
+    column whose values have no zone, or always name it. `is_too_fine`: whether `read` leaves out digits of a
+    second of a value; None if it never does.
     """
 
     kind: Any
     read: Read | None = None
     is_guess: bool = False
     zone: tzinfo | None = None
+    is_too_fine: Callable[[Any], bool] | None = None
 
 
 #: A value in a message that means two things, and how that is counted.

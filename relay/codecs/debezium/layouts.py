@@ -124,8 +124,10 @@ class Layout:
         self._times = [at for at, column in enumerate(columns) if column.form.zone is not None]
         zones = {column.form.zone for column in columns if column.form.zone not in {None, UTC}}
         self._local_times = LocalTimes(zones.pop()) if zones else None
+        #: Where values may have digits of a second that MySQL does not have.
+        self._fine = [(at, test) for at, column in enumerate(columns) if (test := column.form.is_too_fine)]
         #: Whether rows may lose something, or have other cells than those that came.
-        self.is_plain = not (self._counts or self.doubts or self._times)
+        self.is_plain = not (self._counts or self.doubts or self._times or self._fine)
         #: Where a value stands for NULL.
         self.null_values = {
             at: column.null_value for at, column in enumerate(columns) if column.null_value is not ABSENT
@@ -211,6 +213,10 @@ class Layout:
                     lossy.append(Lossy.ZONE_GUESSED)
                     if self._local_times is not None:
                         self._local_times.count((cells[at],), lossy)
+        for at, is_too_fine in self._fine:
+            for cells in (old, new):
+                if cells is not None and type(cells[at]) in _FINE_KINDS and is_too_fine(cells[at]):
+                    lossy.append(Lossy.TIME_RANGE)
 
     def with_nulls(self, cells: Sequence[Any] | None) -> Sequence[Any] | None:
         """Return the cells with NULL where a value stands for it."""
@@ -222,6 +228,8 @@ class Layout:
         ]
 
 
+#: Kinds of times: anything else is missing.
+_FINE_KINDS: Final = frozenset({int, str})
 #: Kinds of numbers of which `-0` has to be kept.
 _FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELT, NUMERIC)
 

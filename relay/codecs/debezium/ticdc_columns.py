@@ -21,7 +21,13 @@ from relay.codecs.debezium.values import double_reader, read_bits, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.conversions import Read
-from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
+from relay.codecs.wire.debezium_temporal import (
+    date_text,
+    datetime_text,
+    is_too_fine_text,
+    time_text,
+    timestamp_text,
+)
 from relay.model import ABSENT, Column, ColumnType, Generated, TableSchema
 from relay.mysql.members import label_reader
 from relay.mysql.types import BINARIES
@@ -130,7 +136,9 @@ class TicdcColumns:
     ) -> Form:
         """Return how the column's values look."""
         return Form(
-            _kind_of(column.type, is_key=is_key), read_of(column.type, is_known=is_known, is_key=is_key)
+            _kind_of(column.type, is_key=is_key),
+            read_of(column.type, is_known=is_known, is_key=is_key),
+            is_too_fine=is_too_fine_text if column.type.base == "timestamp" else None,
         )
 
     def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[Doubt]:  # noqa: ARG002 - the definition tells

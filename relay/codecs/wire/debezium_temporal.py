@@ -151,7 +151,8 @@ def timestamp_text(iso: str, digits: int | None) -> str:
     """Return the TIMESTAMP in UTC that ISO text with `Z` or an offset stands for, with so many fraction
     digits (None: those that it has).
 
-    Producers may shorten the fraction, and some have nine digits. Raises ValueError.
+    Producers may shorten the fraction, and some have nine digits: those behind the sixth are left out.
+    Raises ValueError.
     """
     if iso == ZERO_TIMESTAMP:
         return "0000-00-00 00:00:00" + ("." + "0" * digits if digits else "")
@@ -164,12 +165,20 @@ def timestamp_text(iso: str, digits: int | None) -> str:
     fraction = text[19:]
     if not fraction and not digits:
         return text
-    micros = _fraction_micros(fraction[:7])
-    return text[:19] + _fraction_text(micros, len(fraction[:7]) - 1 if digits is None else digits)
+    fraction = _NANOSECOND_DIGITS.sub("", fraction)
+    micros = _fraction_micros(fraction)
+    return text[:19] + _fraction_text(micros, len(fraction) - 1 if digits is None else digits)
 
 
 #: Digits behind the sixth of a fraction, which MySQL does not have.
-_NANOSECOND_DIGITS: Final = re.compile(r"(?<=\.\d{6})\d{1,3}")
+_NANOSECOND_DIGITS: Final = re.compile(r"(?<=\.\d{6})\d{1,3}", re.ASCII)
+_TOO_FINE: Final = re.compile(r"\.\d{6}0*[1-9]", re.ASCII).search
+
+
+def is_too_fine_text(text: str) -> bool:
+    """Return whether a time has digits behind the sixth of its fraction that are not 0."""
+    return _TOO_FINE(text) is not None
+
 
 #: A date and time without a zone; MySQL has no digits behind the sixth of its fraction.
 LOCAL_TIME: Final = re.compile(

@@ -33,7 +33,12 @@ from relay.codecs.debezium.schema import DeclaredColumn, declared_scale
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.conversions import Read
-from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text
+from relay.codecs.wire.debezium_temporal import (
+    date_text,
+    datetime_text,
+    is_too_fine_text,
+    time_text,
+)
 from relay.model import ABSENT, ColumnType
 from relay.mysql.members import label_reader
 from relay.mysql.numbers import go_text, read_decimal, shortest_float32
@@ -401,21 +406,23 @@ def _iso_time(case: _Case) -> Form | None:
     digits = case.digits
     if case.type.base != "time":
         return None
-    return Form(str, native("iso-time", digits)(lambda iso: clock_text(iso, digits)))
+    read = native("iso-time", digits)(lambda iso: clock_text(iso, digits))
+    return Form(str, read, is_too_fine=is_too_fine_text)
 
 
 def _iso_datetime(case: _Case) -> Form | None:
     digits = case.digits
     if case.type.base != "datetime":
         return None
-    return Form(str, native("iso-wall", digits)(lambda iso: wall_text(iso, digits)))
+    read = native("iso-wall", digits)(lambda iso: wall_text(iso, digits))
+    return Form(str, read, is_too_fine=is_too_fine_text)
 
 
 def _zoned(case: _Case) -> Form | None:
     if case.type.base != "timestamp":
         return None
     zone = case.options.zone()
-    return Form(str, timestamp_reader(case.digits, zone), zone=zone)
+    return Form(str, timestamp_reader(case.digits, zone), zone=zone, is_too_fine=is_too_fine_text)
 
 
 _Make = Callable[[_Case], Form | None]

@@ -80,7 +80,8 @@ _CLOCK: Final = re.compile(
 
 def clock_text(iso: str, digits: int | None) -> str:
     """Return the TIME of an ISO text. One that is not a time of day is read from MySQL's own text, which
-    relay writes with `temporal=text` and `time=text`. Raises ValueError.
+    relay writes with `temporal=text` and `time=text`. Digits behind the sixth are left out.
+    Raises ValueError.
     """
     match = _CLOCK(iso)
     if match is None:
