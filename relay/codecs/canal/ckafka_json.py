@@ -174,7 +174,7 @@ def _to_milliseconds(message: CanalMessage) -> int | None:
     """Make `es` and `ts` milliseconds; return the unit that `es` has in nanoseconds. Raises Malformed."""
     es = message.es
     message.es, message.ts = _milliseconds("es", es), _milliseconds("ts", message.ts)
-    if not es:
+    if es is None or es <= 0:
         return None
     return _MILLISECOND_NS if message.es == es else _SECOND_NS
 

@@ -72,7 +72,7 @@ class CanalMessage(Message, kw_only=True, gc=False):
 
     def event_time_ns(self, record: ConsumerRecord, lossy: list[Lossy]) -> int:
         """Return when the rows changed: `es`, or else (counted) the next best time."""
-        if self.es:
+        if self.es is not None and self.es > 0:
             return self.es * 1_000_000
         # Rows are counted one by one.
         lossy += [Lossy.EVENT_TIME] * (len(self.data or ()) - 1)
@@ -83,7 +83,10 @@ class CanalMessage(Message, kw_only=True, gc=False):
 
         TiCDC before v5.4.0 writes 0 for a `ts` that it does not know.
         """
-        return (self.ts or record.time_ms(self.es or 0)) * 1_000_000
+        ts, es = self.ts, self.es
+        if ts is not None and ts > 0:
+            return ts * 1_000_000
+        return record.time_ms(es if es is not None and es > 0 else 0) * 1_000_000
 
     def ddl(
         self, table: TableId, source: Source, record: ConsumerRecord, *, is_restored: bool = False

@@ -101,7 +101,7 @@ class TextReaders:
                 raise Malformed(self._protocol, "table", NAMELESS)
             table = self._last = self._tables[message.database, message.table]
         ts = message.ts
-        emitted_at_ns = ts * 1_000_000 if ts else message.emitted_at_ns(record)
+        emitted_at_ns = ts * 1_000_000 if ts is not None and ts > 0 else message.emitted_at_ns(record)
         changes: list[Event] = []
         reader = shapes = None
         for index, cells in enumerate(rows):

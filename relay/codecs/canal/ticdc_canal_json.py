@@ -406,7 +406,7 @@ def _source(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -
     commit_ts = tidb.get("commitTs")
     if type(commit_ts) is int and 0 < commit_ts < TSO_END:
         # Almost every message has `es`, and needs no call then.
-        if es and len(tidb) == 1 and is_usual and gtid is None:
+        if es is not None and es > 0 and len(tidb) == 1 and is_usual and gtid is None:
             return Source(CONNECTOR, es * 1_000_000, commit_ts)
     elif commit_ts is not None:
         commit_ts = _tso(commit_ts, "_tidb.commitTs") or None
@@ -424,7 +424,7 @@ def _source(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -
 
 def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecord, lossy: list[Lossy]) -> int:
     """Return when rows changed, which the commit ts says as well as `es` does."""
-    if commit_ts and not message.es:
+    if commit_ts and not (message.es is not None and message.es > 0):
         return (commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
     return message.event_time_ns(record, lossy)
 

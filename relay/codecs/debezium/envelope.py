@@ -144,7 +144,7 @@ def source_of(
     if start_ts is not None and not 0 <= start_ts < _ticdc.TSO_END:
         raise Malformed(protocol, "payload.source.start_ts", "not a TSO (an integer from 0 to 2^64 - 1)")
     if commit_ts:
-        time_ns = (ms or commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
+        time_ns = (ms if ms is not None and ms > 0 else commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
     else:
         time_ns = event_time_ns((ms or 0) * 1_000_000, (body.ts_ms or 0) * 1_000_000, record, lossy)
     return Source(_ticdc.CONNECTOR, time_ns, commit_ts or None, start_ts, origin.cluster_id)
@@ -153,9 +153,9 @@ def source_of(
 def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
     """Return when TiCDC made the message; else when the row changed, else the record's timestamp."""
     ms = body.ts_ms
-    if not ms and body.source is not None:
+    if (ms is None or ms <= 0) and body.source is not None:
         ms = body.source.ts_ms
-    return (ms or record.time_ms(0)) * 1_000_000
+    return (ms if ms is not None and ms > 0 else record.time_ms(0)) * 1_000_000
 
 
 def key_of(key: bytes | None) -> Key:

@@ -199,7 +199,7 @@ class Decoder(MessageDecoder[Envelope]):
         table = shape.table
         if origin.table != table.id.table or origin.db != table.id.database:
             return None
-        if not origin.ts_ms:
+        if origin.ts_ms is None or origin.ts_ms <= 0:
             return None
         source = _wire.source_of(NAME, payload, origin, record, lossy)
         if not table.is_newest(catalog, source.commit_ts, source.event_time_ns, record):

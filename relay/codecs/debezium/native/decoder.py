@@ -96,7 +96,7 @@ class Decoder(MessageDecoder[Envelope]):
         op = _OPS.get(payload.op)
         if op is None or origin is None or origin.connector not in _wire.CONNECTORS:
             return None
-        if not origin.ts_ms:
+        if origin.ts_ms is None or origin.ts_ms <= 0:
             return None
         source = _wire.source_of(payload, origin, record, lossy)
         emitted_at_ns = _wire.emitted_at_ns(payload, record)

@@ -131,7 +131,7 @@ def snapshot_of(origin: Origin) -> Snapshot | None:
 def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
     """Return the canonical source, timed by `source`, or else (counted) the next best time."""
     time_ns = origin.ts_ns
-    if not time_ns or not -_END_NS <= time_ns < _END_NS:
+    if time_ns is None or not 0 < time_ns < _END_NS:
         time_ns = event_time_ns(_time_ns(origin), _time_ns(body), record, lossy)
     position, row = origin.pos, None
     if origin.file and position is not None and 0 <= position < _END:
@@ -167,7 +167,7 @@ def position_time_ns(source: Source, origin: Origin) -> int:
     log gives the rest.
     """
     ms = origin.ts_ms
-    return (ms or source.event_time_ns // 1_000_000) * 1_000_000
+    return (ms if ms is not None and ms > 0 else source.event_time_ns // 1_000_000) * 1_000_000
 
 
 def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_read: bool) -> Position:
@@ -181,12 +181,12 @@ def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_re
 def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
     """Return when the connector made the message; else when the row changed, else the record's timestamp."""
     found = body.ts_ns
-    if found and -_END_NS <= found < _END_NS:
+    if found is not None and 0 < found < _END_NS:
         return found
     found = _time_ns(body)
-    if not found and body.source is not None:
+    if (found is None or found <= 0) and body.source is not None:
         found = _time_ns(body.source)
-    return found or record.time_ms(0) * 1_000_000
+    return found if found is not None and found > 0 else record.time_ms(0) * 1_000_000
 
 
 _END_NS: Final = TIME_END_MS * 1_000_000
@@ -197,7 +197,7 @@ def _time_ns(part: Origin | RowBody) -> int | None:
     ns, us, ms = part.ts_ns, part.ts_us, part.ts_ms
     if not ns and us:
         ns = us * 1_000
-    if ns and -_END_NS <= ns < _END_NS:
+    if ns is not None and 0 < ns < _END_NS:
         return ns
     return None if ms is None else ms * 1_000_000
 
