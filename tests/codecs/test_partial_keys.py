@@ -102,3 +102,26 @@ def test_maxwell_names_the_whole_key_and_no_value_for_what_is_missing() -> None:
     document = json.loads(out.value or b"")
     assert document["primary_key_columns"] == ["store", "no"]
     assert "primary_key" not in document
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("names", [["STORE", "No"], ["store", "no", "store"], ["Store", "store", "NO"]])
+@pytest.mark.parametrize(
+    ("target", "options", "key"),
+    [
+        ("maxwell-json", {}, b'{"database":"shop","table":"orders","pk.store":1,"pk.no":2}'),
+        (CANAL, {"key": "primary-key"}, b'{"store":1,"no":2}'),
+        ("flat-json", {}, b'{"store":1,"no":2}'),
+    ],
+)
+def test_pk_names_are_columns_in_any_letter_case_each_once(
+    target: str, options: dict[str, str], key: bytes, names: list[str], is_known: bool
+) -> None:
+    translator = Translator(CANAL, target, None, options)
+    if is_known:
+        translator.learn(record(statement()))
+    row = message("a", pkNames=names, data=[{"store": "1", "no": "2", "name": "a"}])
+    row["mysqlType"]["no"], row["sqlType"]["no"] = "int(11)", 4
+    (out,) = translator.translate(record(row, offset=1))
+    assert out.key == key
+    assert translator.lossy[Lossy.SCHEMA_GUESSED] == (0 if is_known else 1)

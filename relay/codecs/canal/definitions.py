@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.canal.wire_table import SqlTypes, WireTable
+from relay.codecs.canal.wire_table import SqlTypes, WireTable, key_columns
 from relay.model import Column, ColumnType, TableSchema
 from relay.mysql.types import FRACTIONAL, INTEGER_BITS
 
@@ -47,7 +47,7 @@ class Definition:
                 place_of = {name.replace("`", "``"): at for name, at in place_of.items()} | place_of
             self._columns = {name: known.columns[at] for name, at in place_of.items()}
             hidden = frozenset(known.columns[at].name for at in known.hidden_places)
-            schema = _with_named_key(known, self._named_key())
+            schema = _with_named_key(known, self._named_key(self._columns))
             self._resolved = Resolved(schema, False, place_of, hidden)
 
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -85,17 +85,18 @@ class Definition:
         ]
         if self._is_druid:
             made = _with_own_names(made)
-        named_key = self._named_key()
-        key = None if named_key is None else tuple(named_key)
+        key = self._named_key(columns | dict(zip(wire.names, made, strict=True)))
         schema = TableSchema(wire.id, tuple(made), primary_key=key, complete=False)
         return Resolved(schema, True, {name: at for at, name in enumerate(wire.names)}, texts=texts)
 
-    def _named_key(self) -> list[str] | None:
-        """Return `pk_names` by the table's own names of the columns."""
-        if self.pk_names is None or not self._is_druid:
-            return self.pk_names
-        columns = self._columns
-        return [columns[name].name if name in columns else _undoubled(name) for name in self.pk_names]
+    def _named_key(self, columns: Mapping[str, Column]) -> tuple[str, ...] | None:
+        """Return `pk_names` by the table's own names of these columns."""
+        if self.pk_names is None:
+            return None
+        own_names = {name: column.name for name, column in columns.items()}
+        if self._is_druid:
+            own_names = {name: _undoubled(name) for name in self.pk_names if "``" in name} | own_names
+        return key_columns(self.pk_names, own_names)
 
 
 def _undoubled(name: str) -> str:
@@ -123,13 +124,13 @@ _BINARY_TWINS: Final = {
 }  # fmt: skip
 
 
-def _with_named_key(known: TableSchema, pk_names: list[str] | None) -> TableSchema:
+def _with_named_key(known: TableSchema, pk_names: tuple[str, ...] | None) -> TableSchema:
     """The definition with the key that a message names; if that is another one, it is guessed: no statement
     has told it.
     """
     if pk_names is None or (known.primary_key is not None and set(pk_names) == set(known.primary_key)):
         return known
-    return msgspec.structs.replace(known, primary_key=tuple(pk_names), complete=False)
+    return msgspec.structs.replace(known, primary_key=pk_names, complete=False)
 
 
 def _agrees(column: Column, declared: ColumnType | None) -> bool:

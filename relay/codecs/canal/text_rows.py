@@ -15,7 +15,7 @@ import msgspec
 
 from relay.codecs.canal.definitions import Resolved
 from relay.codecs.canal.message import DELETE, INSERT, UPDATE, Cells
-from relay.codecs.canal.wire_table import WireTable
+from relay.codecs.canal.wire_table import WireTable, key_columns
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import is_due
@@ -55,8 +55,8 @@ class TextReader:
         self.sql_types = sql_types or {}
         columns = self.schema.columns
         #: The columns that the message names as its key.
-        self.named_key = tuple(
-            [columns[place_of[name]].name if name in place_of else name for name in wire.pk_names or ()]
+        self.named_key = key_columns(
+            wire.pk_names or (), {name: columns[at].name for name, at in place_of.items()}
         )
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
         #: the reader.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -62,6 +62,14 @@ def _is_bare(text: str) -> bool:
     except ValueError:
         return True
     return found.base not in FRACTIONAL and found.base != "bit" and lacks_parameters(found)
+
+
+def key_columns(pk_names: Iterable[str], own_names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns of `pkNames`, each once; `own_names`: the table's names by those in messages. MySQL
+    compares names of columns without regard to case.
+    """
+    folded = {name.lower(): own for name, own in own_names.items()}
+    return tuple(dict.fromkeys([own_names.get(name) or folded.get(name.lower(), name) for name in pk_names]))
 
 
 class SqlTypes:
