@@ -120,6 +120,19 @@ def test_settings_are_named(path: str, settings: dict[str, str]) -> None:
     assert dialect.settings.items() >= {name: (value,) for name, value in settings.items()}.items()
 
 
+@pytest.mark.parametrize("path", [path for path in FOLDERS if protocol_of(path) in READABLE])
+def test_a_byte_order_mark_hides_no_format(path: str) -> None:
+    protocol, options = protocol_of(path), reading_options(path)
+    rows = [each for each in captured(path) if (each.value or b"").startswith(b"{")]
+    marked = [msgspec.structs.replace(each, value=b"\xef\xbb\xbf" + (each.value or b"")) for each in rows]
+    read = [at for at, each in enumerate(marked) if reads(protocol, each, options)]
+    for at in read[:3]:
+        found = Detector().best(marked[at])
+        assert [(each.readable, each.sign) for each in found] == [
+            (each.readable, each.sign) for each in Detector().best(rows[at])
+        ]
+
+
 @pytest.mark.parametrize("path", FOLDERS)
 def test_settings_are_options_of_their_protocol(path: str) -> None:
     dialect = detect(captured(path)[:60]).dialects[0]

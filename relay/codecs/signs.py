@@ -17,6 +17,8 @@ from relay.records import Header
 REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _NUMBER, _GUID = 0, 1
+#: Decoders of JSON skip it.
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NUMBER_BYTES, _GUID_BYTES = 5, 17
 
 
@@ -47,9 +49,10 @@ class Sign(NamedTuple):
 class Message:
     """A message as detection rules see it.
 
-    `text` is the value decompressed, `compression` by what ("" for none). `members` are those of a JSON
-    object, none for anything else. `avro`: what follows the id of a registry's schema, None if there is no
-    such id before it, as where `is_bare`; `schema` is that schema's text, "" if it is not known.
+    `text` is the value decompressed and without a byte order mark, `compression` by what ("" for none).
+    `members` are those of a JSON object, none for anything else. `avro`: what follows the id of a registry's
+    schema, None if there is no such id before it, as where `is_bare`; `schema` is that schema's text, "" if
+    it is not known.
     """
 
     __slots__ = ("_inside", "avro", "compression", "headers", "key", "members", "schema", "text", "value")
@@ -66,7 +69,7 @@ class Message:
         avro: bytes | None = None,
     ) -> None:
         self.key, self.value, self.headers = key, value, headers
-        self.text = value if text is None else text
+        self.text = (value if text is None else text).removeprefix(_BYTE_ORDER_MARK)
         self.compression, self.schema = compression, schema
         self.members: Mapping[str, msgspec.Raw] = members_in(self.text)
         self.avro = avro
