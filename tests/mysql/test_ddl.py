@@ -390,6 +390,15 @@ def test_serial(text: str) -> None:
     assert schema.unique_keys == (UniqueKey("c", ("c",)),)
 
 
+@pytest.mark.parametrize(
+    "text", ["INT AUTO_INCREMENT", "INT NULL AUTO_INCREMENT", "INT AUTO_INCREMENT NOT NULL"]
+)
+def test_auto_increment_implies_not_null(text: str) -> None:
+    """MySQL and TiDB set it with AUTO_INCREMENT, whatever the key."""
+    schema = schema_of(f"CREATE TABLE t (id INT PRIMARY KEY, c {text}, KEY (c))")
+    assert [column.nullable for column in schema.columns] == [False, False]
+
+
 def test_generated_columns() -> None:
     schema = schema_of(
         "CREATE TABLE t (a INT, b INT GENERATED ALWAYS AS (a + 1) STORED NOT NULL, c INT AS(`a`*2), d INT AS (1) VIRTUAL)"

@@ -67,7 +67,7 @@ class _Definition:
         column = Column(
             name=self.name,
             type=self._type(),
-            nullable=(self.nullable is not False) and not self.is_primary,
+            nullable=(self.nullable is not False) and not self.is_primary and not self.auto_increment,
             default=self.default,
             comment=self.comment,
             generated=self.generated,
