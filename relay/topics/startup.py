@@ -50,11 +50,6 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     created: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    @property
-    def source_partitions(self) -> dict[str, int]:
-        """The number of partitions of every topic that is read."""
-        return {name: found.partitions for name, found in self.sources.items()}
-
     def tell(self, log: Log) -> None:
         """Log what was created, and the warnings."""
         if self.created:

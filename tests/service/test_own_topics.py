@@ -148,7 +148,7 @@ async def test_the_same_name_in_two_clusters_is_two_topics(
             target_create_topics=True,
         )
         topics = await check_topics(config)
-        assert (topics.source_partitions[source], topics.target_partitions[source]) == (4, 2)
+        assert (topics.sources[source].partitions, topics.target_partitions[source]) == (4, 2)
         async with kafka_at(cluster.bootstrap_servers) as other:
             assert len(await other.partitions(source)) == 2
 

@@ -42,7 +42,7 @@ async def test_partitions_and_limits_of_all_topics_are_given(kafka: Any, make_co
         target_partitions={target: 3, history: 1},
         created=(history,),
     )
-    assert topics.source_partitions == {source: 2}
+    assert topics.sources[source].partitions == 2
     assert await check_topics(config) == msgspec.structs.replace(topics, created=())
 
 
@@ -69,7 +69,7 @@ async def test_start_offsets_are_for_partitions_that_exist(kafka: Any, make_conf
         f"start_offsets in [source] names {source}/2, {source}/7, and topic {source} has the partitions 0 to 1: correct the numbers"
     )
     settings["source_start_offsets"] = {f"{source}/0": 0, f"{source}/1": 4}
-    assert (await check_topics(make_config(source, target, **settings))).source_partitions == {source: 2}
+    assert (await check_topics(make_config(source, target, **settings))).sources[source].partitions == 2
 
 
 # ---------------------------------------------------------------- targets
