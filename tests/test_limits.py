@@ -114,6 +114,16 @@ def test_columns_of_a_row_as_many_as_mysql_has(protocol: str) -> None:
     exceeds(protocol, Limits(), row_with(protocol, 4097))
 
 
+def test_columns_of_a_row_count_once_although_the_old_row_has_them_too() -> None:
+    names = [f"c{number}" for number in range(300)]
+    head = {"database": "d", "table": "t", "type": "update", "ts": 1}
+    given = record(head | {"data": dict.fromkeys(names, 1), "old": dict.fromkeys(names, 2)})
+    assert translator("maxwell-json", Limits(columns=300)).translate(given)
+    exceeds("maxwell-json", Limits(columns=299), given)
+    other = record(head | {"data": dict.fromkeys(names, 1), "old": {"other": 2}})
+    exceeds("maxwell-json", Limits(columns=300), other)
+
+
 @pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN])
 def test_rows_of_a_record(protocol: str) -> None:
     assert translator(protocol, Limits(rows=20)).translate(rows(protocol, 20))

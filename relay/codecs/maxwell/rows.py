@@ -239,7 +239,7 @@ class RowDecoder:
             new_members = _members(msgspec.Raw(bytes(message.old)), "old")
         if new_members is None:
             raise Malformed(NAME, "data", "a row message without a row")
-        check_columns(NAME, "data", len(new_members) + len(old_members or {}), self._limits)
+        check_columns(NAME, "data", len(new_members.keys() | (old_members or {}).keys()), self._limits)
         layout = self._layout(table, known, new_members, old_members or {}, message, key)
         if not layout.names:
             return None

@@ -141,7 +141,7 @@ class _RowMessage:
         # Other members have other meanings, or none; an old row may have more members than this one.
         if not FIELDS.keys() >= (self._root.members or {}).keys() or len(value) > limits.values:
             raise Untraceable
-        if 2 * len(layout.names) > limits.columns or self._has_query():
+        if len(layout.names) > limits.columns or self._has_query():
             raise Untraceable
         self._cells = self._told_cells()
         given = self._given() | self._given_rows()
