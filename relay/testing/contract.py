@@ -35,7 +35,7 @@ from relay.codecs.losses import (
 )
 from relay.detection import Detector
 from relay.errors import EncodeError, LimitExceeded
-from relay.limits import Limits
+from relay.limits import DEFAULT_LIMITS, Limits
 from relay.loss_texts import route_losses
 from relay.model import (
     ABSENT,
@@ -58,7 +58,7 @@ from relay.model import (
 from relay.mysql.types import FRACTIONAL
 from relay.records import ConsumerRecord
 from relay.resolver import Resolver
-from relay.testing.option_sets import Given, option_sets
+from relay.testing.option_sets import OptionTexts, option_sets
 from relay.testing.strategies import Case, cases, creation
 from relay.testing.wires import (
     AT_NS,
@@ -92,7 +92,7 @@ VALUES: dict[str, Any] = {
     "extras": {"unheard-of": 1},
 }
 #: What a fact is nothing without.
-TOGETHER: dict[str, dict[str, Any]] = {
+REQUIRED_WITH: dict[str, dict[str, Any]] = {
     "binlog_position": {"binlog_file": "mysql-bin.000003"},
     "binlog_row": {"binlog_file": "mysql-bin.000003", "binlog_position": 484},
 }
@@ -112,7 +112,7 @@ def value_of(kind: type[msgspec.Struct], name: str) -> Any:
 
 
 def source_with(name: str) -> Source:
-    return msgspec.structs.replace(BARE, **{name: value_of(Source, name)}, **TOGETHER.get(name, {}))
+    return msgspec.structs.replace(BARE, **{name: value_of(Source, name)}, **REQUIRED_WITH.get(name, {}))
 
 
 def is_listed(what: Lossy, carries: Carries) -> bool:
@@ -125,20 +125,20 @@ def is_listed(what: Lossy, carries: Carries) -> bool:
 # ---------------------------------------------------------------- what a codec can say
 
 
-def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
+def supported_images(change: RowChange, wire: Wire) -> list[list[object] | None]:
     """Both images, without TIME and DATETIME where not every value of them can be said, and without what the
     wire's `Differences` leave open.
     """
     left_out = set() if wire.carries.every_time else {"time", "datetime"}
-    is_compact = wire.differs.is_compact
-    has_open_digits = wire.differs.has_open_digits and not wire.carries.ddl
+    is_compact = wire.differences.is_compact
+    has_open_digits = wire.differences.has_open_digits and not wire.carries.ddl
 
-    def said(column: Column, cell: Cell) -> object:
+    def supported(column: Column, cell: Cell) -> object:
         if column.type.base in left_out:
             return None
         if has_open_digits and column.type.base in FRACTIONAL and "." in str(cell):
             return str(cell).rstrip("0").rstrip(".")
-        if wire.differs.has_no_json_null and (column.type.base, cell) == ("json", "null"):
+        if wire.differences.has_no_json_null and (column.type.base, cell) == ("json", "null"):
             return None
         is_document = is_compact and column.type.base == "json" and isinstance(cell, str)
         return json.loads(str(cell)) if is_document else cell
@@ -146,28 +146,31 @@ def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
     return [
         None
         if row is None
-        else [said(column, cell) for column, cell in zip(change.schema.columns, row, strict=True)]
+        else [supported(column, cell) for column, cell in zip(change.schema.columns, row, strict=True)]
         for row in (change.before, change.after)
     ]
 
 
-def within(column_type: ColumnType, number: Decimal) -> Decimal:
+def clamped(column_type: ColumnType, number: Decimal) -> Decimal:
     """A number of a DECIMAL column; the greatest one for that which it became as a double."""
     greatest = Decimal((0, (9,) * (column_type.length or 10), -(column_type.scale or 0)))
     return greatest.copy_sign(number) if abs(number) > greatest else number
 
 
-def told(change: SchemaChange) -> tuple[object, ...]:
+def statement_parts(change: SchemaChange) -> tuple[object, ...]:
     return change.ddl, change.table, change.kinds, change.after
 
 
-def described(schema: TableSchema, wire: Wire) -> object:
+def supported_definition(schema: TableSchema, wire: Wire) -> object:
     """The definition that a reader has: the whole one where the DDL came, else what rows tell of it."""
     carries = wire.carries
     if carries.ddl:
         return schema
     types = [
-        (column.name if wire.differs.has_names else None, column.type if carries.type_parameters else None)
+        (
+            column.name if wire.differences.has_names else None,
+            column.type if carries.type_parameters else None,
+        )
         for column in schema.columns
     ]
     return schema.id, types, schema.primary_key if carries.primary_key else None
@@ -206,7 +209,7 @@ def _projected(
 
 def _cell(column: Column, cell: Cell, carries: Carries, without_dates: frozenset[str]) -> Cell:
     if isinstance(cell, Decimal) and not carries.exact_decimals:
-        return within(column.type, Decimal(format(Decimal(repr(float(cell))), f".{column.type.scale}f")))
+        return clamped(column.type, Decimal(format(Decimal(repr(float(cell))), f".{column.type.scale}f")))
     has_no_zero = column.type.base in without_dates and not carries.every_date
     if has_no_zero and str(cell).startswith("0000"):
         return None
@@ -226,38 +229,43 @@ class CodecContract:
     codec: ClassVar[Codec]
     samples: ClassVar[Sequence[ConsumerRecord]] = ()
 
-    def differences(self, given: Given) -> Differences:  # noqa: ARG002 - for subclasses
+    def differences(self, options: OptionTexts) -> Differences:  # noqa: ARG002 - for subclasses
         """Return how what is read may differ from what was written with these options."""
         return Differences()
 
-    def wire(self, given: Given) -> Wire:
+    def wire(self, options: OptionTexts) -> Wire:
         """Return an encoder and a decoder with these options."""
-        return Wire(self.codec, given, None, self.differences(given))
+        return Wire(self.codec, options, None, self.differences(options))
 
     @classmethod
     @functools.cache
-    def sets(cls) -> list[Given]:
+    def sets(cls) -> list[OptionTexts]:
         """Return the sets of options that are tried; finding them takes as long as many messages."""
         return option_sets(cls.codec)
 
     def wires(self) -> list[Wire]:
         """Return a wire for each set of options."""
-        return [self.wire(given) for given in self.sets()]
+        return [self.wire(options) for options in self.sets()]
 
-    def some_wires(self, case: Case) -> list[Wire]:
+    def sampled_wires(self, case: Case) -> list[Wire]:
         """Return a wire for each set of options, or for some of many: the same ones for the same case."""
         sets = self.sets()
         if len(sets) > MOST_WIRES:
             sets = random.Random(case.created.ddl).sample(sets, MOST_WIRES)
-        return [self.wire(given) for given in sets]
+        return [self.wire(options) for options in sets]
 
     def messages(self, wire: Wire) -> list[ConsumerRecord]:
         """Return a message of every kind: written, or the samples of a codec that is only read."""
         return messages(wire) if self.codec.is_writable else list(self.samples)
 
-    def _needs(self, *, reads: bool = False, writes: bool = False) -> None:
+    def _require(self, *, reads: bool = False, writes: bool = False) -> None:
         if (reads and not self.codec.is_readable) or (writes and not self.codec.is_writable):
             pytest.skip(f"{self.codec.name} is only {'read' if self.codec.is_readable else 'written'}")
+
+    def _require_rows_without_definitions(self) -> None:
+        self._require(reads=True)
+        if self.codec.rows_need_definitions:
+            pytest.skip(f"rows of {self.codec.name} are read only after the definition of their table")
 
     # ------------------------------------------------------------ what is easily forgotten
 
@@ -277,33 +285,56 @@ class CodecContract:
 
     def test_messages_have_detection_rules(self) -> None:
         """`signs` knows the codec's messages, and detection names the codec."""
-        self._needs(reads=True)
+        self._require(reads=True)
         for record in self.rows():
             message = message_of(record.key, record.value or b"", record.headers)
             assert self.codec.signs(message) is not None, "Codec.signs knows no such message"
             assert self.codec.name in {each.readable for each in Detector().best(record)}
 
-    @pytest.mark.parametrize("limit", ["columns", "rows"])
-    def test_messages_are_kept_within_limits(self, limit: str) -> None:
-        self._needs(reads=True)
-        translators = [Translator.reader(self.codec.name, limits=Limits(**{limit: most})) for most in (1, 9)]
-        refused = 0
-        for record in [] if self.codec.rows_need_definitions else self.rows():
-            Resolver().inspect(translators[1], record)
-            try:
-                read = Resolver().inspect(translators[0], record)
-            except LimitExceeded as error:
-                assert f"`{limit}`" in error.reason
-                refused += 1
-            else:
-                assert limit == "rows" or all(
-                    len(each.schema.columns) <= 1 for each in read if isinstance(each, RowChange)
-                )
-        assert limit == "rows" or refused or self.codec.rows_need_definitions or not self.codec.is_writable
+    def test_a_row_of_more_columns_than_the_limit_is_refused(self) -> None:
+        self._require_rows_without_definitions()
+        sizes = [
+            (record, max((len(change.schema.columns) for change in self._changes(record)), default=0))
+            for record in self.rows()
+        ]
+        wide = [(record, columns) for record, columns in sizes if columns > 1]
+        if not wide:
+            pytest.skip("no message has a row of several columns")
+        for record, columns in wide:
+            assert self._changes(record, limits=Limits(columns=columns))
+            with pytest.raises(LimitExceeded, match="`columns`"):
+                self._changes(record, limits=Limits(columns=columns - 1))
+
+    def test_a_message_of_more_rows_than_the_limit_is_refused(self) -> None:
+        self._require_rows_without_definitions()
+        sizes = [
+            (record, options, len(self._changes(record, options))) for record, options in self._batches()
+        ]
+        batches = [(record, options, rows) for record, options, rows in sizes if rows > 1]
+        if not batches:
+            pytest.skip("no message has several rows")
+        for record, options, rows in batches:
+            assert self._changes(record, options, Limits(rows=rows))
+            with pytest.raises(LimitExceeded, match="`rows`"):
+                self._changes(record, options, Limits(rows=rows - 1))
+
+    def _batches(self) -> list[tuple[ConsumerRecord, OptionTexts]]:
+        """Return messages that may have several rows, and the options with which they are read."""
+        if not self.codec.is_writable:
+            return [(record, {}) for record in self.samples]
+        return [
+            (record, wire.source_options) for wire in self.wires() for record in wire.write(*CHANGES[:2])[0]
+        ]
+
+    def _changes(
+        self, record: ConsumerRecord, options: OptionTexts | None = None, limits: Limits = DEFAULT_LIMITS
+    ) -> list[RowChange]:
+        reader = Translator.reader(self.codec.name, options, limits=limits)
+        return [event for event in Resolver().inspect(reader, record) if isinstance(event, RowChange)]
 
     def test_samples_are_read(self) -> None:
         """With values of their columns' types (`relay.testing.cells`)."""
-        self._needs(reads=True)
+        self._require(reads=True)
         wire = self.wire({})
         for record in self.samples:
             assert wire.read(record)
@@ -313,11 +344,11 @@ class CodecContract:
     @settings(max_examples=200, suppress_health_check=[HealthCheck.differing_executors])
     @given(key=st.none() | st.binary(max_size=60), value=st.none() | st.binary(max_size=200))
     def test_arbitrary_bytes_are_events_or_refused(self, key: bytes | None, value: bytes | None) -> None:
-        self._needs(reads=True)
+        self._require(reads=True)
         self.wire({}).is_refused(ConsumerRecord("topic", 0, 0, 0, key, value))
 
     def test_a_message_cut_anywhere_is_events_or_refused(self) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         sets = self.sets()
         for wire in (self.wire(sets[0]), self.wire(sets[-1])):
             for record in self.messages(wire):
@@ -328,7 +359,7 @@ class CodecContract:
                 wire.read(record)
 
     def test_a_message_with_any_bit_flipped_is_events_or_refused(self) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         wire = self.wire({})
         for record in self.messages(wire):
             for part in ("key", "value"):
@@ -345,65 +376,67 @@ class CodecContract:
     @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(case=cases())
     def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(self, case: Case) -> None:
-        self._needs(reads=True, writes=True)
-        for wire in self.some_wires(case):
+        self._require(reads=True, writes=True)
+        for wire in self.sampled_wires(case):
             carries = wire.carries
             if not (carries.ddl or carries.column_types):
                 continue  # nothing tells bytes from their base64
             if carries.ddl:
-                (change,), _ = wire.sent(case.created)
+                (change,), _ = wire.round_trip(case.created)
                 assert isinstance(change, SchemaChange)
-                assert told(change) == told(case.created)
+                assert statement_parts(change) == statement_parts(case.created)
             try:
-                changes, lossy = wire.sent(*case.changes)
+                changes, lossy = wire.round_trip(*case.changes)
             except EncodeError:
-                assert not wire.differs.has_names  # two columns would have the same one
+                assert not wire.differences.has_names  # two columns would have the same one
                 continue
             assert len(changes) == len(case.changes)
-            projected = [project(one, carries, wire.differs.without_zero_dates) for one in case.changes]
+            projected = [project(one, carries, wire.differences.without_zero_dates) for one in case.changes]
             for change, expected in zip(changes, projected, strict=True):
                 assert isinstance(change, RowChange)
-                images = [sayable(one, wire) for one in (change, expected)]
+                images = [supported_images(one, wire) for one in (change, expected)]
                 is_key = change.op is Op.DELETE and not (carries.delete_image or carries.ddl)
                 if is_key:  # nothing tells of the other columns
                     images[1] = [row and [cell for cell in row if cell is not ABSENT] for row in images[1]]
                 assert images[0] == images[1]
                 if change.op is not expected.op:  # what an UPDATE without its old row looks like
                     assert (change.op, expected.op, carries.before) == (Op.INSERT, Op.UPDATE, Before.NONE)
-                assert is_key or described(change.schema, wire) == described(expected.schema, wire)
+                assert is_key or supported_definition(change.schema, wire) == supported_definition(
+                    expected.schema, wire
+                )
                 for name, what in (("event_time_ns", Lossy.EVENT_TIME), ("commit_ts", Lossy.COMMIT_TS)):
                     is_kept = getattr(change.source, name) == getattr(expected.source, name)
                     assert is_kept or what in lossy
 
     def test_each_update_without_its_old_row_is_counted_by_who_reads_it_and_by_nobody_else(self) -> None:
         """One row's loss says nothing of another's: a decoder knows of which rows the source does not tell."""
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         unknown = row(Op.UPDATE, None, ROWS[1])
         for wire in self.wires():
-            wire.sent(CREATED)
+            wire.round_trip(CREATED)
             try:
                 records, counted = wire.write(unknown, CHANGES[2], unknown)
             except EncodeError:
                 continue  # an option wants it so
             assert Lossy.BEFORE_UNKNOWN not in counted
             for record in records:
-                events, lossy = wire.counted(record)
+                events, lossy = wire.read_with_losses(record)
                 changes = [event for event in events if isinstance(event, RowChange)]
                 unread = [change for change in changes if change.op is Op.UPDATE and change.before is None]
                 assert lossy.count(Lossy.BEFORE_UNKNOWN) == len(unread)
 
     @pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
     def test_events_other_than_rows_are_read_back_or_counted(self, event: Event) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         for wire in self.wires():
-            read, lossy = wire.sent(event)
+            read, lossy = wire.round_trip(event)
             assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in lossy) is (read == [])
             if isinstance(event, Watermark):
                 assert wire.carries.watermark is bool(read)
             if isinstance(event, TransactionMark):
                 assert wire.carries.transaction_marks is bool(read)
             if isinstance(event, Bootstrap):
-                assert wire.knows(event.schema) is bool(read)
+                assert wire.has_definition(event.schema) is bool(read)
             for found in read:
                 assert type(found) is type(event)
                 assert found.source.commit_ts == event.source.commit_ts or Lossy.COMMIT_TS in lossy
@@ -412,14 +445,14 @@ class CodecContract:
                     assert getattr(found, name) == getattr(event, name)
 
     def test_ddl_is_written_or_counted(self) -> None:
-        self._needs(writes=True)
+        self._require(writes=True)
         for wire in self.wires():
             records, lossy = wire.write(CREATED)
             assert (bool(records), Lossy.DDL in lossy) == (wire.carries.ddl, not wire.carries.ddl)
 
     @pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
     def test_events_other_than_rows_are_written_or_counted(self, event: Event) -> None:
-        self._needs(writes=True)
+        self._require(writes=True)
         for wire in self.wires():
             records, lossy = wire.write(event)
             assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in lossy) is (records == [])
@@ -428,10 +461,10 @@ class CodecContract:
 
     @pytest.mark.parametrize("name", FACTS)
     def test_a_fact_of_a_rows_source_is_read_back_or_counted(self, name: str) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         source, what = source_with(name), FACTS[name]
         for wire in self.wires():
-            (read,), lossy = wire.sent(insert(source))
+            (read,), lossy = wire.round_trip(insert(source))
             is_kept = getattr(read.source, name) == getattr(source, name)
             assert is_kept is not (what in lossy)
             if what not in {Lossy.EXTRAS, Lossy.SOURCE_NAME}:  # these depend on which ones they are
@@ -441,7 +474,7 @@ class CodecContract:
     @pytest.mark.parametrize("name", FACTS)
     def test_a_fact_of_a_rows_source_is_carried_or_counted(self, name: str) -> None:
         """Which extras and names are lost depends on what they are."""
-        self._needs(writes=True)
+        self._require(writes=True)
         source, what = source_with(name), FACTS[name]
         for wire in self.wires():
             _, lossy = wire.write(insert(source))
@@ -451,7 +484,7 @@ class CodecContract:
                 assert is_listed(what, wire.carries) or wire.carries.has(what) or what is Lossy.EXTRAS
 
     def test_a_deleted_row_is_written_or_counted(self) -> None:
-        self._needs(writes=True)
+        self._require(writes=True)
         for wire in self.wires():
             records, lossy = wire.write(CHANGES[3])
             assert bool(records) is wire.carries.deletes is (Lossy.DELETE not in lossy)
@@ -459,11 +492,11 @@ class CodecContract:
 
     @pytest.mark.parametrize("name", sorted(set(FACTS) - {"snapshot"}))
     def test_a_fact_of_a_statements_source_is_read_back_or_counted(self, name: str) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         source = source_with(name)
         change = msgspec.structs.replace(CREATED, source=source)
         for wire in self.wires():
-            read, lossy = wire.sent(change)
+            read, lossy = wire.round_trip(change)
             assert (
                 all(getattr(event.source, name) == getattr(source, name) for event in read)
                 or FACTS[name] in lossy
@@ -471,38 +504,38 @@ class CodecContract:
 
     @pytest.mark.parametrize("name", TRANSACTION_LOSSES)
     def test_a_rows_transaction_is_read_back_or_counted(self, name: str) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         of_row = Transaction("tx:9", **({} if name == "id" else {name: value_of(Transaction, name)}))
         what = TRANSACTION_LOSSES[name]
         assert what is not None
         for wire in self.wires():
-            (read,), lossy = wire.sent(insert(transaction=of_row))
+            (read,), lossy = wire.round_trip(insert(transaction=of_row))
             assert isinstance(read, RowChange)
             is_kept = getattr(read.transaction, name, None) == getattr(of_row, name)
             assert is_kept is wire.carries.has(what) is not (what in lossy)
             assert is_listed(what, wire.carries) is not is_kept
 
     def test_the_event_time_has_its_milliseconds_or_they_are_counted(self) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         for wire in self.wires():
-            (read,), lossy = wire.sent(insert(BARE))
+            (read,), lossy = wire.round_trip(insert(BARE))
             is_kept = read.source.event_time_ns == BARE.event_time_ns
             assert (
                 is_kept is wire.carries.event_time_milliseconds is not (Lossy.EVENT_TIME_PRECISION in lossy)
             )
 
     def test_a_row_of_a_snapshot_is_marked_or_counted(self) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         for wire in self.wires():
-            (read,), lossy = wire.sent(row(Op.READ, None, ROWS[1]))
+            (read,), lossy = wire.round_trip(row(Op.READ, None, ROWS[1]))
             assert isinstance(read, RowChange)
             assert (read.op is Op.READ or read.source.snapshot is not None) is not (Lossy.SNAPSHOT in lossy)
 
     def test_a_decoder_finds_whatever_a_producer_writes(self) -> None:
         """With options of its own: those that stand on the target side alone are relay's."""
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         decodes = self.codec.decodes
-        for wire in (wire for wire in self.wires() if wire.is_of_producer):
+        for wire in (wire for wire in self.wires() if wire.has_only_source_options):
             for name in set(Carries.__struct_fields__) - {"before"}:
                 assert getattr(decodes, name) or not getattr(wire.carries, name), name
 
@@ -510,7 +543,7 @@ class CodecContract:
 
     def test_keys_identify_what_the_codec_declares(self) -> None:
         """Of equal keys a compacted topic keeps the last message."""
-        self._needs(writes=True)
+        self._require(writes=True)
         keys = self.codec.keys
         for wire in self.wires():
             by_row: dict[Cell, set[bytes | None]] = defaultdict(set)
@@ -529,7 +562,7 @@ class CodecContract:
     # ------------------------------------------------------------ row signature
 
     def test_a_row_signature_matches_rows_and_never_ddl(self) -> None:
-        self._needs(writes=True)
+        self._require(writes=True)
         signature = self.codec.row_signature
         if signature is None:
             return
@@ -552,7 +585,7 @@ class CodecContract:
 
     @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "-03:30"])
     def test_a_timestamp_survives_in_the_zone_of_both_sides(self, zone: str) -> None:
-        self._needs(reads=True, writes=True)
+        self._require(reads=True, writes=True)
         has_zone = "timezone" in self.codec.options.__struct_fields__
         wire = self.wire({"timezone": zone} if has_zone else {})
         read = [event for record in self.messages(wire) for event in wire.read(record)]

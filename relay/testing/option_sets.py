@@ -13,24 +13,24 @@ from relay.codecs.codec import Codec, side_of
 from relay.codecs.given_options import parse_options
 from relay.errors import ConfigError
 
-Given = dict[str, str]
+OptionTexts = dict[str, str]
 
 
-def option_sets(codec: Codec) -> list[Given]:
-    """The defaults, every other choice of an option by itself, and as many as go together."""
-    found: list[Given] = [{}]
-    together: Given = {}
+def option_sets(codec: Codec) -> list[OptionTexts]:
+    """The defaults, every other choice of an option by itself, and as many as can be combined."""
+    found: list[OptionTexts] = [{}]
+    combined: OptionTexts = {}
     choices = list(other_choices(codec))
     for name, value in choices * 2:  # some can only be chosen after others
-        if name not in together and fits(codec, together | {name: value}):
-            together |= {name: value}
+        if name not in combined and fits(codec, combined | {name: value}):
+            combined |= {name: value}
     for name, value in choices:
         found += [{name: value}] if fits(codec, {name: value}) else []
     for name, value in choices:
-        either = together | {name: value}
-        if {name: value} not in found and either != together and fits(codec, either):
+        either = combined | {name: value}
+        if {name: value} not in found and either != combined and fits(codec, either):
             found.append(either)
-    return found if together in found else [*found, together]
+    return found if combined in found else [*found, combined]
 
 
 def other_choices(codec: Codec) -> Iterator[tuple[str, str]]:
@@ -57,9 +57,9 @@ def _values(kind: Any, default: Any) -> Sequence[object]:
     return ["prod"] if side_of(kind) == "target" else []
 
 
-def fits(codec: Codec, given: Given) -> bool:
+def fits(codec: Codec, options: OptionTexts) -> bool:
     """Whether these options can stand together on the target side."""
     try:
-        return not parse_options(codec, given, "to", "target").writing_problems()
+        return not parse_options(codec, options, "to", "target").writing_problems()
     except ConfigError:
         return False

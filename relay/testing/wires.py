@@ -32,7 +32,7 @@ from relay.needs import Answers, Need
 from relay.records import ConsumerRecord
 from relay.resolver import Resolver
 from relay.testing.cells import check_cells
-from relay.testing.option_sets import Given
+from relay.testing.option_sets import OptionTexts
 from relay.testing.strategies import creation
 
 Found = TypeVar("Found")
@@ -64,27 +64,27 @@ class Wire:
     def __init__(
         self,
         codec: Codec,
-        given: Given,
-        reading: Given | None = None,
+        options: OptionTexts,
+        more_source_options: OptionTexts | None = None,
         differences: Differences | None = None,
     ) -> None:
         self.codec = codec
-        self.differs = differences or Differences()
+        self.differences = differences or Differences()
         sides = {
             field.encode_name: side_of(field.type) for field in msgspec.structs.fields(self.codec.options)
         }
-        told = {name: value for name, value in given.items() if sides[name] != "target"}
-        shaped = {name: value for name, value in given.items() if sides[name] != "source"}
-        written = parse_options(self.codec, shaped, "to", "target")
-        read = parse_options(self.codec, told | (reading or {}), "from", "source")
-        self.is_of_producer = told == given
+        self.source_options = {name: value for name, value in options.items() if sides[name] != "target"}
+        target_options = {name: value for name, value in options.items() if sides[name] != "source"}
+        written = parse_options(self.codec, target_options, "to", "target")
+        read = parse_options(self.codec, self.source_options | (more_source_options or {}), "from", "source")
+        self.has_only_source_options = self.source_options == options
         self._answers = Answers()
         self.carries = self.codec.encodes(written)
         self._encoder = self.codec.open_encoder(written, self._answers) if self.codec.is_writable else None
         self._decoder = self.codec.open_decoder(read, self._answers) if self.codec.is_readable else None
         self._catalog, self._offset = Catalog(), 0
         if self.codec.rows_need_definitions:
-            self.sent(CREATED)
+            self.round_trip(CREATED)
             self._offset = 0
 
     def write(self, *events: Event) -> tuple[list[ConsumerRecord], list[Lossy]]:
@@ -108,9 +108,9 @@ class Wire:
 
     def read(self, record: ConsumerRecord) -> list[Event]:
         """The events of a message."""
-        return self.counted(record)[0]
+        return self.read_with_losses(record)[0]
 
-    def counted(self, record: ConsumerRecord) -> tuple[list[Event], list[Lossy]]:
+    def read_with_losses(self, record: ConsumerRecord) -> tuple[list[Event], list[Lossy]]:
         """The same, and what the reader counts."""
 
         def decode() -> tuple[tuple[list[Event], Catalog], list[Lossy]]:
@@ -122,11 +122,11 @@ class Wire:
             check_cells(event)
         return events, lossy
 
-    def knows(self, schema: TableSchema) -> bool:
+    def has_definition(self, schema: TableSchema) -> bool:
         """Whether what was read has taught the decoder this definition."""
         return self._catalog.newest(schema.id)[1] == schema
 
-    def sent(self, *events: Event) -> tuple[list[Event], list[Lossy]]:
+    def round_trip(self, *events: Event) -> tuple[list[Event], list[Lossy]]:
         """What a reader gets of events, and what the writer counts."""
         records, lossy = self.write(*events)
         return [event for record in records for event in self.read(record)], lossy

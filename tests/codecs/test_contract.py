@@ -36,7 +36,7 @@ from relay.codecs import PROTOCOLS
 from relay.codecs.losses import SOURCE_LOSSES, TRANSACTION_LOSSES, UNSUPPORTED_EVENT_LOSSES, Carries
 from relay.testing import CodecContract, Differences
 from relay.testing.contract import FACTS
-from relay.testing.option_sets import Given
+from relay.testing.option_sets import OptionTexts
 from relay.testing.wires import Wire, messages
 
 DEBEZIUM = {"debezium-json", "debezium-avro"}
@@ -47,12 +47,12 @@ WRITABLE = [name for name, codec in PROTOCOLS.items() if codec.is_writable]
 class OfRelay(CodecContract):
     """What relay's own protocols leave open."""
 
-    def differences(self, given: Given) -> Differences:
+    def differences(self, options: OptionTexts) -> Differences:
         name = self.codec.name
         without = {"date", "datetime"}
-        if given.get("zero-dates") == "null" or name in DEBEZIUM | {"maxwell-json"}:
+        if options.get("zero-dates") == "null" or name in DEBEZIUM | {"maxwell-json"}:
             without |= {"timestamp"}
-        adjusts = given.get("field.name.adjustment.mode", "none") != "none"
+        adjusts = options.get("field.name.adjustment.mode", "none") != "none"
         return Differences(
             without_zero_dates=frozenset(without),
             has_names=not adjusts and not self.codec.uses_registry,  # Avro has no other names
@@ -83,8 +83,8 @@ class TestOnlyRead(CodecContract):
         monkeypatch.setattr(codecs, "_installed", lambda: {facts.NAME: facts.CODEC})
 
 
-def wire_of(protocol: str, reading: Given | None = None) -> Wire:
-    return Wire(PROTOCOLS[protocol], {}, reading)
+def wire_of(protocol: str, source_options: OptionTexts | None = None) -> Wire:
+    return Wire(PROTOCOLS[protocol], {}, source_options)
 
 
 @pytest.mark.parametrize("file", CAPTURED)

@@ -56,7 +56,7 @@ def kind_of(event: Event) -> tuple[object, ...]:
 def peek(wire: Wire, record: ConsumerRecord) -> tuple[list[Event], list[Lossy]]:
     """What a record says, without any effect on what is read after it."""
     catalog = wire._catalog
-    found = wire.counted(record)
+    found = wire.read_with_losses(record)
     wire._catalog = catalog
     return found
 

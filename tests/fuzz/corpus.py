@@ -18,7 +18,7 @@ from relay.codecs import PROTOCOLS, given_options
 from relay.codecs.wire.avro import named_schemas
 from relay.errors import ServiceError
 from relay.needs import ClaimCheck, RegisteredSchema, SchemaById
-from relay.testing.option_sets import Given, option_sets
+from relay.testing.option_sets import OptionTexts, option_sets
 
 #: Stands for the producer's storage; what lies there is in `Sample.objects`.
 STORAGE: Final = "/claim-checks"
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
     name: str
     protocol: str
-    options: Given
+    options: OptionTexts
     records: tuple[ConsumerRecord, ...]
     objects: Mapping[str, bytes] = {}
 
@@ -48,7 +48,7 @@ def captured_sample(file: str) -> Sample:
     """The records of a file below tests/data."""
     folder = (DATA / file).parent
     protocol, objects = protocol_of(file), {}
-    options: Given = {}
+    options: OptionTexts = {}
     if (folder / "storage").is_dir():
         objects = {path.name: path.read_bytes() for path in (folder / "storage").iterdir()}
         options["claim-check-storage-uri"] = STORAGE
@@ -88,12 +88,12 @@ def _produced(translator: Translator, records: Sequence[ConsumerRecord]) -> list
     return found
 
 
-def reading_options(protocol: str, written: Given) -> Given:
+def reading_options(protocol: str, written: OptionTexts) -> OptionTexts:
     """What the reader of a protocol is told of the options that its writer was given, and of a profile's."""
     return given_options.reading_options(PROTOCOLS[protocol], written)
 
 
-def with_storage(protocol: str, options: Given) -> Given:
+def with_storage(protocol: str, options: OptionTexts) -> OptionTexts:
     """The options with a storage for claim checks, where the protocol has one."""
     has_storage = "claim_check_storage_uri" in _option_names(protocol)
     return {"claim-check-storage-uri": STORAGE, **options} if has_storage else dict(options)

@@ -34,7 +34,7 @@ from relay.codecs.row_keys import keys_of
 from relay.partitioning import Partitioning
 from relay.records import size_of
 from relay.routing import TopicRule
-from relay.testing.option_sets import Given, fits, option_sets, other_choices
+from relay.testing.option_sets import OptionTexts, fits, option_sets, other_choices
 
 Case = tuple[ConsumerRecord, ...]
 
@@ -172,7 +172,7 @@ def changed_object(data: bytes, chance: random.Random) -> bytes:
     )
 
 
-def target_options(target: str, chance: random.Random) -> tuple[int | None, Given]:
+def target_options(target: str, chance: random.Random) -> tuple[int | None, OptionTexts]:
     """How many partitions a target has, and a set of its options: one that is known, or any that go together."""
     known = [(partitions, sets[target]) for partitions, sets in OPTION_SETS.values() if target in sets]
     roll = chance.random()
@@ -184,14 +184,14 @@ def target_options(target: str, chance: random.Random) -> tuple[int | None, Give
     return partitions, with_storage(target, options)
 
 
-def mixed_options(target: str, chance: random.Random) -> Given:
+def mixed_options(target: str, chance: random.Random) -> OptionTexts:
     """Some options that go together, a reader's profile and a time zone among them."""
     codec = PROTOCOLS[target]
     choices = [*other_choices(codec), ("timezone", "Asia/Shanghai")]
     wanted = chance.sample(choices, min(len(choices), chance.choice((1, 2, 4, 8, 100))))
     if codec.profiles and chance.random() < 0.5:
         wanted.insert(0, ("profile", chance.choice(sorted(codec.profiles))))
-    given: Given = {}
+    given: OptionTexts = {}
     for name, value in wanted:
         if name not in given and fits(codec, given | {name: value}):
             given[name] = value
@@ -199,7 +199,7 @@ def mixed_options(target: str, chance: random.Random) -> Given:
 
 
 def spread(
-    target: str, partitions: int | None, options: Given, chance: random.Random
+    target: str, partitions: int | None, options: OptionTexts, chance: random.Random
 ) -> tuple[str, str | None]:
     """The template of the target's topics, and how rows are spread over the partitions, if they are."""
     topic = chance.choice((*["{topic}"] * 5, "{database}.{table}", "{topic}.{table}"))
@@ -237,10 +237,10 @@ def _rule(chance: random.Random) -> TopicRule:
     return TopicRule(chance.choice(_GLOBS), topic, partitions, by, key)
 
 
-_SETS: dict[str, list[Given]] = {}
+_SETS: dict[str, list[OptionTexts]] = {}
 
 
-def _sets(target: str) -> list[Given]:
+def _sets(target: str) -> list[OptionTexts]:
     if target not in _SETS:
         _SETS[target] = option_sets(PROTOCOLS[target])
     return _SETS[target]
