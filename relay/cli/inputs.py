@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, cast
+from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 import orjson
 
@@ -30,6 +33,10 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 #: What counts as a record file in a folder, with .gz or .zst behind it or not.
 SUFFIXES: Final = (".jsonl", ".json")
 _COMPRESSED: Final = (".gz", ".zst")
+#: Most bytes of a line in a compressed file. Kafka's records are shorter, even with base64 around them.
+_LONGEST_LINE: Final = 256 << 20
+#: An error of the operating system, as cramjam words it.
+_OF_SYSTEM: Final = re.compile(r"\(os error (\d+)\)$").search
 #: Most bytes of text that may be one document over several lines.
 _MOST_PRINTED: Final = 64 << 20
 _LONG_LIST: Final = (
@@ -120,7 +127,7 @@ def _keep(
     try:
         kept.writelines(lines)
         kept.seek(0)
-    except gzip.BadGzipFile as error:
+    except (gzip.BadGzipFile, zlib.error) as error:
         raise ConfigError([Problem(option, f"cannot read {name}: {error}")]) from error
     except EOFError as error:
         raise ConfigError([Problem(option, f"cannot read {name}: the data is truncated")]) from error
@@ -132,16 +139,35 @@ def _keep(
 def _plain(stream: BinaryIO, head: bytes, name: str, option: str) -> Iterable[bytes]:
     """Return the lines of a stream, unpacked."""
     if head.startswith(_GZIP):
-        return gzip.open(stream)
+        return _bounded(gzip.open(stream), name, option)
     if head.startswith(_ZSTD):
-        import cramjam
-
-        try:
-            data = bytes(cramjam.zstd.decompress(stream.read()))
-        except cramjam.DecompressionError as error:
-            raise ConfigError([Problem(option, f"cannot read {name}: {error}")]) from error
-        return data.splitlines(keepends=True)
+        return _bounded_of_zstd(name, option)
     return stream
+
+
+def _bounded_of_zstd(name: str, option: str) -> Iterator[bytes]:
+    """Give the lines of a file, unpacked to another one: in memory they may be very many."""
+    import cramjam
+
+    with tempfile.NamedTemporaryFile() as unpacked:
+        try:
+            cramjam.zstd.decompress_into(cramjam.File(name), cramjam.File(unpacked.name))
+        except cramjam.DecompressionError as error:
+            if of_system := _OF_SYSTEM(str(error)):
+                raise OSError(int(of_system[1]), os.strerror(int(of_system[1]))) from error
+            raise ConfigError([Problem(option, f"cannot read {name}: {error}")]) from error
+        yield from _bounded(unpacked, name, option)
+
+
+def _bounded(stream: IO[bytes] | gzip.GzipFile, name: str, option: str) -> Iterator[bytes]:
+    """Give the lines of unpacked data, which may be much longer than its file. Raises ConfigError."""
+    number = 0
+    while line := stream.readline(_LONGEST_LINE + 1):
+        number += 1
+        if len(line) > _LONGEST_LINE and not line.endswith(b"\n"):
+            what = f"cannot read {name}: line {number} has more than {_LONGEST_LINE} bytes"
+            raise ConfigError([Problem(option, what)])
+        yield line
 
 
 def _lines_of_all(

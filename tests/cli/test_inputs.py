@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from typer.testing import Result
 
 from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader
-from relay.errors import ConfigError
+from relay.errors import ConfigError, ServiceError
 from relay.records import ConsumerRecord
 
 DML = DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"
@@ -43,15 +44,68 @@ def test_compressed_files(first: Path, tmp_path: Path) -> None:
     assert read(tmp_path / "b.zst") == plain
 
 
+def damaged_inside() -> bytes:
+    """A compressed file whose begin and end are whole."""
+    data = bytearray(gzip.compress(DML.read_bytes(), mtime=0))
+    data[40:60] = bytes(each ^ 0xFF for each in data[40:60])
+    return bytes(data)
+
+
 @pytest.mark.parametrize(
     "broken",
-    [gzip.compress(b"x" * 1_000)[:-20], b"\x1f\x8bno", b"\x28\xb5\x2f\xfdno"],
-    ids=["cut", "gzip", "zstd"],
+    [
+        gzip.compress(b"x" * 1_000)[:-20],
+        b"\x1f\x8bno",
+        damaged_inside(),
+        b"\x28\xb5\x2f\xfdno",
+        bytes(cramjam.zstd.compress(b"x" * 1_000))[:-5],
+    ],
+    ids=["cut", "gzip", "gzip inside", "zstd", "zstd cut"],
 )
 def test_a_damaged_file_is_an_error_of_the_input(broken: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(broken)
     with pytest.raises(ConfigError, match=r"INPUT: cannot read .*a\.gz"):
         read(tmp_path / "a.gz")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, cramjam.zstd.compress], ids=["gzip", "zstd"])
+def test_a_line_that_no_record_can_have_is_refused_before_memory_is_taken(
+    compress: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay.cli.inputs._LONGEST_LINE", 1_000)
+    path = tmp_path / "bomb.jsonl"
+    for line, is_read in ((b" " * 1_000, True), (b" " * 1_001, False)):
+        path.write_bytes(bytes(compress(b'{"x":1}\n' + line + b'\n{"x":2}\n')))
+        if is_read:
+            assert [each.value for each in read(path)] == [b'{"x":1}', b'{"x":2}']
+        else:
+            with pytest.raises(
+                ConfigError, match=r"cannot read .*bomb\.jsonl: line 2 has more than 1000 bytes"
+            ):
+                read(path)
+
+
+def test_zstandard_is_unpacked_in_a_file_and_not_in_memory(tmp_path: Path) -> None:
+    path, line = tmp_path / "bomb.zst", b'{"x":1}' + b" " * (1 << 20) + b"\n"
+    path.write_bytes(bytes(cramjam.zstd.compress(line * 16)) * 16)
+    tracemalloc.start()
+    with open_inputs([str(path)]) as opened:
+        assert opened.size == 256 * len(line)
+    assert tracemalloc.get_traced_memory()[1] < 16 * len(line)
+    tracemalloc.stop()
+
+
+def test_a_full_disk_is_no_mistake_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.zst").write_bytes(bytes(cramjam.zstd.compress(b"{}\n" * 100_000)))
+
+    def full(*_: object) -> None:
+        raise cramjam.DecompressionError("No space left on device (os error 28)")
+
+    monkeypatch.setattr(cramjam.zstd, "decompress_into", full)
+    with pytest.raises(
+        ServiceError, match=r"cannot read .*a\.zst: No space left on device; it is unpacked to"
+    ):
+        read(tmp_path / "a.zst")
 
 
 def test_several_files_and_a_folder(first: Path, tmp_path: Path) -> None:
