@@ -9,6 +9,7 @@ from typing import Any
 from aiokafka.errors import NoError, for_code
 
 from relay.errors import BrokerUnavailable
+from relay.kafka.client_health import ClientHealth
 from relay.kafka.clients import Brokers
 from relay.kafka.error_words import text_of
 from relay.kafka.reconnecting import keep_connected
@@ -54,14 +55,20 @@ async def within(seconds: float, work: Coroutine[object, object, object]) -> boo
     return task.done() and not task.cancelled() and task.exception() is None
 
 
-async def started(seconds: float, client: Any, brokers: Brokers) -> None:
-    """Start a consumer, producer or admin client. Raises TimeoutError, KafkaError.
+async def started(seconds: float, owner: Any, brokers: Brokers, health: ClientHealth | None = None) -> None:
+    """Start a consumer, producer or admin client, whose requests `health` observes. Raises TimeoutError,
+    KafkaError.
 
     A start that is cancelled leaves its first connection open, which only aiokafka knows. So it first gets
     some time to end by itself: milliseconds are enough if a broker answers.
     """
-    keep_connected(client_of(client), brokers)
-    task = asyncio.ensure_future(client.start())
+    client = client_of(owner)
+    # Both replace the client's method that connects. Reconnecting wraps observing, so that only attempts to
+    # connect are observed, and none that waits for its turn.
+    if health is not None:
+        health.observe(client)
+    keep_connected(client, brokers)
+    task = asyncio.ensure_future(owner.start())
     task.add_done_callback(retrieve)
     try:
         await asyncio.wait({task}, timeout=seconds)

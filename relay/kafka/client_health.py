@@ -15,11 +15,49 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from aiokafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import (
+    BrokerResponseError,
+    ConcurrentTransactions,
+    GroupIdNotFound,
+    IllegalGenerationError,
+    KafkaError,
+    LeaderNotAvailableError,
+    MemberIdRequired,
+    NoError,
+    OffsetOutOfRangeError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka.protocol.api import Request
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.transaction import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
 
-from relay.kafka.aiokafka_compat import client_of
+from relay.kafka.error_codes import UnstableOffsetCommit
 from relay.kafka.error_words import text_of
 from relay.kafka.ports import Fault, FaultKind, Partition
+
+
+def _keys(*requests: type[Request[Any]]) -> frozenset[int]:
+    return frozenset(request.API_KEY for request in requests)
+
+
+def _codes_of(*errors: type[BrokerResponseError]) -> frozenset[int]:
+    return frozenset(error.errno for error in errors)
+
 
 #: How long a request may stay unanswered before that is a fault.
 ANSWER_SECONDS: Final = 5.0
@@ -28,22 +66,40 @@ GRACE_SECONDS: Final = 1.0
 #: An error that has not recurred for this long says nothing about the current state.
 CURRENT_SECONDS: Final = 5.0
 
-_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _FIND_COORDINATOR = 0, 1, 2, 3, 10
-_JOIN_GROUP, _SYNC_GROUP = 11, 14
 #: Requests about the partitions of topics: the answer has topic, partition and error first in each row.
-_OF_PARTITIONS: Final = frozenset({_PRODUCE, _FETCH, _LIST_OFFSETS})
-#: Requests to the coordinator of a group: OffsetCommit, OffsetFetch, FindCoordinator, JoinGroup, Heartbeat,
-#: LeaveGroup, SyncGroup.
-_OF_GROUP: Final = frozenset({8, 9, _FIND_COORDINATOR, _JOIN_GROUP, 12, 13, _SYNC_GROUP})
+_OF_PARTITIONS: Final = _keys(ProduceRequest, FetchRequest, OffsetRequest)
+#: Requests to the coordinator of a group.
+_OF_GROUP: Final = _keys(
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 #: Requests whose answers the broker delays until other members have sent theirs.
-_HELD_BACK: Final = frozenset({_JOIN_GROUP, _SYNC_GROUP})
-#: Requests to the coordinator of transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn,
-#: TxnOffsetCommit.
-_OF_TRANSACTIONS: Final = frozenset({22, 24, 25, 26, 28})
+_HELD_BACK: Final = _keys(JoinGroupRequest, SyncGroupRequest)
+#: Requests to the coordinator of transactions.
+_OF_TRANSACTIONS: Final = _keys(
+    InitProducerIdRequest,
+    AddPartitionsToTxnRequest,
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    TxnOffsetCommitRequest,
+)
 #: Errors of normal work: rebalances, a transaction that is being completed, an offset that retention removed,
 #: a group without offsets.
-_EXPECTED: Final = frozenset({1, 22, 25, 27, 51, 69, 79, 88})
-_LEADER_NOT_AVAILABLE: Final = 5
+_EXPECTED: Final = _codes_of(
+    OffsetOutOfRangeError,
+    IllegalGenerationError,
+    UnknownMemberIdError,
+    RebalanceInProgressError,
+    ConcurrentTransactions,
+    GroupIdNotFound,
+    MemberIdRequired,
+    UnstableOffsetCommit,
+)
 _NO_LEADER: Final = -1
 #: The first member of a fault's key where it is about a broker; the second is its id.
 _NODE: Final = "node"
@@ -91,9 +147,11 @@ class ClientHealth:
         """Partitions without a leader in the newest metadata."""
         return self._lasting(self._offline)
 
-    def observe(self, owner: Any) -> None:
-        """Observe the connections of a consumer or producer, instead of those of the previous one."""
-        client = self._client = client_of(owner)
+    def observe(self, client: Any) -> None:
+        """Observe the connections of an `AIOKafkaClient`, instead of those of the previous one. `started` of
+        relay.kafka.aiokafka_compat calls this.
+        """
+        self._client = client
         connect = client._get_conn
         self._faults.clear()
         self._pending.clear()
@@ -163,7 +221,9 @@ class ClientHealth:
         return observed
 
     async def _awaited(self, node: object, api: int, answer: Any) -> Any:
-        limit = math.inf if api in _HELD_BACK else ANSWER_SECONDS + self._hold_seconds * (api == _FETCH)
+        limit = math.inf if api in _HELD_BACK else ANSWER_SECONDS
+        if api == FetchRequest.API_KEY:
+            limit += self._hold_seconds
         try:
             with self._waiting(node, limit, group=api in _OF_GROUP):
                 response = await answer
@@ -207,7 +267,7 @@ class ClientHealth:
 
     def _look(self, api: int, response: Any) -> None:
         """Note the errors of an answer, and clear the faults of what it shows to be working."""
-        if api == _METADATA:
+        if api == MetadataRequest.API_KEY:
             self._look_at_metadata(response)
             return
         if api not in _OF_PARTITIONS | _OF_GROUP | _OF_TRANSACTIONS:
@@ -231,7 +291,7 @@ class ClientHealth:
             leaderless = {
                 Partition(topic, each[1])
                 for each in partitions
-                if each[2] == _NO_LEADER or each[0] == _LEADER_NOT_AVAILABLE
+                if each[2] == _NO_LEADER or each[0] == LeaderNotAvailableError.errno
             }
             _keep(self._missing, {topic}, {topic} if is_missing else (), self._steady())
             others = [each for each in self._offline if each.topic == topic]
@@ -279,6 +339,7 @@ def _codes(api: int, response: Any) -> Iterator[tuple[tuple[Hashable, ...], str,
         # Each row ends with its code, or with the code and tags. The first error stands for all: they have
         # one cause most of the time.
         codes = [each[-1 - isinstance(each[-1], dict)] for _, partitions, *_ in rows for each in partitions]
-        yield (api,), "", next((code for code in codes if code not in {0, *_EXPECTED}), 0)
+        unexpected = (code for code in codes if code not in {NoError.errno, *_EXPECTED})
+        yield (api,), "", next(unexpected, NoError.errno)
     elif hasattr(response, "error_code"):
         yield (api,), "", response.error_code

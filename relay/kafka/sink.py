@@ -145,12 +145,11 @@ class KafkaSink:
             **arguments,
         )
         self.health = ClientHealth()
-        self.health.observe(self._producer)
 
     async def start(self) -> None:
         """Connect and get a producer id. Raises Undelivered, DeliveryFailed, TopicUnusable without rights."""
         try:
-            await started(REQUEST_SECONDS, self._producer, self._brokers)
+            await started(REQUEST_SECONDS, self._producer, self._brokers, self.health)
         except _NOT_ALLOWED as error:
             grant = "WRITE on the target topics and, for exactly-once, on the transactional id"
             raise TopicUnusable(

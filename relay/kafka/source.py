@@ -100,7 +100,6 @@ class KafkaSource:
         )
         self._static: StaticMember | None = None
         self.health = ClientHealth(settings.fetch_max_wait_ms / 1000)
-        self.health.observe(self._consumer)
 
     async def start(self, owner: Owner) -> None:
         """Connect and join the group. Raises BrokerUnavailable, ConfigError, InstanceFenced."""
@@ -111,7 +110,10 @@ class KafkaSource:
             self._consumer.subscribe(list(self._settings.topics), listener=_Listener(self._consumer, owner))
             # The client waits for its partitions, and other members may take as long to hand over their work.
             await started(
-                REQUEST_SECONDS + self._settings.rebalance_timeout_ms / 1000, self._consumer, self._brokers
+                REQUEST_SECONDS + self._settings.rebalance_timeout_ms / 1000,
+                self._consumer,
+                self._brokers,
+                self.health,
             )
         except InvalidSessionTimeoutError as error:
             hint = "it must lie between their group.min.session.timeout.ms and group.max.session.timeout.ms"
@@ -408,7 +410,7 @@ class ShardSource(KafkaSource):
         """Connect and take the shard's partitions."""
         self._owner = owner
         try:
-            await started(REQUEST_SECONDS, self._consumer, self._brokers)
+            await started(REQUEST_SECONDS, self._consumer, self._brokers, self.health)
             async with asyncio.timeout(REQUEST_SECONDS):
                 # From the first time on, the client keeps the metadata of these topics up to date.
                 self._consumer._client.set_topics(self._settings.topics)

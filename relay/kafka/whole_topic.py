@@ -109,9 +109,8 @@ class WholeTopic:
             fetch_max_wait_ms=int(1000 * _HOLD_SECONDS),
             **self._brokers.arguments,
         )
-        self.health.observe(consumer)
         try:
-            await started(REQUEST_SECONDS, consumer, self._brokers)
+            await started(REQUEST_SECONDS, consumer, self._brokers, self.health)
         except BaseException as error:
             await stopped(consumer)
             if isinstance(error, KafkaError | TimeoutError):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
+from relay.kafka.aiokafka_compat import started
 from relay.kafka.client_health import ANSWER_SECONDS, CURRENT_SECONDS, GRACE_SECONDS, ClientHealth
 from relay.kafka.ports import FaultKind, Partition
 
@@ -52,7 +53,7 @@ class Observed:
     def __init__(self, hold_seconds: float = 0.0) -> None:
         self.time, self.client = 1000.0, Client()
         self.health = ClientHealth(hold_seconds, lambda: self.time)
-        self.health.observe(SimpleNamespace(client=self.client))
+        self.health.observe(self.client)
 
     async def ask(self, api: int, answer: Any = None, node: int = 1) -> None:
         if answer is not None:
@@ -141,6 +142,29 @@ async def test_a_refused_connection_is_a_fault_until_the_broker_answers() -> Non
     assert len(observed.faults) == 1
     await observed.ask(_FETCH, produced(0))
     assert observed.faults == []
+
+
+async def test_an_attempt_that_reconnecting_puts_off_is_no_evidence() -> None:
+    class Reconnecting(Client):
+        """What an AIOKafkaClient has that reconnecting uses."""
+
+        _conns: ClassVar[dict[object, object]] = {}
+        bootstrap = _metadata_update = force_metadata_update = None
+
+    async def start() -> None:
+        """Have nothing to start."""
+
+    time = 1000.0
+    client, health = Reconnecting(), ClientHealth(steady=lambda: time)
+    client.is_refused = True
+    brokers: Any = SimpleNamespace(arguments={}, renew=lambda: False)
+    await started(1, SimpleNamespace(client=client, start=start), brokers, health)
+    assert await client._get_conn(1) is None
+    time += GRACE_SECONDS
+    assert [each.kind for each in health.faults()] == [FaultKind.UNREACHABLE]
+    time += CURRENT_SECONDS
+    assert await client._get_conn(1) is None
+    assert health.faults() == []
 
 
 async def test_a_broker_that_leads_nothing_is_not_missed_while_others_answer() -> None:

@@ -37,7 +37,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def client(**settings: Any) -> object:
         found.update(settings)
-        return SimpleNamespace(client=SimpleNamespace(_get_conn=None))
+        return SimpleNamespace()
 
     monkeypatch.setattr("relay.kafka.source.AIOKafkaConsumer", client)
     monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", client)

@@ -570,8 +570,7 @@ def test_who_did_not_get_an_acknowledgement_is_told_what_follows(
 
     for name, instead in {"start": nothing, "abandon": nothing, "write": undelivered}.items():
         monkeypatch.setattr(KafkaSink, name, instead)
-    producer = SimpleNamespace(client=SimpleNamespace(_get_conn=None))
-    monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", lambda **_: producer)
+    monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", lambda **_: SimpleNamespace())
     with pytest.raises(Stopped, match=f"writing failed: no answer; {said}"):
         Write(config_for(given), known({"t": 1_000_000}))(
             [batch_of([ProducerRecord("t", 0, 0, None, b"", (("h", b""),))])]

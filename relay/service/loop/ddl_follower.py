@@ -156,9 +156,8 @@ class DdlFollower:
             fetch_max_wait_ms=self._source.fetch_max_wait_ms,
             **self._brokers.arguments,
         )
-        self.health.observe(self._consumer)
         try:
-            await started(REQUEST_SECONDS, self._consumer, self._brokers)
+            await started(REQUEST_SECONDS, self._consumer, self._brokers, self.health)
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
         self._followed, self._is_ready = [], True
