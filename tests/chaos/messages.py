@@ -22,7 +22,7 @@ SOURCE, TARGET = "ticdc-canal-json", "canal-json"
 PARTITIONS = 4
 DATABASE = "chaos"
 # More than a day ago, as for a relay that catches up: brokers may then write a request twice
-# (docs/operations.md).
+# (docs/operations/delivery.md).
 _TIME_MS = 1_700_000_000_000
 _DDL = "CREATE TABLE `{table}` (`id` INT NOT NULL PRIMARY KEY,`n` BIGINT NOT NULL,`note` VARCHAR(200) NULL)"
 _CHANGE = "ALTER TABLE `{table}` COMMENT = '{number}'"

@@ -522,7 +522,7 @@ async def test_a_topic_that_loses_records_is_refused(route: Route, tmp_path: Pat
 
 
 async def test_a_definition_that_was_written_by_hand(route: Route, tmp_path: Path) -> None:
-    """The message of docs/operations.md, in a record that says no more than it must."""
+    """The message of docs/operations/schema-history.md, in a record that says no more than it must."""
     message = {
         "id": 0,
         "database": "shop",

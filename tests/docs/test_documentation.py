@@ -210,14 +210,17 @@ def _rows(page: str, heading: str) -> dict[str, list[str]]:
 
 
 def test_every_error_code_is_documented_with_its_status() -> None:
-    documented = {code: int(cells[0]) for code, cells in _rows("docs/operations.md", "Error codes").items()}
+    documented = {
+        code: int(cells[0])
+        for code, cells in _rows("docs/operations/troubleshooting.md", "Error codes").items()
+    }
     assert documented == {kind.code: kind.exit_status for kind in _subclasses(errors.RelayError)}
 
 
 def test_every_log_event_is_documented() -> None:
     logged = {event for path in (ROOT / "relay").rglob("*.py") for event in _LOGGED.findall(text_of(path))}
     assert "relay.starting" in logged
-    assert set(_rows("docs/operations.md", "Log events")) == logged
+    assert set(_rows("docs/operations/log-events.md", "Events")) == logged
 
 
 def test_every_counter_is_documented() -> None:
@@ -232,7 +235,7 @@ def test_every_protocol_has_a_section_about_its_wire() -> None:
 
 
 def test_every_protocol_has_a_row_about_rows_without_a_definition() -> None:
-    rows = _rows("docs/operations.md", "Rows without a definition")
+    rows = _rows("docs/operations/schema-history.md", "Rows without a definition")
     readable = {name for name, codec in BUILT_IN.items() if codec.is_readable}
     assert {name.partition("`")[0] for name in rows} >= readable
 

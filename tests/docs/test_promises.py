@@ -102,11 +102,13 @@ PROMISES: Final = (
             "chart/test_values.py::test_a_secret_in_a_variable_is_refused_and_not_repeated",
         ),
     ),
-    Promise("docs/operations.md", "Killing relay (SIGKILL, a crash) loses nothing.", _KILLED),
-    Promise("docs/operations.md", "continues by itself; nothing is lost", _OUTAGE),
-    Promise("docs/operations.md", "Nothing is logged per record, and never a row's values.", _NO_VALUES),
+    Promise("docs/operations/running.md", "Killing relay (SIGKILL, a crash) loses nothing.", _KILLED),
+    Promise("docs/operations/delivery.md", "continues by itself; nothing is lost", _OUTAGE),
     Promise(
-        "docs/operations.md",
+        "docs/operations/log-events.md", "Nothing is logged per record, and never a row's values.", _NO_VALUES
+    ),
+    Promise(
+        "docs/operations/monitoring.md",
         "It is read-only, and shows neither secrets nor values of rows.",
         (
             "service/test_http.py::test_nothing_can_be_changed",
@@ -115,12 +117,12 @@ PROMISES: Final = (
         ),
     ),
     Promise(
-        "docs/operations.md",
+        "docs/operations/dead-letters.md",
         "`list` never shows keys and values",
         ("cli/test_dead_letters.py::test_list_shows_where_and_why_and_no_values",),
     ),
     Promise(
-        "docs/operations.md",
+        "docs/operations/large-messages.md",
         "relay never shows them.",
         (
             "test_storage.py::test_a_secret_with_odd_characters_is_not_told",
@@ -128,7 +130,7 @@ PROMISES: Final = (
             "codecs/test_large_messages.py::test_a_location_holds_no_secret",
         ),
     ),
-    Promise("docs/operations.md", "the reason, in words; never a row's value", _NO_VALUES),
+    Promise("docs/operations/dead-letters.md", "the reason, in words; never a row's value", _NO_VALUES),
     Promise(
         "docs/protocols.md",
         "Nothing is lost by them, and `strict` lets them pass.",
@@ -221,7 +223,14 @@ PROMISES: Final = (
     ),
 )
 
-_PAGES: Final = ("README.md", "SECURITY.md", "docs/*.md", "helm/README.md")
+_PAGES: Final = (
+    "README.md",
+    "SECURITY.md",
+    "docs/*.md",
+    "docs/operations/*.md",
+    "docs/protocols/*.md",
+    "helm/README.md",
+)
 #: Words by which a sentence promises something that a test can prove.
 _PROMISING: Final = re.compile(
     r"lost silently|dropped in silence|never shows?\b|never shown|same bytes|shows neither|shown nowhere|nothing is lost"

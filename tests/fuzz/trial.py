@@ -82,7 +82,7 @@ Outcome = list[ProducerRecord] | Refused
 
 
 def codes() -> frozenset[str]:
-    """The codes that errors may have: those of the tree, which docs/operations.md lists."""
+    """The codes that errors may have: those of the tree, which docs/operations/troubleshooting.md lists."""
 
     def of(kind: type[RelayError]) -> set[str]:
         return {kind.code}.union(*(of(each) for each in kind.__subclasses__()))

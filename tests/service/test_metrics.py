@@ -63,7 +63,7 @@ def families(status: Status) -> dict[str, Any]:
 
 def documented() -> dict[str, tuple[str, set[str]]]:
     """Name, type and labels of the table in the documentation."""
-    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/operations/monitoring.md").read_text(encoding="utf-8")
     return {name: (kind, set(re.findall(r"`([a-z]+)`", labels))) for name, kind, labels in _ROW.findall(text)}
 
 
@@ -308,7 +308,7 @@ def test_hostile_names_stay_inside_their_label() -> None:
 def test_the_queries_of_the_documentation_are_valid_and_name_real_metrics(tmp_path: Path) -> None:
     (block,) = re.findall(
         r"^```promql\n(.*?)^```",
-        (ROOT / "docs/operations.md").read_text(encoding="utf-8"),
+        (ROOT / "docs/operations/monitoring.md").read_text(encoding="utf-8"),
         re.MULTILINE | re.DOTALL,
     )
     queries = [line for line in block.splitlines() if line and not line.startswith("#")]

@@ -1,4 +1,4 @@
-"""A stop at any moment: it ends in time, with the status that docs/operations.md gives, and leaves nothing
+"""A stop at any moment: it ends in time, with the status that docs/operations/running.md gives, and leaves nothing
 behind.
 """
 

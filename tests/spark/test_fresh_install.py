@@ -45,7 +45,12 @@ def test_everything_names_one_spark() -> None:
     assert [each["version"] for each in lock if each["name"] == "pyspark"] == [wanted]
     assert not any(need.startswith("pyspark") for need in extras["dev"])
     named = set()
-    for path in (ROOT / "README.md", ROOT / "Dockerfile", *ROOT.glob("docs/*.md"), *ROOT.glob("helm/*.md")):
+    for path in (
+        ROOT / "README.md",
+        ROOT / "Dockerfile",
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("helm/*.md"),
+    ):
         found = {next(filter(None, groups)) for groups in _NAMED.findall(path.read_text(encoding="utf-8"))}
         assert found <= {wanted}, path
         named |= found
