@@ -1,8 +1,8 @@
 """The generated parts of the documentation, read from the code itself. `python -m docs.generate` in `tests`
 writes them anew.
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `test_documentation.py`
-compares.
+A generated part is between `<!-- generated: NAME -->` or `<!-- generated: NAME ARGUMENT -->` and
+`<!-- end -->`; `test_documentation.py` compares.
 """
 
 from __future__ import annotations
@@ -30,103 +30,141 @@ from relay.config import Config
 from relay.loss_texts import route_losses
 
 ROOT = Path(__file__).parents[2]
-_PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_PART = re.compile(r"(<!-- generated: ([a-z-]+)(?: ([a-z/-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 _EXAMPLE_KEY = re.compile(r"(?:# )?([a-z_]+) = ")
 
 
-class Variant(NamedTuple):
-    """A protocol with some of its options."""
+class Setting(NamedTuple):
+    """An option of a target with which it carries more than by default, or the defaults (no text)."""
 
-    protocol: str
-    options: str
+    text: str
     carries: Carries
 
 
 def added_by_options(codec: Codec) -> Iterator[tuple[str, str, set[str]]]:
     """The options with which a protocol carries more than by default, and the fields of `Carries` they add."""
-    default = _carried(codec, {})
+    default = msgspec.structs.asdict(_encodes(codec, {}))
     for option in options_of(codec):
         values = option.type.split(" | ")
         for value in values if len(values) > 1 else ():
-            carried = _carried(codec, {option.name: value})
+            carried = msgspec.structs.asdict(_encodes(codec, {option.name: value}))
             added = {name for name, what in carried.items() if what is True and not default[name]}
             if added:
                 yield option.name, value, added
 
 
-def _carried(codec: Codec, options: dict[str, str]) -> dict[str, object]:
-    return msgspec.structs.asdict(codec.encodes(parse_options(codec, options, "options")))
+def _encodes(codec: Codec, given: dict[str, str]) -> Carries:
+    return codec.encodes(parse_options(codec, given, "options"))
 
 
-def variants() -> list[Variant]:
-    """Every protocol with its default options, and with those that make it carry more, one after the other."""
-    found = []
-    for codec in (each for each in BUILT_IN.values() if each.is_writable):
-        found.append(Variant(codec.name, "default", codec.encodes(parse_options(codec, {}, "options"))))
-        given: dict[str, str] = {}
-        for name, value, _ in added_by_options(codec):
-            given[name] = value
-            text = ", ".join(f"`{name}={value}`" for name, value in given.items())
-            found.append(Variant(codec.name, text, codec.encodes(parse_options(codec, given, "options"))))
-    return found
+def settings(codec: Codec) -> list[Setting]:
+    """The default options of a target, then each option that makes it carry more."""
+    options = [(name, value) for name, value, _ in added_by_options(codec)]
+    return [
+        Setting("", _encodes(codec, {})),
+        *(Setting(f"`{name}={value}`", _encodes(codec, {name: value})) for name, value in options),
+    ]
 
 
-def protocols_part() -> str:
-    """The protocols by name."""
-    rows = [(f"`{codec.name}`", _sentence(title_of(codec))) for codec in BUILT_IN.values()]
-    return table(("protocol", "what it is"), rows)
-
-
-def options_part() -> str:
-    """A table of options for each protocol."""
-    parts = []
-    for codec in BUILT_IN.values():
-        rows = [
-            (
-                f"`{option.name}`",
-                option.type,
-                option.default and f"`{option.default}`",
-                option.side,
-                option.description,
-            )
-            for option in options_of(codec)
-        ]
-        options = table(("option", "type", "default", "side", "meaning"), rows)
-        parts.append(f"### {codec.name}\n\n{_sentence(title_of(codec))}\n\n{options}")
-    return "\n".join(parts)
-
-
-def profiles_part() -> str:
-    """What each profile sets, and why."""
-    parts = []
-    for codec in BUILT_IN.values():
-        for profile in codec.profiles:
-            rows = [(f"`{one.name}={one.value}`", one.reason) for one in profile_options(codec, profile, {})]
-            parts.append(f"#### {codec.name}, `profile={profile}`\n\n{table(('sets', 'because'), rows)}")
-    return "\n".join(parts)
-
-
-def carries_part() -> str:
-    """What each protocol can say: a column for each variant."""
-    columns = variants()
+def protocols_part(folder: str) -> str:
+    """The protocols by name, each with a link to its page in `folder`."""
     rows = [
-        (name.replace("_", " "), *(_yes_no(getattr(variant.carries, name)) for variant in columns))
+        (f"[`{codec.name}`]({folder}{codec.name}.md)", _sentence(title_of(codec)))
+        for codec in BUILT_IN.values()
+    ]
+    return table(("protocol", "messages"), rows)
+
+
+def options_part(protocol: str) -> str:
+    """The options of a protocol."""
+    rows = [
+        (
+            f"`{option.name}`",
+            option.type,
+            option.default and f"`{option.default}`",
+            option.side,
+            option.description,
+        )
+        for option in options_of(BUILT_IN[protocol])
+    ]
+    return table(("option", "type", "default", "side", "meaning"), rows)
+
+
+def profiles_part(protocol: str) -> str:
+    """The options that each profile of a protocol sets, with the reasons."""
+    codec = BUILT_IN[protocol]
+    parts = []
+    for profile in codec.profiles:
+        rows = [(f"`{one.name}={one.value}`", one.reason) for one in profile_options(codec, profile, {})]
+        parts.append(f"### `profile={profile}`\n\n{table(('sets', 'because'), rows)}")
+    return "\n".join(parts)
+
+
+def capabilities_part(protocol: str) -> str:
+    """The facts that a protocol's messages carry: with the default options, and with others."""
+    default, *others = settings(BUILT_IN[protocol])
+    rows = []
+    for name in Carries.__struct_fields__:
+        by_default = _yes_no(getattr(default.carries, name))
+        changed = [
+            f"{_yes_no(getattr(other.carries, name))} with {other.text}"
+            for other in others
+            if getattr(other.carries, name) != getattr(default.carries, name)
+        ]
+        rows.append((name.replace("_", " "), by_default, "; ".join(changed)))
+    return table(("fact", "by default", "with options"), rows)
+
+
+def all_capabilities_part(_: str) -> str:
+    """The facts that each protocol carries by default; `option` where an option adds them."""
+    columns = [settings(codec) for codec in BUILT_IN.values() if codec.is_writable]
+    rows = [
+        (name.replace("_", " "), *(_default_or_option(found, name) for found in columns))
         for name in Carries.__struct_fields__
     ]
-    return table(("", *(f"`{variant.protocol}`, {variant.options}" for variant in columns)), rows)
+    names = (f"`{codec.name}`" for codec in BUILT_IN.values() if codec.is_writable)
+    return table(("", *names), rows)
 
 
-def losses_part() -> str:
-    """What a route loses of all that its source may say, for every protocol and every target."""
-    rows = []
+def _default_or_option(found: list[Setting], name: str) -> str:
+    by_default, *others = (getattr(setting.carries, name) for setting in found)
+    if isinstance(by_default, Before):
+        return by_default.name.lower()
+    return "yes" if by_default else "option" if any(others) else "no"
+
+
+def losses_part(protocol: str) -> str:
+    """The facts that a target loses: from which sources, and with which of its options."""
     sources = [codec for codec in BUILT_IN.values() if codec.is_readable]
-    for source, target in itertools.product(sources, variants()):
-        lost = "; ".join(loss.words for loss in route_losses(source.decodes, target.carries))
-        rows.append((f"`{source.name}`", f"`{target.protocol}`, {target.options}", lost or "nothing"))
-    return table(("from", "to", "what the target has no place for"), rows)
+    found = settings(BUILT_IN[protocol])
+    losing: dict[str, dict[str, set[str]]] = {}
+    for source, setting in itertools.product(sources, found):
+        for loss in route_losses(source.decodes, setting.carries):
+            losing.setdefault(loss.words, {}).setdefault(source.name, set()).add(setting.text)
+    rows = []
+    for words, by_source in losing.items():
+        grouped: dict[tuple[str, ...], list[str]] = {}
+        for name in (codec.name for codec in sources if codec.name in by_source):
+            texts = tuple(setting.text for setting in found if setting.text in by_source[name])
+            grouped.setdefault(texts, []).append(name)
+        for texts, names in grouped.items():
+            rows.append((words, _sources(names, len(sources)), _options(texts, found)))
+    return table(("lost", "from", "options"), rows)
 
 
-def configuration_part() -> str:
+def _sources(names: list[str], of: int) -> str:
+    return "all" if len(names) == of else ", ".join(f"`{name}`" for name in names)
+
+
+def _options(losing: tuple[str, ...], found: list[Setting]) -> str:
+    """With which options a fact is lost; empty if with all."""
+    keeping = [setting.text for setting in found if setting.text not in losing]
+    if not keeping:
+        return ""
+    return f"kept with {' or '.join(keeping)}" if "" in losing else f"only with {' or '.join(losing)}"
+
+
+def configuration_part(_: str) -> str:
     """A table of keys for each table of the configuration; the words come from config.example.toml."""
     words = _example_words()
     parts = []
@@ -224,14 +262,18 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-PARTS: dict[str, Callable[[], str]] = {
+PARTS: dict[str, Callable[[str], str]] = {
     "protocols": protocols_part,
-    "layers": layers.part,
+    "layers": lambda _: layers.part(),
+    "all-capabilities": all_capabilities_part,
+    "configuration": configuration_part,
+}
+#: Parts about one protocol, each on the protocol's own page.
+PARTS_OF_PROTOCOLS: dict[str, Callable[[str], str]] = {
     "options": options_part,
     "profiles": profiles_part,
-    "carries": carries_part,
+    "capabilities": capabilities_part,
     "losses": losses_part,
-    "configuration": configuration_part,
 }
 
 
@@ -243,7 +285,8 @@ def pages() -> list[Path]:
 
 def generated(text: str) -> str:
     """The page with its generated parts made anew."""
-    return _PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}{found[3]}", text)
+    parts = PARTS | PARTS_OF_PROTOCOLS
+    return _PART.sub(lambda found: f"{found[1]}{parts[found[2]](found[3] or '')}{found[4]}", text)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from docs.generate import PARTS, ROOT, generated, pages
+from docs.generate import PARTS, PARTS_OF_PROTOCOLS, ROOT, generated, pages, settings
 from support import CANAL, OPEN, TICDC, captured, translate
 
 from relay import ConsumerRecord, Resolver, Translator, errors
@@ -20,6 +21,7 @@ from relay.codecs import BUILT_IN
 from relay.codecs.losses import Lossy
 from relay.codecs.open_protocol.frames import unframe
 from relay.config import load_config
+from relay.loss_texts import route_losses
 
 PAGES = pages()
 FLAGSHIP, FLAGSHIP_LINE = "ticdc/canal-json.tidb-extension/09_dml", 13
@@ -68,9 +70,40 @@ def test_generated_parts_are_what_the_code_says(page: Path) -> None:
     assert text_of(page) == generated(text_of(page)), "run `python -m docs.generate` in the folder `tests`"
 
 
-def test_every_generated_part_stands_somewhere() -> None:
+def test_every_generated_part_is_on_a_page() -> None:
     everything = "".join(map(text_of, PAGES))
-    assert [name for name in PARTS if f"<!-- generated: {name} -->" not in everything] == []
+    assert [
+        name for name in PARTS if not re.search(f"<!-- generated: {name}( |$)", everything, re.MULTILINE)
+    ] == []
+
+
+@pytest.mark.parametrize("protocol", BUILT_IN)
+def test_every_protocol_has_a_page_with_all_generated_parts(protocol: str) -> None:
+    page = text_of(ROOT / f"docs/protocols/{protocol}.md")
+    parts = set(PARTS_OF_PROTOCOLS) - (set() if BUILT_IN[protocol].profiles else {"profiles"})
+    assert {name for name in PARTS_OF_PROTOCOLS if f"<!-- generated: {name} {protocol} -->" in page} == parts
+
+
+def test_a_loss_table_has_each_loss_of_each_route() -> None:
+    """The table of a target groups what `route_losses` has for each source and option: nothing is missing."""
+    for codec in BUILT_IN.values():
+        rows = [line.split(" | ") for line in PARTS_OF_PROTOCOLS["losses"](codec.name).splitlines()[2:]]
+        for source, setting in itertools.product(
+            (each for each in BUILT_IN.values() if each.is_readable), settings(codec)
+        ):
+            shown = {
+                lost.removeprefix("| ")
+                for lost, names, when in rows
+                if names == "all" or f"`{source.name}`" in names.split(", ")
+                if _holds(when.removesuffix(" |"), setting.text)
+            }
+            assert shown == {loss.words for loss in route_losses(source.decodes, setting.carries)}
+
+
+def _holds(when: str, option: str) -> bool:
+    """Whether a loss with these words about options occurs with an option ("": the defaults)."""
+    named = bool(option) and option in when
+    return named if when.startswith("only with") else not named
 
 
 def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:
@@ -227,11 +260,12 @@ def test_every_counter_is_documented() -> None:
     assert set(_rows("docs/protocols.md", "Counters")) == {str(what) for what in Lossy}
 
 
-def test_every_protocol_has_a_section_about_its_wire() -> None:
-    headings = _HEADING.findall(text_of(ROOT / "docs/protocols.md"))
-    assert {name.removesuffix(" on the wire") for name in headings if name.endswith(" on the wire")} == set(
-        BUILT_IN
-    )
+def test_every_protocol_has_a_page_about_its_messages() -> None:
+    pages = {path.stem: text_of(path) for path in (ROOT / "docs/protocols").glob("*.md")}
+    assert set(pages) == set(BUILT_IN)
+    for name, page in pages.items():
+        assert page.startswith(f"# {name}\n")
+        assert len(page.partition("\n## Messages\n")[2].partition("\n## ")[0].split()) > 50, name
 
 
 def test_every_protocol_has_a_row_about_rows_without_a_definition() -> None:
