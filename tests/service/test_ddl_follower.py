@@ -582,7 +582,7 @@ async def test_a_start_that_failed_is_tried_again(follower: Any, monkeypatch: py
     ahead, _, records = follower
     topic = records[0].topic
 
-    async def in_vain(seconds: float, client: Any, brokers: Any) -> None:
+    async def in_vain(*_: Any) -> None:
         raise TimeoutError("no answer")
 
     with monkeypatch.context() as patch:
