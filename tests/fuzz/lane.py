@@ -120,7 +120,7 @@ class Lane:
         """The records of a case, and objects that they refer to."""
         chance, records = self._chance(number), self.sample.records
         if chance.random() < _UNKNOWN and (found := self._extended(chance)) is not None:
-            return (found,), {}
+            return (found,) * chance.choice((1, 3)), {}  # the third one may have a template
         roll = chance.random()
         first = chance.choice(self._near if chance.random() < 0.6 else records)
         if roll < 0.22 and self.statements:
