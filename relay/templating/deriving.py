@@ -66,8 +66,6 @@ class Deriver:
         """Return the template of a record that was this row, became these messages and lost this, and what is
         known of it. Raises Untraceable, and what an encoder or an engine raises.
         """
-        if change.source.extras is not None:
-            raise Untraceable  # the values of unknown members may differ in every message
         template, known = self._traced(record, change, catalog)
         if not _has_headers(known, out):
             raise Untraceable

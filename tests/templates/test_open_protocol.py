@@ -133,8 +133,8 @@ def test_lengths_are_checked(part: str, change: int) -> None:
     ("value", "has_template"),
     [
         ('{"u": {"a" : {"v":1, "t":3, "f":65}}}', True),
-        ('{"u":{"a":{"t":3,"x":[{}],"f":65,"v":1}}}', False),
-        ('{"u":{"a":{"t":3,"f":65,"v":1}},"more":2}', False),
+        ('{"u":{"a":{"t":3,"x":[{}],"f":65,"v":1}}}', True),
+        ('{"u":{"a":{"t":3,"f":65,"v":1}},"more":2}', True),
         ('{"u":{"a":{"t":3,"v":1}}}', True),
         ('{"u":{"a":{"t":3,"h":true,"f":65,"v":1,"v":2}}}', False),
         ('{"u":{"a":{"t":3,"f":65,"v":1},"a":{"t":3,"f":65,"v":1}}}', False),

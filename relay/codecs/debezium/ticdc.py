@@ -181,7 +181,7 @@ class Decoder(MessageDecoder[Envelope]):
         """Return the row's message with traced values; see `TracingDecoder`."""
         if self._is_packed:
             raise Untraceable
-        self._parser.decode(record.value or b"")
+        self._parser.parse(record.value or b"")
         return traced_row(self._rows, record, change, catalog, trace)
 
     def _row(

@@ -220,10 +220,10 @@ def _find(value: object, node: Defined | None, path: str, found: dict[str, Any])
     part = _parts(value)
     if isinstance(node, DefinedObject):
         for name, member in part.items() if isinstance(part, dict) else ():
-            if name in node.members:
-                _find(member, node.members[name], _joined(path, name), found)
-            else:
+            if name not in node.members:
                 found[_joined(path, name)] = _plain(member)
+            elif (inner := node.members[name]) is not None:
+                _find(member, inner, _joined(path, name), found)
     elif isinstance(part, dict):
         for name, member in part.items():
             _find(member, node.node, _joined(path, name), found)

@@ -81,7 +81,7 @@ class Decoder(MessageDecoder[Envelope]):
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
-        self._parser.decode(record.value or b"")
+        self._parser.parse(record.value or b"")
         return traced_row(self._rows, record, change, catalog, trace)
 
     def _row(
