@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes losses image-test check core audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
+.PHONY: help setup demo test quick bytes losses image-test check core pythons audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
 
 help:  ## this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -53,7 +53,16 @@ else
 endif
 
 core: setup  ## the core's tests, which need no Kafka
-	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/codecs tests/docs tests/edge_cases tests/fuzz tests/mysql tests/test_*.py
+	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(CORE) tests/docs tests/fuzz
+
+PYTHONS ?= 3.11 3.13
+CORE := tests/codecs tests/edge_cases tests/mysql tests/test_*.py
+pythons: | $(UV)  ## the core's tests on several Pythons, without the kernel; PYTHONS="3.12 /opt/python3.13/bin/python3" chooses
+	for each in $(PYTHONS); do \
+	  export UV_PROJECT_ENVIRONMENT=.cache/pythons/$$(basename $$each); \
+	  $(UV) sync --quiet --locked --extra dev --python $$each || exit; \
+	  $$UV_PROJECT_ENVIRONMENT/bin/pytest -q -n $(WORKERS) --dist worksteal $(CORE) || exit; \
+	done
 
 quick: setup  ## lint, types, import contracts and the core's tests
 	@$(MAKE) --no-print-directory -j 2 check core
