@@ -256,8 +256,9 @@ async def _replay_alone(config: Config, wanted: DeadLetterFilter, request: Repla
     """Replay while no other replay does. A dry run writes nothing, and disturbs none."""
     if request.dry_run:
         return await _replay(config, wanted, request)
-    async with only_replay(config):
-        return await _replay(config, wanted, request)
+    return await only_replay(
+        config, lambda: _replay(config, wanted, request), lambda text: _say(request, text)
+    )
 
 
 async def _replay(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> Outcome:

@@ -1,8 +1,9 @@
 """Allow one replay of a dead-letter topic at a time: two would write everything twice.
 
 A replay announces itself with a record in partition 0 of the topic and then reads the announcements of
-others: the first one in the log proceeds, the others give up. It repeats the announcement while it runs and
-writes a final record when it ends, so a killed replay blocks the topic only for a limited time.
+others: the first one in the log proceeds. It repeats the announcement while it runs and writes a final record
+when it ends. Another one that finds it watches the log: a repetition shows that it is running; if there is
+none, it was killed, and the other one writes its final record. No clocks are compared.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from relay.config import Config
@@ -23,80 +24,139 @@ from relay.kafka.parts import Part, read_part
 from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.sink import KafkaSink
 from relay.records import ConsumerRecord
-from relay.service.commands.replay import target_topics
+from relay.service.commands.replay import Outcome, target_topics
 
-#: How long an announcement holds, and how often it is repeated.
-LEASE_SECONDS: Final = 60.0
+#: How long another replay is watched that does not repeat its announcement.
+WATCH_SECONDS: Final = 60.0
+#: How often an announcement is repeated, and how long writing one may take; together less than the watch.
 RENEW_SECONDS: Final = 15.0
-#: How long our own announcement may stay invisible, and how often we look for it.
+WRITE_SECONDS: Final = 30.0
+#: How long our own announcement may stay invisible, and how often the log is read.
 VISIBLE_SECONDS: Final = 30.0
-PAUSE_SECONDS: Final = 0.2
+PAUSE_SECONDS: Final = 0.5
 
 
-@contextlib.asynccontextmanager
-async def only_replay(config: Config) -> AsyncIterator[None]:
-    """Be the only replay of the dead-letter topic in a `with` block.
+async def only_replay(
+    config: Config, replay: Callable[[], Awaitable[Outcome]], say: Callable[[str], object] = lambda _: None
+) -> Outcome:
+    """Run a replay as the only one of the dead-letter topic. `say` is told why it does not begin at once.
 
-    Raises ReplayUnderWay, DeliveryFailed, TopicUnusable, BrokerUnavailable.
+    Raises ReplayUnderWay, DeliveryFailed, TopicUnusable, BrokerUnavailable, and what the replay raises.
     """
-    topic, name = config.dead_letter_topic, uuid.uuid4().hex
+    topic = config.dead_letter_topic
     sink = KafkaSink(producer_settings(config), (await target_topics(config, [topic])).limits)
-
-    async def announce(*, ends: bool = False) -> None:
-        await sink.write([replay_claim(topic, name, int(time.time() * 1000), ends=ends)])
-
-    async def renew() -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            await announce()
-
     try:
         await start_sink(sink)
-        await announce()
-        renewing = asyncio.create_task(renew())
-        try:
-            await _check_first(config, name)
-            yield
-        finally:
-            renewing.cancel()
-            await asyncio.wait({renewing})
-            with contextlib.suppress(Undelivered):
-                await announce(ends=True)
+        return await _Claim(config, sink, say).hold(replay)
     except Undelivered as error:
-        raise DeliveryFailed(f"writing failed: {error}; run the replay again") from error
+        raise DeliveryFailed(f"writing failed: {error}; run the replay again for what is left") from error
     finally:
         await sink.stop()
 
 
-async def _check_first(config: Config, name: str) -> None:
-    """Raise ReplayUnderWay if another replay announced itself before this one and has not ended."""
-    topic, brokers = config.dead_letter_topic, Brokers.from_settings(target_cluster(config))
-    part = Part(since_ms=int(1000 * (time.time() - LEASE_SECONDS)), partitions=(0,))
-    deadline = time.monotonic() + VISIBLE_SECONDS
-    while True:
-        found: list[ConsumerRecord] = []
-        await read_part(brokers, topic, part, found.append)
-        names = _at_work(found)
-        # An open transaction hides later records, including our own announcement.
-        if name in names or time.monotonic() > deadline:
-            break
-        await asyncio.sleep(PAUSE_SECONDS)
-    if names[:1] != [name]:
-        raise ReplayUnderWay(
-            f"another replay of {topic} may be running: wait until it has ended; one that was killed blocks "
-            f"others for {LEASE_SECONDS:g} s"
-        )
+class _Claim:
+    """The announcement of one replay."""
+
+    def __init__(self, config: Config, sink: KafkaSink, say: Callable[[str], object]) -> None:
+        self._topic, self._name, self._sink, self._say = config.dead_letter_topic, uuid.uuid4().hex, sink, say
+        self._log = _Log(Brokers.from_settings(target_cluster(config)), self._topic)
+
+    async def hold(self, replay: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """Run the replay when it is the only one. It ends with the first announcement that fails.
+
+        Raises Undelivered, ReplayUnderWay, TopicUnusable, BrokerUnavailable.
+        """
+
+        async def work() -> Outcome:
+            await self._wait_for_others()
+            return await replay()
+
+        await self._announce(self._name)
+        working, renewing = asyncio.create_task(work()), asyncio.create_task(self._renew())
+        try:
+            await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else renewing.result()
+        finally:
+            working.cancel()
+            renewing.cancel()
+            await asyncio.gather(working, renewing, return_exceptions=True)
+            with contextlib.suppress(Undelivered):
+                await self._announce(self._name, ends=True)
+
+    async def _announce(self, name: str, *, ends: bool = False) -> None:
+        """Write an announcement. Raises Undelivered."""
+        record = replay_claim(self._topic, name, int(time.time() * 1000), ends=ends)
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._sink.write([record])
+        except TimeoutError as error:
+            reason = f"{self._topic}/0 did not acknowledge a record within {WRITE_SECONDS:g} s"
+            raise Undelivered(reason, retriable=True) from error
+
+    async def _renew(self) -> Outcome:
+        """Repeat the announcement until it fails. Raises Undelivered."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            await self._announce(self._name)
+
+    async def _wait_for_others(self) -> None:
+        """Return when no other replay is ahead. Raises ReplayUnderWay if one repeats its announcement."""
+        watched = await self._ahead()
+        if watched:
+            self._say(
+                f"another replay of {self._topic} has not ended: waiting up to {WATCH_SECONDS:g} s to see "
+                "whether it is running"
+            )
+        deadline = time.monotonic() + WATCH_SECONDS
+        ahead = watched
+        while ahead and time.monotonic() < deadline:
+            await asyncio.sleep(PAUSE_SECONDS)
+            ahead = await self._ahead()
+            if any(count > watched[name] for name, count in ahead.items()):
+                raise ReplayUnderWay(
+                    f"another replay of {self._topic} is running: wait until it has ended, and run the "
+                    "replay again"
+                )
+        for name in ahead:
+            await self._announce(name, ends=True)
+
+    async def _ahead(self) -> dict[str, int]:
+        """Return which other replays are ahead, and how often each has announced itself. Raises
+        ReplayUnderWay if this replay's own announcement cannot be seen.
+        """
+        deadline = time.monotonic() + VISIBLE_SECONDS
+        while self._name not in await self._log.read():
+            # An open transaction hides later records.
+            if time.monotonic() > deadline:
+                raise ReplayUnderWay(
+                    f"{self._topic}/0 cannot be read to its end, so another replay may be running: a "
+                    "transaction is open in it; run the replay again when it has ended"
+                )
+            await asyncio.sleep(PAUSE_SECONDS)
+        names = list(self._log.names)
+        return {name: self._log.names[name] for name in names[: names.index(self._name)]}
 
 
-def _at_work(records: Iterable[ConsumerRecord]) -> list[str]:
-    """Return the names of replays that announced themselves and have not ended, oldest first."""
-    names: dict[str, None] = {}
-    for record in records:
+class _Log:
+    """The announcements in partition 0 of a topic. `names`: the replays that have not ended, in the order of
+    their first announcements, and how often each has announced itself.
+    """
+
+    def __init__(self, brokers: Brokers, topic: str) -> None:
+        self._brokers, self._topic, self._next = brokers, topic, 0
+        self.names: dict[str, int] = {}
+
+    async def read(self) -> dict[str, int]:
+        """Read what is new and return `names`. Raises TopicUnusable, BrokerUnavailable."""
+        await read_part(self._brokers, self._topic, Part(first=self._next, partitions=(0,)), self._take)
+        return self.names
+
+    def _take(self, record: ConsumerRecord) -> None:
+        self._next = record.offset + 1
         claim = read_claim(record)
         if claim is None:
-            continue
+            return
         if claim.ends:
-            names.pop(claim.name, None)
+            self.names.pop(claim.name, None)
         else:
-            names.setdefault(claim.name)
-    return list(names)
+            self.names[claim.name] = self.names.get(claim.name, 0) + 1
