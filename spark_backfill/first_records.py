@@ -6,6 +6,7 @@ of them, or write all of them as dead letters, and still succeed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from relay.catalog import Catalog
@@ -14,8 +15,10 @@ from relay.config.choices import OverBudget
 from relay.counts import changes_in
 from relay.detection import FormatHints
 from relay.errors import RelayError, TooManyFailures
-from relay.needs import Need
 from relay.policies import Policy, nothing_relayed
+from relay.records import ConsumerRecord
+from relay.resolver import Resolver
+from relay.translator import Translator
 from spark_backfill.counts import Counts
 from spark_backfill.files import Captured
 from spark_backfill.frames import read_records
@@ -45,24 +48,32 @@ def check_first_records(
     translator.catalog = catalog
     resolver = task_resolver(config, known)
     failed = 0
-    for batch in records.frame.limit(max(_LOOKED_AT, 2 * most)).toArrow().to_batches():
-        for record in read_records(records.reader, batch):
-            if not bounds.contains(record):
-                continue
-            try:
-                try:
-                    translator.translate(record)
-                except Need:
-                    resolver.translate(translator, record)
-            except RelayError as error:
-                if policies.policy_of(error) is Policy.STOP:
-                    return
-                failed += 1
-                if failed > most:
-                    named = FormatHints(translator.known_schema).named(error, record)
-                    raise nothing_relayed(failed, named, config.route.from_) from error
-            if changes_in(translator.events):
+    for record in _first_of(records, bounds, max(_LOOKED_AT, 2 * most)):
+        error = _failure(translator, resolver, record)
+        if error is not None:
+            if policies.policy_of(error) is Policy.STOP:
                 return
+            failed += 1
+            if failed > most:
+                named = FormatHints(translator.known_schema).named(error, record)
+                raise nothing_relayed(failed, named, config.route.from_) from error
+        if changes_in(translator.events):
+            return
+
+
+def _first_of(records: Captured, bounds: Bounds, most: int) -> Iterator[ConsumerRecord]:
+    """Give those of the first `most` records that are within the bounds."""
+    for batch in records.frame.limit(most).toArrow().to_batches():
+        yield from filter(bounds.contains, read_records(records.reader, batch))
+
+
+def _failure(translator: Translator, resolver: Resolver, record: ConsumerRecord) -> RelayError | None:
+    """Translate a record. Return why it failed, None if it did not."""
+    try:
+        resolver.translate(translator, record)
+    except RelayError as error:
+        return error
+    return None
 
 
 def share_exceeded(config: Config, counts: Counts) -> str:
