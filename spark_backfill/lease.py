@@ -30,6 +30,9 @@ from spark_backfill.files import hadoop_path
 #: How often a lease is renewed, and how long one must not have changed before it is taken over.
 RENEW_SECONDS: Final = 4.0
 WATCH_SECONDS: Final = 15.0
+#: How often a lease that cannot be read, as one that is just being written, is read, and how soon again.
+_READS: Final = 20
+_READ_AGAIN_SECONDS: Final = 0.1
 
 
 class Holder(NamedTuple):
@@ -95,14 +98,16 @@ class Lease:
 
     def is_held(self) -> bool:
         """Whether the lease is still this run's."""
-        found = self._found()
-        return found is not None and found.run == self._holder.run
+        return self._is_own(self._found())
 
     def check(self) -> None:
         """Raise ServiceError unless the lease is still this run's."""
         found = self._found()
-        if found is None or found.run != self._holder.run:
+        if not self._is_own(found):
             raise self._refused(found)
+
+    def _is_own(self, found: Holder | None) -> bool:
+        return found is not None and found.run == self._holder.run
 
     def _watch(self, found: Holder) -> None:
         self._say(
@@ -151,7 +156,7 @@ class Lease:
 
     def _found(self) -> Holder | None:
         """Return who holds the lease, None if nobody does. One that is just being written is read again."""
-        for _ in range(20):
+        for _ in range(_READS):
             try:
                 if not self._system.exists(self._path):
                     return None
@@ -162,7 +167,7 @@ class Lease:
                     stream.close()
                 return Holder(**json.loads(text))
             except (Py4JJavaError, ValueError, TypeError):
-                time.sleep(0.1)
+                time.sleep(_READ_AGAIN_SECONDS)
         raise ServiceError(
             f"{self._path} cannot be read: delete it if no run is at work with this checkpoint"
         )
