@@ -2,8 +2,8 @@
 
 The lease is a file that names its run. The run rewrites it every few seconds and deletes it at a clean end.
 A new run that finds a lease watches it: if the file changes, another run is active; if it does not, that run
-was killed, and the new one takes over the lease. No clocks are compared. A killed run of the same machine is
-recognized by its process id, so that a restart there does not wait.
+was killed, and the new one takes over the lease. No clocks are compared. A killed run of the same machine and
+PID namespace is recognized by its process id, so that a restart there does not wait.
 
 If the file system creates files atomically (a local disk, HDFS), one of two runs that start together is
 refused at once; otherwise (object stores) at the latest at its first step, before it writes.
@@ -19,6 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -33,20 +34,35 @@ WATCH_SECONDS: Final = 15.0
 #: How often a lease that cannot be read, as one that is just being written, is read, and how soon again.
 _READS: Final = 20
 _READ_AGAIN_SECONDS: Final = 0.1
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
+
+
+def pid_space() -> str:
+    """Return where process ids of this process count: the machine's boot id and the PID namespace; "" on
+    systems that do not tell them. Containers on one machine or on several may have the same host name.
+    """
+    try:
+        return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.readlink()}"
+    except OSError:
+        return ""
 
 
 class Holder(NamedTuple):
-    """Who holds a lease. `renewals`: how often it was written since."""
+    """Who holds a lease. `renewals`: how often it was written since. `pid_space`: where its process id
+    counts, "" if that is not known, as in leases of older versions.
+    """
 
     run: str
     host: str
     pid: int
     renewals: int
+    pid_space: str = ""
 
     @property
     def is_gone(self) -> bool:
-        """Whether the holder has certainly ended: it was a process of this machine that no longer exists."""
-        if self.host != platform.node():
+        """Whether the holder has certainly ended: its process id counts here, and no such process exists."""
+        if not self.pid_space or (self.host, self.pid_space) != (platform.node(), pid_space()):
             return False
         try:
             os.kill(self.pid, 0)
@@ -74,7 +90,7 @@ class Lease:
     ) -> None:
         self._path, self._system = hadoop_path(spark, f"{checkpoint.rstrip('/')}/relay/lease.json")
         self._say, self._renew_seconds, self._watch_seconds = say, renew_seconds, watch_seconds
-        self._holder = Holder(uuid.uuid4().hex, platform.node(), os.getpid(), 0)
+        self._holder = Holder(uuid.uuid4().hex, platform.node(), os.getpid(), 0, pid_space())
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="relay-lease", daemon=True)
 

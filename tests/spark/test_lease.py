@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -13,18 +14,18 @@ from typing import Any
 import pytest
 
 from relay.errors import ServiceError
-from spark_backfill.lease import Lease
+from spark_backfill.lease import Holder, Lease, pid_space
 
 
 def lease(spark: Any, folder: Path) -> Lease:
     return Lease(spark, str(folder), renew_seconds=0.2, watch_seconds=2.0)
 
 
-def held_by(folder: Path, host: str, pid: int) -> Path:
+def held_by(folder: Path, host: str, pid: int, **more: str) -> Path:
     """A lease that another run has left."""
     file = folder / "relay" / "lease.json"
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"run": "other", "host": host, "pid": pid, "renewals": 3}))
+    file.write_text(json.dumps({"run": "other", "host": host, "pid": pid, "renewals": 3} | more))
     return file
 
 
@@ -48,11 +49,39 @@ def test_a_second_run_is_refused_while_the_first_one_lives(spark: Any, tmp_path:
 
 
 def test_a_run_that_was_killed_on_this_machine_is_replaced_at_once(spark: Any, tmp_path: Path) -> None:
-    held_by(tmp_path, platform.node(), dead_process())
+    held_by(tmp_path, platform.node(), dead_process(), pid_space=pid_space())
     said: list[str] = []
     with Lease(spark, str(tmp_path), said.append, watch_seconds=600) as taken:
         taken.check()
     assert said == []
+
+
+@pytest.mark.skipif(not pid_space(), reason="the system does not tell boot and PID namespace")
+def test_a_process_id_counts_only_in_its_own_pid_namespace() -> None:
+    boot, namespace = pid_space().split()
+    ended = Holder("other", platform.node(), dead_process(), 3, f"{boot} {namespace}")
+    assert ended.is_gone
+    assert not ended._replace(pid_space=f"{boot} pid:[1]").is_gone, "two containers with one host name"
+    assert not ended._replace(pid_space=f"{'0' * len(boot)} {namespace}").is_gone, (
+        "two machines with one name"
+    )
+    assert not ended._replace(host="elsewhere").is_gone
+    assert not ended._replace(pid_space="").is_gone, "a lease of an older version"
+    assert not ended._replace(pid=os.getpid()).is_gone
+
+
+def test_a_system_that_tells_no_pid_namespace_recognizes_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_backfill.lease._BOOT_ID", Path("/nowhere"))
+    assert pid_space() == ""
+    assert not Holder("other", platform.node(), dead_process(), 3, pid_space()).is_gone
+
+
+def test_a_lease_of_an_older_version_is_read(spark: Any, tmp_path: Path) -> None:
+    held_by(tmp_path, platform.node(), dead_process())
+    said: list[str] = []
+    with Lease(spark, str(tmp_path), said.append, watch_seconds=1.0) as taken:
+        taken.check()
+    assert len(said) == 1, "it is watched"
 
 
 def test_a_run_of_another_machine_is_replaced_if_it_gives_no_sign(spark: Any, tmp_path: Path) -> None:
