@@ -20,7 +20,8 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Codec, Decoder, side_of, types_of_options
-from relay.codecs.foreign_formats import UNREADABLE, message_of
+from relay.codecs.detected_messages import message_of
+from relay.codecs.foreign_formats import UNREADABLE
 from relay.codecs.given_options import parse_options
 from relay.codecs.signs import Sign, Strength
 from relay.codecs.wire.avro import named_schemas

@@ -16,7 +16,8 @@ from toy_protocol.registry import FETCHES, remember, schema_by_id
 
 from relay import ConsumerRecord, DecodeError, Malformed, RowChange, Translator, UnsupportedMessage, codecs
 from relay.codecs import BUILT_IN, PROTOCOLS
-from relay.codecs.foreign_formats import UNREADABLE, message_of
+from relay.codecs.detected_messages import message_of
+from relay.codecs.foreign_formats import UNREADABLE
 from relay.codecs.signs import Strength
 from relay.codecs.wire.avro import framed
 from relay.detection import Detection, Detector, FormatHints, detect

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from relay.codecs import codec_named
 from relay.codecs.codec import Codec
-from relay.codecs.foreign_formats import message_of
+from relay.codecs.detected_messages import message_of
 from relay.codecs.losses import (
     SOURCE_LOSSES,
     TRANSACTION_LOSSES,
