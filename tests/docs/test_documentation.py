@@ -136,7 +136,7 @@ def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_library_example_runs(tmp_path: Path) -> None:
-    example, rows, _ = blocks(ROOT / "README.md", "python")
+    example, rows, _ = blocks(ROOT / "docs/library.md", "python")
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", example],
         cwd=ROOT,
@@ -163,7 +163,7 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
 def test_the_library_example_of_claim_checks_works(tmp_path: Path) -> None:
     """Rows above the limit go into a storage, and come back out of it."""
     scope: dict[str, Any] = {}
-    exec(blocks(ROOT / "README.md", "python")[2], scope)  # noqa: S102 - the page's own text
+    exec(blocks(ROOT / "docs/library.md", "python")[2], scope)  # noqa: S102 - the page's own text
     uri = {"claim-check-storage-uri": str(tmp_path)}
     small = {
         "enable-tidb-extension": "true",
@@ -194,7 +194,7 @@ def documents(block: str) -> list[str]:
 
 def test_the_second_flagship_messages_are_real() -> None:
     """Key and value of a row in Open Protocol, and of what relay makes of it."""
-    *_, read, written = blocks(ROOT / "README.md", "json")
+    *_, read, written = blocks(ROOT / "docs/examples.md", "json")
     records = captured("ticdc/open-protocol/09_dml")[:FLAGSHIP_LINE]
     (segments,) = unframe(records[-1].key, records[-1].value)
     assert [json.dumps(json.loads(text)) for text in segments] == documents(read)
@@ -204,7 +204,9 @@ def test_the_second_flagship_messages_are_real() -> None:
 
 
 def test_the_flagship_messages_are_real() -> None:
-    read, written, *_ = (json.loads(documents(block)[0]) for block in blocks(ROOT / "README.md", "json"))
+    read, written, *_ = (
+        json.loads(documents(block)[0]) for block in blocks(ROOT / "docs/examples.md", "json")
+    )
     records = captured(FLAGSHIP)[:FLAGSHIP_LINE]
     assert json.loads(records[-1].value or b"") == read
     out = translate(TICDC, CANAL, records)[-1]
@@ -274,10 +276,10 @@ def test_every_protocol_has_a_row_about_rows_without_a_definition() -> None:
     assert {name.partition("`")[0] for name in rows} >= readable
 
 
-def test_every_command_is_in_the_readme() -> None:
+def test_every_command_is_documented() -> None:
     from relay.cli.commands import COMMANDS
 
-    rows = _rows("README.md", "On the command line")
+    rows = _rows("docs/command-line.md", "Commands")
     assert {name.removeprefix("relay ") for name in rows} == set(COMMANDS)
 
 
@@ -300,11 +302,25 @@ def test_local_links_lead_somewhere(page: Path) -> None:
             assert anchor in _anchors(target), link
 
 
+def test_pictures_exist() -> None:
+    named = [
+        (page, found) for page in PAGES for found in re.findall(r'(?:src|srcset)="([^"]+)"', prose(page))
+    ]
+    assert len(named) >= 2
+    assert [(page, found) for page, found in named if not (page.parent / found).is_file()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of(ROOT / "README.md").splitlines()) <= 200
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_lines_are_not_too_long(page: Path) -> None:
     """Tables cannot be wrapped, nor can a command and what it prints."""
     lines = text_of(page).splitlines()
-    assert [line for line in lines if len(line) > _LONGEST_LINE and not line.startswith(("|", "$ "))] == []
+    assert [
+        line for line in lines if len(line) > _LONGEST_LINE and not line.startswith(("|", "$ ", "  <img "))
+    ] == []
 
 
 def test_strict_refuses_what_would_be_counted() -> None:

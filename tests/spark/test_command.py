@@ -98,7 +98,7 @@ def damaged(tmp_path: Path) -> Path:
 
 
 def test_what_is_written_and_the_summary(run: Any, tmp_path: Path, capsys: Any) -> None:
-    """The README's own command is run by `test_fresh_install`."""
+    """The command of docs/backfill.md is run by `test_fresh_install`."""
     assert run() == 0
     records = captured(FILE)
     assert lines_in(tmp_path / "out") == relayed(config_for(target={"topic": "{topic}.canal"}), records)

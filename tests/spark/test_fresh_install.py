@@ -1,4 +1,4 @@
-"""The README's words about Spark, as a new user follows them: in an empty environment, with a real Kafka."""
+"""The quick start of docs/backfill.md, as a new user follows it: in an empty environment, with a real Kafka."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from spark_backfill.connector import IN_SPARK
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+_BACKFILL = (ROOT / "docs/backfill.md").read_text(encoding="utf-8")
+QUICK_START = _BACKFILL.partition("\n## Quick start\n")[2].partition("\n## ")[0]
 #: Words of the documentation that name a version of Spark or of its connector.
 _NAMED = re.compile(
     r"spark-sql-kafka-0-10_2\.13:([\d.]+\d)|apache/spark:([\d.]+\d)|with Spark ([\d.]+\d)|pyspark==([\d.]+\d)"
@@ -31,10 +33,10 @@ _NAMED = re.compile(
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
 
 
-def block_with(words: str) -> str:
-    """The block of the README that holds these words."""
+def block_with(words: str, page: str) -> str:
+    """The block of a page that holds these words."""
     found: str
-    (found,) = (block for block in re.findall(r"```\w*\n(.*?)```", README, re.DOTALL) if words in block)
+    (found,) = (block for block in re.findall(r"```\w*\n(.*?)```", page, re.DOTALL) if words in block)
     return found
 
 
@@ -59,9 +61,9 @@ def test_everything_names_one_spark() -> None:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An environment in which nothing but the README's `pip install` was done; its folder of programs."""
+    """An environment in which nothing but the `pip install` of the quick start was done; its folder of programs."""
     folder = tmp_path_factory.mktemp("fresh")
-    (install,) = re.findall(r"^pip (install \S+)", block_with("spark-submit"), re.MULTILINE)
+    (install,) = re.findall(r"^pip (install \S+)", block_with("spark-submit", QUICK_START), re.MULTILINE)
     uv = shutil.which("uv", path=f"{ROOT / '.cache/uv/bin'}{os.pathsep}{os.environ['PATH']}")
     programs = folder / "bin"
     if uv is None:
@@ -108,7 +110,7 @@ def surroundings(folder: Path, programs: Path) -> dict[str, str]:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
-async def test_the_readmes_commands_translate_a_topic(fresh: Path, kafka: Any, tmp_path: Path) -> None:
+async def test_the_quick_start_translates_a_topic(fresh: Path, kafka: Any, tmp_path: Path) -> None:
     records = captured(FILE)
     source = await kafka.topic(1)
     await kafka.produce(source, records)
@@ -116,9 +118,11 @@ async def test_the_readmes_commands_translate_a_topic(fresh: Path, kafka: Any, t
     await admin.start()
     await admin.create_topics([NewTopic(f"{source}.canal-json", 1, 1)])
     await admin.close()
-    config = block_with("[route]").replace("kafka:9092", kafka.bootstrap_servers).replace("orders", source)
+    config = (
+        block_with("[route]", README).replace("kafka:9092", kafka.bootstrap_servers).replace("orders", source)
+    )
     (tmp_path / "relay.toml").write_text(config)
-    (command,) = re.findall(r"^spark-submit (?:.*\\\n)*.*$", README, re.MULTILINE)
+    (command,) = re.findall(r"^spark-submit (?:.*\\\n)*.*$", QUICK_START, re.MULTILINE)
     ran = await asyncio.to_thread(
         subprocess.run,
         ["sh", "-c", command],
