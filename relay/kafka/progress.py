@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Final
 
+import msgspec
 import orjson
 
 from relay.errors import TopicUnusable
@@ -20,6 +22,15 @@ from relay.records import ConsumerRecord, ProducerRecord
 
 #: How long a reading waits for transactions that are open; most last `transaction_interval_seconds`.
 OPEN_SECONDS = 20.0
+
+
+class _Value(msgspec.Struct):
+    """The value of a record."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+_VALUES: Final = msgspec.json.Decoder(_Value)
 
 
 def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -> Iterator[ProducerRecord]:
@@ -37,10 +48,10 @@ def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition
     for record in records:
         try:
             name, topic, number = (record.key or b"").decode().rsplit("/", 2)
-            offset = orjson.loads(record.value or b"null")["offset"]
+            value = _VALUES.decode(record.value or b"null")
             if name == group:
-                found[Partition(topic, int(number))] = int(offset)
-        except (ValueError, TypeError, KeyError) as error:
+                found[Partition(topic, int(number))] = value.offset
+        except (ValueError, msgspec.DecodeError) as error:
             raise TopicUnusable(
                 f"{record.topic}/{record.partition} at {record.offset} is no progress record: "
                 f"name a topic of its own as progress_topic in [delivery]"
