@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from relay.catalog import Catalog, Unknown
 from relay.codecs.losses import Lossy, removing_kind
-from relay.model import Event, Op, RowChange, SchemaChange, TableId
+from relay.model import DdlKind, Event, Op, RowChange, SchemaChange, TableId
 from relay.records import ConsumerRecord
 from relay.selection import KINDS, kind_of
 
@@ -86,6 +86,13 @@ class UnwrittenStatement(NamedTuple):
         return f"{name} ({self.statement}, {self.place})"
 
 
+def _removed_by(event: SchemaChange) -> Iterator[tuple[TableId, DdlKind]]:
+    """Give the tables of which the statements of an event remove rows, and how."""
+    for statement in event.each_statement():
+        if (kind := removing_kind(statement.kinds)) is not None:
+            yield from ((table, kind) for table in statement.targets)
+
+
 class EventCounts:
     """The counts of one translator.
 
@@ -130,14 +137,16 @@ class EventCounts:
 
     def note_unwritten(self, events: Iterable[Event], record: ConsumerRecord) -> None:
         """Note the statements among these events that removed rows and were not written to the target."""
+        place = f"{record.topic}/{record.partition}/{record.offset}"
         for event in events:
-            if not isinstance(event, SchemaChange) or (kind := removing_kind(event)) is None:
-                continue
-            statement, place = kind.value, f"{record.topic}/{record.partition}/{record.offset}"
-            for table in event.targets or (event.table,):
-                if len(self.unwritten) < MAX_UNWRITTEN:
-                    key = table, statement, event.source.commit_ts or place
-                    self.unwritten.setdefault(key, UnwrittenStatement(table, statement, place))
+            if isinstance(event, SchemaChange):
+                for table, kind in _removed_by(event):
+                    self._note_unwritten(UnwrittenStatement(table, kind.value, place), event)
+
+    def _note_unwritten(self, found: UnwrittenStatement, event: SchemaChange) -> None:
+        if len(self.unwritten) < MAX_UNWRITTEN:
+            key = found.table, found.statement, event.source.commit_ts or found.place
+            self.unwritten.setdefault(key, found)
 
     def lose(self, lossy: Iterable[Lossy]) -> None:
         """Count losses alone."""

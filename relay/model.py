@@ -507,6 +507,15 @@ class TableChange(msgspec.Struct, frozen=True):
     dialect: str = "ticdc"
 
 
+class StatementInText(msgspec.Struct, frozen=True, gc=False):
+    """What one statement of a DDL text does, as `SchemaChange` says it of the whole text. A statement about a
+    database has a target with `table == ""`.
+    """
+
+    kinds: tuple[DdlKind, ...]
+    targets: tuple[TableId, ...]
+
+
 class SchemaChange(msgspec.Struct, frozen=True):
     """A DDL statement. `ddl` is its text as it came.
 
@@ -520,7 +529,8 @@ class SchemaChange(msgspec.Struct, frozen=True):
     they were known: `targets` and the old names of a rename, but no views. `views`: those that it creates or
     renames, or as they were before it dropped them; those whose columns' names are known. `table_changes`:
     what the message itself says of tables. `beyond_text`: what it says of their columns that the text does
-    not: `charset`, `collation`; `enum_charset`: of ENUM and SET.
+    not: `charset`, `collation`; `enum_charset`: of ENUM and SET. `statements`: those of a text that has
+    several; empty for any other text.
     """
 
     ddl: str
@@ -537,13 +547,17 @@ class SchemaChange(msgspec.Struct, frozen=True):
     views: tuple[TableSchema, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
     beyond_text: tuple[str, ...] = ()
+    statements: tuple[StatementInText, ...] = ()
 
     def dropped_tables(self) -> tuple[TableSchema, ...]:
         """Return the tables that the statement drops, as they were, in its order; those that were known."""
-        if DdlKind.DROP_TABLE not in self.kinds:
-            return ()
         before = {schema.id: schema for schema in self.known_before}
-        return tuple([before[table] for table in self.targets if table in before])
+        drops = [each for each in self.each_statement() if DdlKind.DROP_TABLE in each.kinds]
+        return tuple([before[table] for drop in drops for table in drop.targets if table in before])
+
+    def each_statement(self) -> tuple[StatementInText, ...]:
+        """Return what each statement of the text does, which is one most of the time."""
+        return self.statements or (StatementInText(self.kinds, self.targets or (self.table,)),)
 
 
 class Watermark(msgspec.Struct, frozen=True):

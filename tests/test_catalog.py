@@ -592,6 +592,7 @@ def test_what_a_dropped_table_was(stream: Stream) -> None:
         ("RENAME TABLE a TO b", {"a": "one", "b": "two"}, {}),
         ("DROP TABLE b, unknown, a", {"b": "two", "a": "one"}, {"b": "two", "a": "one"}),
         ("RENAME TABLE a TO x; DROP TABLE b", {"a": "one", "b": "two"}, {"b": "two"}),
+        ("ALTER TABLE a ADD COLUMN c INT; DROP TABLE b", {"a": "one", "b": "two"}, {"b": "two"}),
         ("DROP TABLE v", {}, {}),
         ("CREATE TABLE n (c INT)", {}, {}),
     ],

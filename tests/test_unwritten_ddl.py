@@ -28,6 +28,9 @@ REMOVING = {
     "ALTER TABLE t DROP PARTITION p0, p1": ["d.t (drop partition, topic/0/7)"],
     "ALTER TABLE t TRUNCATE PARTITION p0": ["d.t (truncate partition, topic/0/7)"],
     "ALTER TABLE t ADD z INT; DROP TABLE t": ["d.t (drop table, topic/0/7)"],
+    "CREATE TABLE u (a INT); DROP TABLE t": ["d.t (drop table, topic/0/7)"],
+    "TRUNCATE t; DROP TABLE x.u": ["d.t (truncate table, topic/0/7)", "x.u (drop table, topic/0/7)"],
+    "DROP DATABASE x; ALTER TABLE t ADD z INT": ["x (drop database, topic/0/7)"],
 }
 
 

@@ -18,10 +18,19 @@ from relay.catalog.versions import Define, Identity, Unknown
 from relay.catalog.writer import Writer
 from relay.errors import DdlNotUnderstood
 from relay.limits import Limits, exceeded
-from relay.model import Bootstrap, DdlKind, Position, SchemaChange, Source, TableId, TableSchema
+from relay.model import (
+    Bootstrap,
+    DdlKind,
+    Position,
+    SchemaChange,
+    Source,
+    StatementInText,
+    TableId,
+    TableSchema,
+)
 from relay.mysql.charsets import beyond_text
-from relay.mysql.ddl import read_ddl
-from relay.mysql.ddl.statements import AddColumn, AlterTable, CreateTable, Ddl
+from relay.mysql.ddl import kinds_of, read_ddl
+from relay.mysql.ddl.statements import AddColumn, AlterTable, CreateTable, Ddl, Statement
 
 
 class DdlMessage(msgspec.Struct, frozen=True):
@@ -129,6 +138,16 @@ def _event(
         definitions=_base_tables(left(told)),
         known_before=_base_tables(known.table(table, at) for table in named_before),
         views=tuple(view for view in views if view is not None and view.is_view and view.columns),
+        statements=_statements(parts, message.table, names) if len(parts) > 1 else (),
+    )
+
+
+def _statements(parts: Iterable[Statement], table: TableId, names: Names) -> tuple[StatementInText, ...]:
+    """What each statement of a text does. `table`: that of the message."""
+    found = [(part, kinds_of(part), tuple(targets_of(part, names))) for part in parts]
+    return tuple(
+        StatementInText(kinds, targets or (subject_of(table, (), Ddl(kinds, (part,))),))
+        for part, kinds, targets in found
     )
 
 

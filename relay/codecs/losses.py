@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import enum
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -236,9 +236,11 @@ _REMOVING_ROWS: Final = frozenset(
 )
 
 
-def removing_kind(change: SchemaChange) -> DdlKind | None:
-    """Return the kind of a statement that removes rows without a message for each of them; None of others."""
-    return next((kind for kind in change.kinds if kind in _REMOVING_ROWS), None)
+def removing_kind(kinds: Iterable[DdlKind]) -> DdlKind | None:
+    """Return the first kind of statement that removes rows without a message for each of them; None if none
+    does.
+    """
+    return next((kind for kind in kinds if kind in _REMOVING_ROWS), None)
 
 
 def loss_of(event: Event) -> Lossy:
@@ -246,7 +248,7 @@ def loss_of(event: Event) -> Lossy:
     if isinstance(event, SchemaChange):
         if is_administration(event):
             return Lossy.ADMIN_STATEMENT
-        if removing_kind(event) is not None:
+        if removing_kind(event.kinds) is not None:
             return Lossy.TRUNCATE_OR_DROP
     return UNSUPPORTED_EVENT_LOSSES[type(event)]
 

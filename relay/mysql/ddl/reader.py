@@ -103,10 +103,11 @@ def _read(sql: str, most_statements: int, *, backslash_escapes: bool) -> Ddl:
             raise DdlNotUnderstood("something is left behind the statement")
     if not statements:
         raise DdlNotUnderstood("no statement")
-    return Ddl(tuple(kind for statement in statements for kind in _kinds(statement)), tuple(statements))
+    return Ddl(tuple(kind for statement in statements for kind in kinds_of(statement)), tuple(statements))
 
 
-def _kinds(statement: Statement) -> tuple[DdlKind, ...]:
+def kinds_of(statement: Statement) -> tuple[DdlKind, ...]:
+    """Return what a statement does, in its order."""
     if isinstance(statement, AlterTable):
         return tuple(map(_change_kind, statement.changes))
     if isinstance(statement, OtherStatement):
