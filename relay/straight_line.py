@@ -16,14 +16,14 @@ from relay.catalog import Catalog
 from relay.codecs.codec import Decoder, Encode, Encoder, Payload, TopicEncoder
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, statement_losses, strict_without
 from relay.counts import EventCounts
-from relay.errors import DecodeError, Malformed, NotRepresentable, OutOfMemory
+from relay.errors import DecodeError, NotRepresentable, OutOfMemory
 from relay.limits import (
-    MOST_LEVELS,
+    FLAT_BYTES,
     check_columns,
+    check_levels,
     check_rows,
     check_values,
     exceeded,
-    is_too_deep,
     uncounted_bytes,
 )
 from relay.model import (
@@ -86,7 +86,7 @@ class StraightLine:
         counts: EventCounts,
     ) -> None:
         self.route, self.router, self._answers = route, router, answers
-        self._unchecked = min(uncounted_bytes(answers.limits), _LEAST_TOO_DEEP)
+        self._unchecked = min(uncounted_bytes(answers.limits), FLAT_BYTES)
         self.limits, self.counts, self.count = answers.limits, counts, counts.add
         self._selection, self.refused = route.selection, route.target_options.refused_losses
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
@@ -237,10 +237,8 @@ class StraightLine:
 
         Codecs check other formats.
         """
-        if text[:_BLANKS].lstrip()[:1] in {b"{", b"["}:
-            if is_too_deep(text):
-                reason = f"arrays or objects nested more than {MOST_LEVELS} levels deep"
-                raise Malformed(self.route.source.name, part, reason)
+        if text[:_BLANKS].lstrip()[:1] in _JSON_STARTS:
+            check_levels(self.route.source.name, part, text)
             check_values(self.route.source.name, part, text, self.limits)
 
     # ------------------------------------------------------------ where events go
@@ -394,10 +392,10 @@ def _defined(event: Event) -> Iterable[TableSchema]:
 
 
 _TRUNCATE_OR_DROP: Final = Lossy.TRUNCATE_OR_DROP
-#: Maximum white space before JSON, in bytes.
+#: How much white space before JSON is looked at, in bytes.
 _BLANKS: Final = 100
-#: No shorter text is nested too deeply: each level has two brackets.
-_LEAST_TOO_DEEP: Final = 2 * MOST_LEVELS
+#: What may be JSON begins so; also with a byte order mark, or with more white space.
+_JSON_STARTS: Final = frozenset((b"{", b"[", b"\xef", b""))
 #: How many source partitions are remembered; those that are in use are soon there again.
 _MOST_PATHS: Final = 10_000
 #: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks

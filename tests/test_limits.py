@@ -16,15 +16,17 @@ from typing import Any
 
 import cramjam
 import debezium_support
+import msgspec
 import pytest
 from cost_support import FACTOR, assert_cheap, assert_linear, cost_of, held_by, others_kept
 from open_support import cell, framed
 from open_support import ddl as open_ddl
 from open_support import row as open_row
-from support import CANAL, OPEN, TICDC, record
+from support import CANAL, CAPTURED, OPEN, TICDC, captured, protocol_of, reading_options, record
 
 from relay import (
     ConsumerRecord,
+    Event,
     LimitExceeded,
     Limits,
     Malformed,
@@ -33,6 +35,8 @@ from relay import (
     Resolver,
     Translator,
 )
+from relay.codecs.open_protocol.frames import framed_key, framed_value, unframe
+from relay.codecs.wire.large_messages import claim_check_document, claim_check_parts
 from relay.limits import MOST_LEVELS, is_too_deep
 from relay.model import RowChange, TableId
 from relay.needs import Answers, ClaimCheck
@@ -1034,3 +1038,96 @@ def test_many_brackets_that_are_not_nested_are_no_matter() -> None:
     assert not is_too_deep(b"[" + b"[]," * 10_000 + b'"' + b"[" * 1000 + b'"]')
     assert is_too_deep(b"[" * 600)
     assert not is_too_deep(b"]" * 600 + b"[" * 100)
+
+
+def with_levels(text: bytes, levels: int) -> bytes:
+    """A JSON object with a last member that is nested so deep."""
+    return b'%b,"x":%b1%b}' % (text.strip()[:-1], b"[" * levels, b"]" * levels)
+
+
+def decoded(protocol: str, given: ConsumerRecord, options: dict[str, str] | None = None) -> list[Event]:
+    return Translator(protocol, protocol, options).inspect(given)
+
+
+@pytest.mark.parametrize("packed", [cramjam.lz4.compress, cramjam.snappy.compress_raw])
+@pytest.mark.parametrize(
+    ("protocol", "file"),
+    [
+        (TICDC, "ticdc/canal-json/09_dml"),
+        ("ticdc-debezium", "ticdc/debezium.no-schema/09_dml"),
+        ("ticdc-simple-json", "ticdc/simple.json/09_dml"),
+    ],
+)
+def test_compressed_messages_may_be_nested_as_deep(
+    protocol: str, file: str, packed: Callable[[bytes], Any]
+) -> None:
+    whole = captured(file)[0]
+
+    def nested_so(levels: int) -> ConsumerRecord:
+        value = bytes(packed(with_levels(whole.value or b"", levels)))
+        return msgspec.structs.replace(whole, value=value)
+
+    assert decoded(protocol, nested_so(MOST_LEVELS - 1))
+    with pytest.raises(Malformed, match="nested more than 500 levels"):
+        decoded(protocol, nested_so(MOST_LEVELS))
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("packed", [bytes, cramjam.lz4.compress])
+def test_segments_of_open_protocol_may_be_nested_as_deep(side: int, packed: Callable[[bytes], Any]) -> None:
+    whole = captured("ticdc/open-protocol/09_dml")[1]
+
+    def nested_so(levels: int) -> ConsumerRecord:
+        (segment,) = unframe(whole.key, whole.value)
+        parts = list(segment)
+        parts[side] = with_levels(parts[side], levels)
+        key, value = framed_key([parts[0]]), framed_value([bytes(packed(parts[1]))])
+        return msgspec.structs.replace(whole, key=key, value=value)
+
+    assert decoded("ticdc-open-protocol", nested_so(MOST_LEVELS - 1))
+    with pytest.raises(Malformed, match="nested more than 500 levels"):
+        decoded("ticdc-open-protocol", nested_so(MOST_LEVELS))
+
+
+@pytest.mark.parametrize("protocol", [TICDC, "ticdc-open-protocol", "ticdc-simple-json"])
+def test_stored_messages_may_be_nested_as_deep(protocol: str) -> None:
+    file = next(each for each in CAPTURED if protocol_of(each) == protocol and ".claim-check/" in each)
+    options = reading_options(file)
+
+    def refused(levels: int) -> str:
+        reader = Translator(protocol, protocol, options)
+        for given in captured(file):
+            try:
+                reader.inspect(given)
+            except ClaimCheck as need:
+                reader.provide(need, stored(need, levels))
+                try:
+                    reader.inspect(given)
+                except Malformed as error:
+                    return error.reason
+                return ""
+        raise AssertionError("no claim check")
+
+    def stored(need: ClaimCheck, levels: int) -> bytes:
+        found = claim_check_parts(Path(options["claim-check-storage-uri"], need.name).read_bytes())
+        assert found is not None
+        if protocol != "ticdc-open-protocol":
+            return claim_check_document(found.key, with_levels(found.value, levels))
+        ((_, text),) = unframe(found.key, found.value)
+        return claim_check_document(found.key, framed_value([with_levels(text, levels)]))
+
+    assert refused(MOST_LEVELS - 1) == ""
+    assert "nested more than 500 levels" in refused(MOST_LEVELS)
+
+
+@pytest.mark.parametrize("before", [b" " * 300, b"\xef\xbb\xbf"])
+def test_messages_behind_blanks_or_a_mark_may_be_nested_as_deep(before: bytes) -> None:
+    with pytest.raises(Malformed, match="nested more than 500 levels"):
+        decoded("canal-json", ConsumerRecord("t", 0, 1, 0, None, before + nested(MOST_LEVELS, "[", "]")))
+
+
+def test_a_statement_of_ticdc_avro_may_be_nested_as_deep() -> None:
+    statement = b'{"query":"CREATE TABLE t (a INT)","type":3,"schema":"d","table":"t","commitTs":1}'
+    given = ConsumerRecord("t", 0, 1, 0, None, b"\x01" + with_levels(statement, MOST_LEVELS))
+    with pytest.raises(Malformed, match="nested more than 500 levels"):
+        decoded("ticdc-avro", given)

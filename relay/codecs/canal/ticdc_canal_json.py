@@ -82,6 +82,7 @@ from relay.codecs.wire.ticdc import (
 from relay.codecs.wire.ticdc_options import RawChangeEvent, RawClaimChecks
 from relay.codecs.wire.unknown_members import Unknown, below, merged, unknown_in, with_unknown
 from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
+from relay.limits import check_levels
 from relay.model import (
     TSO_LOGICAL_BITS,
     DdlKind,
@@ -347,6 +348,7 @@ class Decoder:
         parts = claim_check_parts(data)
         try:
             stored = data if parts is None else parts.value
+            check_levels(NAME, "", stored)
             value = decompressed(NAME, "", stored, self._compression, Decompression(self._limits))
             message = parse(NAME, value, self._limits)
             check_size(NAME, message, self._limits)

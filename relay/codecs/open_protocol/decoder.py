@@ -28,7 +28,7 @@ from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
 from relay.codecs.wire.unknown_members import Message, MessageParser, below, merged, with_unknown
 from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import check_values, uncounted_bytes
+from relay.limits import check_levels, check_values, uncounted_bytes
 from relay.model import TSO_LOGICAL_BITS, Event, RowChange, SchemaChange, Source, TableId, Watermark
 from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
@@ -106,6 +106,7 @@ class Decoder:
             if self._is_compressed or value[:2] != b'{"':
                 budget = budget or Decompression(self._limits)
                 value = decompressed(NAME, "value", value, self._compression, budget)
+            check_levels(NAME, "value", value)
             if len(value) > self._uncounted:
                 check_values(NAME, "value", value, self._limits)
             if key.t == DDL:
@@ -175,6 +176,7 @@ class Decoder:
 
 
 def _key(text: bytes) -> _Key:
+    check_levels(NAME, "key", text)
     try:
         key = _parse_key(text)
     except REFUSED as error:

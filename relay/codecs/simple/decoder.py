@@ -27,7 +27,7 @@ from relay.codecs.wire.large_messages import (
 from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
 from relay.codecs.wire.unknown_members import merged
 from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import check_values, uncounted_bytes
+from relay.limits import check_levels, check_values, uncounted_bytes
 from relay.model import (
     TSO_LOGICAL_BITS,
     Bootstrap,
@@ -174,7 +174,9 @@ class SimpleDecoder:
         data = claim_checked(self._name, _LOCATION, stub.claim_check_location, self._answers, self._options)
         parts = claim_check_parts(data)
         try:
-            message = self._read(data if parts is None else parts.value)
+            stored = data if parts is None else parts.value
+            check_levels(self._name, "", stored)
+            message = self._read(stored)
         except (Malformed, UnsupportedMessage) as error:
             reason = f"its object: {error.path or 'message'}: {error.reason}"
             raise Malformed(self._name, _LOCATION, reason) from None

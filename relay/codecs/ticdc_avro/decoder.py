@@ -38,7 +38,7 @@ from relay.codecs.wire.rows import PartialRows, TypedRows
 from relay.codecs.wire.ticdc import CONNECTOR, is_restored
 from relay.codecs.wire.unknown_members import with_unknown
 from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import check_values
+from relay.limits import check_levels, check_values
 from relay.model import (
     TSO_LOGICAL_BITS,
     Event,
@@ -217,6 +217,7 @@ class Decoder:
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         value = record.value or b""
+        check_levels(NAME, "value", value)
         check_values(NAME, "value", value, self._limits)
         told = statement_in(value)
         source = with_unknown(_source_at(told.commit_ts), told.unknown)

@@ -26,7 +26,7 @@ from relay.codecs.codec import Payload, ZonedOptions
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.errors import Malformed, MessageTooLarge, Problem, UnsupportedMessage
-from relay.limits import Budget, Limits, exceeded
+from relay.limits import Budget, Limits, check_levels, exceeded
 from relay.model import ABSENT, Op, RowChange
 from relay.needs import Answers, ClaimCheck
 from relay.records import Blob, ConsumerRecord
@@ -153,13 +153,16 @@ def decompressed(protocol: str, path: str, data: bytes, setting: Compression, bu
 
     With AUTO, data that is neither an LZ4 frame nor a snappy block comes back as it is, for the caller to
     refuse. Raises Malformed for what is not compressed as the setting says, or is damaged; LimitExceeded for
-    what grows above the rest of the budget, before memory is taken for it.
+    what grows above the rest of the budget, before memory is taken for it. A text that is nested too deeply
+    is malformed, too.
     """
     if setting is Compression.NONE:
         return data
     text = _READERS[setting](protocol, path, data, budget)
-    if len(text) > _SMALL and text is not data:
-        budget.check(protocol, path, text)
+    if text is not data:
+        check_levels(protocol, path, text)
+        if len(text) > _SMALL:
+            budget.check(protocol, path, text)
     return text
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from relay.errors import Malformed
-from relay.limits import DEFAULT_LIMITS, Limits, exceeded
+from relay.limits import DEFAULT_LIMITS, Limits, check_levels, exceeded
 from relay.mysql.numbers import go_text
 from relay.native import native
 
@@ -53,6 +53,7 @@ def parse_leniently(
     Raises Malformed with the path of what does not fit; LimitExceeded for more than `lenient_json_bytes`:
     Python's own parser takes a hundred bytes of memory for one of JSON.
     """
+    check_levels(protocol, "", data)
     most = limits.lenient_json_bytes
     if len(data) > most:
         raise exceeded(protocol, "", "bytes that are no strict JSON", "lenient_json_bytes", most)
