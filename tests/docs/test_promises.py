@@ -131,7 +131,7 @@ PROMISES: Final = (
             "codecs/test_large_messages.py::test_a_location_holds_no_secret",
         ),
     ),
-    Promise("docs/operations/dead-letters.md", "the reason, in words; never a row's value", _NO_VALUES),
+    Promise("docs/operations/dead-letters.md", "the reason as text; never a row's value", _NO_VALUES),
     Promise(
         "docs/protocols.md",
         "Nothing is lost by them, and `strict` lets them pass.",
