@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "RELAY_KERNEL"
 #: What the kernel and `relay.templates` have to agree on; `INTERFACE` in `kernel/src/lib.rs` is the same.
-INTERFACE: Final = 6
+INTERFACE: Final = 7
 _MODULE: Final = "relay_cdc_kernel"
 
 

@@ -653,11 +653,10 @@ impl Read {
                 Value::Text(temporal::datetime_text(number * micros, *digits)?)
             }
             Self::DatetimeNanos(digits) => {
-                Value::Text(temporal::datetime_text(number.div_euclid(1_000), *digits)?)
+                Value::Text(temporal::datetime_text(whole_micros(number, 1_000)?, *digits)?)
             }
             Self::TimeCount(micros, per, digits) => {
-                // Of parts of a microsecond the whole ones count, also below 0.
-                let micros = if *per > 1 { number / per } else { number * micros };
+                let micros = if *per > 1 { whole_micros(number, *per)? } else { number * micros };
                 Value::Text(temporal::time_text(micros, *digits)?)
             }
             Self::Clock(digits) => Value::Text(temporal::clock_text(number, *digits)?),
@@ -667,6 +666,11 @@ impl Read {
             _ => return None,
         })
     }
+}
+
+/// So many parts of a microsecond, of which `per` make one, if they are whole ones: a decoder counts others.
+fn whole_micros(number: i128, per: i128) -> Option<i128> {
+    (number % per == 0).then_some(number / per)
 }
 
 /// A decimal whose column can hold it: greater ones may have been rounded.

@@ -27,7 +27,7 @@ use crate::rows::{Fitted, Frames, Messages};
 use crate::templates::{Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 
 /// So many bytes of room are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;

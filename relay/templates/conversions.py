@@ -197,6 +197,17 @@ def _whole_micros(read: Read) -> Read:
     return read_whole
 
 
+def _whole_counts(read: Read, per: int) -> Read:
+    """Read no count with a part of a microsecond, which `per` make: its decoder counts it."""
+
+    def read_whole(count: int) -> Any:  # noqa: ANN401 - as `Read`
+        if count % per:
+            raise ValueError("more digits of a second than MySQL has")
+        return read(count)
+
+    return read if per == 1 else read_whole
+
+
 def _padded_datetime(digits: int, form: str) -> Read:
     """A TIMESTAMP that gets the digits of its column; `form`: the read that it is without them."""
     style = values.TextStyle(
@@ -268,8 +279,10 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     # Dates and times of numbers.
     "date-days": lambda: date_text,
     "datetime-count": lambda micros, digits: temporal_reading.count_reader(datetime_text, micros, 1, digits),
-    "datetime-nanos": temporal_reading.nanos_reader,
-    "time-count": lambda micros, per, digits: temporal_reading.count_reader(time_text, micros, per, digits),
+    "datetime-nanos": lambda digits: _whole_counts(temporal_reading.nanos_reader(digits), 1_000),
+    "time-count": lambda micros, per, digits: _whole_counts(
+        temporal_reading.count_reader(time_text, micros, per, digits), per
+    ),
     "clock": temporal_reading.time_reader,
     "event-time": event_time_reader,
 }

@@ -820,6 +820,8 @@ TOO_FINE = [
     ("TIMESTAMP(6)", "2026-07-01T08:00:00.{}Z", None, "2026-07-01 08:00:00."),
     ("DATETIME(6)", "2026-07-01T08:00:00.{}Z", column("c", "string", f"{TIME}.IsoTimestamp"), "2026-07-01 08:00:00."),
     ("TIME(6)", "08:00:00.{}Z", column("c", "string", f"{TIME}.IsoTime"), "08:00:00."),
+    ("DATETIME(6)", "1782892800{}", column("c", "int64", f"{TIME}.NanoTimestamp"), "2026-07-01 08:00:00."),
+    ("TIME(6)", "28800{}", column("c", "int64", f"{TIME}.NanoTime"), "08:00:00."),
 ]  # fmt: skip
 
 
@@ -841,6 +843,21 @@ def test_digits_of_a_second_that_mysql_does_not_have_are_counted(
         translator.translate(record(json.dumps(message, separators=(",", ":")).encode(), {"id": 1}, at))
     assert translator.ways["template"] or "+" in value  # templates are for UTC alone
     assert translator.lossy[Lossy.TIME_RANGE] == lost
+
+
+@pytest.mark.parametrize(
+    ("definition", "nanos", "expected"),
+    [
+        ("DATETIME(6)", -1_000, ("1969-12-31 23:59:59.999999", {})),
+        ("DATETIME(6)", -1, ("1969-12-31 23:59:59.999999", {"time-range": 1})),
+        ("TIME(6)", -1_000, ("-00:00:00.000001", {})),
+        ("TIME(6)", -1_001, ("-00:00:00.000001", {"time-range": 1})),
+    ],
+)
+def test_parts_of_a_microsecond_below_0_are_counted_without_a_schema(
+    definition: str, nanos: int, expected: tuple[str, dict[str, int]]
+) -> None:
+    assert read(definition, nanos, options={"time.precision.mode": "nanoseconds"}) == expected
 
 
 def value_without_fraction(value: str, digits: str) -> Any:

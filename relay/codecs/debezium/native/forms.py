@@ -383,7 +383,8 @@ def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per
     def make(case: _Case) -> Form | None:
         if case.type.base != base:
             return None
-        return Form(int, count_reader(text, micros, per, case.digits))
+        read = count_reader(text, micros, per, case.digits)
+        return Form(int, read, is_too_fine=None if per == 1 else _has_part_of_a_microsecond)
 
     return make
 
@@ -391,7 +392,11 @@ def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per
 def _floored_nanos(case: _Case) -> Form | None:
     if case.type.base != "datetime":
         return None
-    return Form(int, nanos_reader(case.digits))
+    return Form(int, nanos_reader(case.digits), is_too_fine=_has_part_of_a_microsecond)
+
+
+def _has_part_of_a_microsecond(nanos: int) -> bool:
+    return nanos % 1_000 != 0
 
 
 def _date(case: _Case) -> Form | None:
