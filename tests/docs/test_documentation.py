@@ -216,6 +216,19 @@ def test_the_flagship_messages_are_real() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [("debezium-json", {"schemas.enable": "false"}), ("flat-json", {}), ("maxwell-json", {})],
+)
+def test_messages_on_the_pages_of_protocols_are_real(protocol: str, options: dict[str, str]) -> None:
+    shown = documents(blocks(ROOT / f"docs/protocols/{protocol}.md", "json")[0])
+    records = captured(FLAGSHIP)[:FLAGSHIP_LINE]
+    translator = Translator(TICDC, protocol, None, options)
+    *_, out = [made for record in records for made in translator.translate(record)]
+    written = [json.dumps(json.loads(text or b"")) for text in (out.key, out.value)]
+    assert written[-len(shown) :] == shown
+
+
 def test_configurations_in_the_pages_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RELAY_TRACEBACK", raising=False)
     (whole,) = blocks(ROOT / "README.md", "toml")
