@@ -97,7 +97,7 @@ PROMISES: Final = (
     Promise("docs/kubernetes.md", "Nothing is lost in any case, only delayed", _OUTAGE),
     Promise(
         "docs/kubernetes.md",
-        "The chart has no values for secrets, and refuses those that stand in `config`",
+        "The chart has no values for secrets, and refuses secrets in `config`",
         (
             "chart/test_values.py::test_a_secret_in_the_config_map_is_refused_and_not_repeated",
             "chart/test_values.py::test_a_secret_in_a_variable_is_refused_and_not_repeated",
