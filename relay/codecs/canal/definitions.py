@@ -96,7 +96,7 @@ class Definition:
         own_names = {name: column.name for name, column in columns.items()}
         if self._is_druid:
             own_names = {name: _undoubled(name) for name in self.pk_names if "``" in name} | own_names
-        return key_columns(self.pk_names, own_names)
+        return key_columns(self.pk_names, own_names, str)
 
 
 def _undoubled(name: str) -> str:

@@ -55,9 +55,7 @@ class TextReader:
         self.sql_types = sql_types or {}
         columns = self.schema.columns
         #: The columns that the message names as its key.
-        self.named_key = key_columns(
-            wire.pk_names or (), {name: columns[at].name for name, at in place_of.items()}
-        )
+        self.named_key = key_columns(wire.pk_names or (), place_of, lambda at: columns[at].name)
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
         #: the reader.
         self.plans: dict[object, Any] = {}

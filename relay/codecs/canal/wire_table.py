@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -12,6 +12,8 @@ from relay.codecs.wire.lenient_json import REFUSED
 from relay.errors import Malformed
 from relay.model import ColumnType, TableId
 from relay.mysql.types import FRACTIONAL, lacks_parameters, parse_type, with_implied_parameters
+
+T = TypeVar("T")
 
 #: Members up to which a struct finds those of any order sooner than a dictionary is made of them.
 _MOST_CHECKED_MEMBERS: Final = 48
@@ -64,12 +66,17 @@ def _is_bare(text: str) -> bool:
     return found.base not in FRACTIONAL and found.base != "bit" and lacks_parameters(found)
 
 
-def key_columns(pk_names: Iterable[str], own_names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns of `pkNames`, each once; `own_names`: the table's names by those in messages. MySQL
-    compares names of columns without regard to case.
+def key_columns(
+    pk_names: Iterable[str], columns: Mapping[str, T], own_name: Callable[[T], str]
+) -> tuple[str, ...]:
+    """Return the columns of `pkNames` by the table's own names, each once; `columns`: by their names in
+    messages. MySQL compares names of columns without regard to case.
     """
-    folded = {name.lower(): own for name, own in own_names.items()}
-    return tuple(dict.fromkeys([own_names.get(name) or folded.get(name.lower(), name) for name in pk_names]))
+    names = {name: columns.get(name) for name in pk_names}
+    if None in names.values():  # a table may have very many columns
+        folded = {name.lower(): column for name, column in columns.items()}
+        names = {name: folded.get(name.lower()) if found is None else found for name, found in names.items()}
+    return tuple(dict.fromkeys([name if found is None else own_name(found) for name, found in names.items()]))
 
 
 class SqlTypes:
