@@ -138,7 +138,7 @@ PROMISES: Final = (
         ("docs/test_documentation.py::test_strict_refuses_what_would_be_counted",),
     ),
     Promise("SECURITY.md", "Secrets are shown nowhere", _NO_SECRET),
-    Promise("SECURITY.md", "no value of a row stands in a log line, an error or the status", _NO_VALUES),
+    Promise("SECURITY.md", "no value of a row appears in a log line, an error or the status", _NO_VALUES),
     Promise(
         "SECURITY.md", "cannot steer a terminal, begin a line of their own or grow without bound", _SAFE_TEXT
     ),
