@@ -279,7 +279,9 @@ PARTS_OF_PROTOCOLS: dict[str, Callable[[str], str]] = {
 
 def pages() -> list[Path]:
     """The pages of the documentation."""
-    outer = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")]
+    outer = [
+        ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "helm/README")
+    ]
     return [*outer, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
