@@ -327,6 +327,23 @@ def test_the_readme_is_short() -> None:
     assert len(text_of(ROOT / "README.md").splitlines()) <= 200
 
 
+_WITH_CONTENTS = [
+    *sorted((ROOT / "docs/operations").glob("*.md")),
+    *(
+        ROOT / f"docs/{name}.md"
+        for name in ("backfill", "kubernetes", "configuration", "protocols", "routing")
+    ),
+]
+
+
+@pytest.mark.parametrize("page", _WITH_CONTENTS, ids=name_of)
+def test_a_table_of_contents_has_every_section(page: Path) -> None:
+    contents, *_ = prose(page).partition("\n## ")
+    sections = re.findall(r"^## (.+)$", prose(page), re.MULTILINE)
+    missing = [title for title in sections if f"[{title}](#" not in contents]
+    assert len(sections) == 1 or not missing, missing
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_lines_are_not_too_long(page: Path) -> None:
     """Tables cannot be wrapped, nor can a command and what it prints."""
