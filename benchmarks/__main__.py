@@ -16,7 +16,7 @@ from rich.console import Console
 from benchmarks import adversarial, codecs, report, table_memory
 from benchmarks.machine import this_machine
 from benchmarks.routes import DATA
-from relay.kernel import VARIABLE, Mode, engine_name
+from relay.io.kernel import VARIABLE, Mode, engine_name
 
 #: What can be measured alone.
 PARTS = ("codecs", "adversarial", "memory", "start", "kafka", "processes", "tables")

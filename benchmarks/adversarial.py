@@ -22,10 +22,10 @@ import msgspec
 
 from benchmarks import wide
 from benchmarks.routes import ROUTES
-from relay.kernel import engine, engine_name, mode
-from relay.records import ConsumerRecord
+from relay.core.translator import Translator
+from relay.io.kernel import engine, engine_name, mode
+from relay.model.records import ConsumerRecord
 from relay.templates.engine import MOST_TRIED
-from relay.translator import Translator
 
 #: What a stream may cost of the straight line's time.
 MOST = 1.10

@@ -12,14 +12,14 @@ from typing import Any
 
 import fastavro
 
-from relay.needs import RegisteredSchema
-from relay.resolver import Resolver
+from relay.io.resolver import Resolver
+from relay.model.lookups import RegisteredSchema
 
 _PREFIX_BYTES = 5
 
 
 class Registry:
-    """A `relay.resolver.Registry` of this process: the same schema has one id in all subjects."""
+    """A `relay.io.resolver.Registry` of this process: the same schema has one id in all subjects."""
 
     def __init__(self) -> None:
         self._schemas: dict[int, RegisteredSchema] = {}

@@ -30,12 +30,12 @@ import orjson
 from benchmarks import avro, wide
 from benchmarks.avro import RESOLVER
 from benchmarks.routes import ROUTES, Route, workloads
-from relay.kernel import engine, mode
-from relay.model import RowChange
+from relay.core.translator import Translator
+from relay.io.kernel import engine, mode
+from relay.model.events import RowChange
+from relay.model.records import ConsumerRecord
 from relay.mysql.numbers import shortest_nonzero_float32
-from relay.records import ConsumerRecord
 from relay.templates.engine import Engine
-from relay.translator import Translator
 
 #: A sample is at least this long, so that the clock and the scheduler do not matter.
 _SAMPLE_SECONDS = 0.03

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from benchmarks.routes import DATA, read_records
-from relay.kernel import translator_class
-from relay.records import ConsumerRecord
-from relay.registry import RegistrySettings, SchemaRegistry
-from relay.resolver import Resolver
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.io.kernel import translator_class
+from relay.io.registry import RegistrySettings, SchemaRegistry
+from relay.io.resolver import Resolver
+from relay.model.records import ConsumerRecord
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 

@@ -28,11 +28,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from benchmarks import wide
 from benchmarks.routes import ROUTES, Route, relay_config, workloads
+from relay.core.translator import Translator
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
-from relay.kernel import VARIABLE, Mode, engine_name
-from relay.model import RowChange
-from relay.records import ConsumerRecord
-from relay.translator import Translator
+from relay.io.kernel import VARIABLE, Mode, engine_name
+from relay.model.events import RowChange
+from relay.model.records import ConsumerRecord
 
 PARTITIONS = 4
 _POLL_SECONDS = 0.05

@@ -30,20 +30,20 @@ from aiokafka.record.memory_records import MemoryRecords
 from benchmarks.routes import DATA, ROUTES, workloads
 from relay.config import Config
 from relay.config.kafka import consumer_settings, producer_settings
-from relay.kafka.ports import Owner, Partition, StartPosition
-from relay.kafka.process_tuning import tune
-from relay.kafka.sink import KafkaBatch, KafkaSink
-from relay.kafka.source import KafkaSource
-from relay.logs import Log
-from relay.model import RowChange
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
+from relay.core.translator import Translator
+from relay.io.kafka.ports import Owner, Partition, StartPosition
+from relay.io.kafka.process_tuning import tune
+from relay.io.kafka.sink import KafkaBatch, KafkaSink
+from relay.io.kafka.source import KafkaSource
+from relay.io.logs import Log
+from relay.model.events import RowChange
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay
 from relay.service.observe.about import About
 from relay.service.observe.status import Status
-from relay.translator import Translator
 
 COPY, FLOOR, BARE, RELAY = PROGRAMS = ("copy", "floor", "relay-bare", "relay")
 _ROUTE = ROUTES[0]

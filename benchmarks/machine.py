@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from relay.kernel import engine_name
+from relay.io.kernel import engine_name
 
 _PACKAGES = ("relay-cdc", "msgspec", "orjson", "aiokafka")
 

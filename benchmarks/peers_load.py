@@ -18,8 +18,8 @@ from aiokafka import AIOKafkaProducer
 from benchmarks import wide
 from benchmarks.routes import Route
 from benchmarks.spark_load import create
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 TABLE: Final = "wide_12"
 PARTITIONS: Final = 4

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from benchmarks.avro import REGISTRY, RESOLVER
 from relay.cli.record_files import RecordReader
 from relay.codecs.open_protocol.frames import VERSION, unframe
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 #: Real producers' messages, checked in for the tests.
 DATA = Path(__file__).parent.parent / "tests" / "data"

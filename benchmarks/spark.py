@@ -32,7 +32,7 @@ from benchmarks.spark_load import ALTERED, ROUTE, create, fill, messages
 from benchmarks.spark_runs import FLOOR, TASK_RECORDS, TWIN, Peak, config, run_topics, session
 from benchmarks.spark_same import contents, relay_all
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
 from spark_backfill.job import from_files
 
 PARTS: Final = ("speed", "cores", "memory", "same")

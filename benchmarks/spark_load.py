@@ -18,10 +18,10 @@ from aiokafka import AIOKafkaProducer
 
 from benchmarks.routes import DATA, ROUTES, workloads
 from relay.codecs import codec_named
-from relay.kafka.admin import NewTopic, TopicAdmin
-from relay.kafka.clients import Brokers
-from relay.kafka.settings import ClusterSettings, Security
-from relay.records import ConsumerRecord
+from relay.io.kafka.admin import NewTopic, TopicAdmin
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.settings import ClusterSettings, Security
+from relay.model.records import ConsumerRecord
 
 ROUTE: Final = ROUTES[0]
 #: How often the table is altered in a topic.

@@ -16,8 +16,8 @@ import msgspec
 
 from benchmarks import wide
 from benchmarks.routes import ROUTES
-from relay.kernel import engine, engine_name, mode
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.io.kernel import engine, engine_name, mode
 
 TABLES, COLUMNS = 1_000, 200
 ROUNDS, QUICK_ROUNDS = 16, 4

@@ -24,9 +24,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from benchmarks.kafka import Run, RunFailed, cpu_seconds, peak_mb, wait
 from benchmarks.routes import ROUTES, Route, relay_config, workloads
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
-from relay.kafka.admin import NewTopic, TopicAdmin
-from relay.kafka.clients import Brokers
-from relay.kafka.settings import ClusterSettings, Security
+from relay.io.kafka.admin import NewTopic, TopicAdmin
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.settings import ClusterSettings, Security
 
 TABLES = 1_000
 ONE, MANY = "one topic", "a topic a table"

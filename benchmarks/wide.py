@@ -14,8 +14,8 @@ from typing import Final
 
 import orjson
 
-from relay.model import TSO_LOGICAL_BITS
-from relay.records import ConsumerRecord
+from relay.model.events import TSO_LOGICAL_BITS
+from relay.model.records import ConsumerRecord
 
 PROTOCOL: Final = "ticdc-canal-json"
 #: The workloads of one table, and how many columns that has.

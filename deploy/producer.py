@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
-from relay.demo.capture import PARTITIONS, captured_records
+from relay.demo.play import PARTITIONS, captured_records
 
 #: Says to the health check that the topic is there.
 PRODUCING = Path(tempfile.gettempdir(), "producing")

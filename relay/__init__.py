@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from relay.catalog import Catalog
     from relay.codecs.losses import Lossy
-    from relay.counts import UnwrittenStatement
-    from relay.errors import (
+    from relay.core.counts import UnwrittenStatement
+    from relay.core.pipeline import State
+    from relay.core.selection import Selection
+    from relay.core.translator import Translator
+    from relay.io.resolver import Learns, Registry, Resolver
+    from relay.io.storage import Storage
+    from relay.model.errors import (
         ClaimCheckMissing,
         CodecError,
         ConfigError,
@@ -35,8 +40,7 @@ if TYPE_CHECKING:
         StorageUnavailable,
         UnsupportedMessage,
     )
-    from relay.limits import Limits
-    from relay.model import (
+    from relay.model.events import (
         ABSENT,
         Absent,
         Bootstrap,
@@ -66,17 +70,13 @@ if TYPE_CHECKING:
         UniqueKey,
         Watermark,
     )
-    from relay.needs import ClaimCheck, Need, RegisteredSchema
-    from relay.partitioning import Partitioning
-    from relay.records import Blob, ConsumerRecord, Place, ProducerRecord
-    from relay.resolver import Learns, Registry, Resolver
+    from relay.model.limits import Limits
+    from relay.model.lookups import ClaimCheck, Need, RegisteredSchema
+    from relay.model.records import Blob, ConsumerRecord, Place, ProducerRecord
+    from relay.model.table_globs import TableFilter, TableGlob
     from relay.routing import TopicRule
-    from relay.selection import Selection
-    from relay.storage import Storage
-    from relay.straight_line import State
-    from relay.table_globs import TableFilter, TableGlob
+    from relay.routing.partitioning import Partitioning
     from relay.templates.engine import Engine
-    from relay.translator import Translator
 
 __all__ = [
     "ABSENT",
@@ -151,9 +151,10 @@ __all__ = [
 #: Where the public names live, the light modules first. They are imported when a name is asked for, so that
 #: `relay --help` need not load the codecs.
 _HOMES = (
-    *("errors", "limits", "records", "model", "needs", "partitioning", "table_globs", "catalog"),
-    *("codecs.losses", "storage", "selection", "counts", "routing", "templates.engine", "straight_line"),
-    *("translator", "resolver"),
+    *("model.errors", "model.limits", "model.records", "model.events", "model.lookups"),
+    *("routing.partitioning", "model.table_globs", "catalog", "codecs.losses", "io.storage"),
+    *("core.selection", "core.counts", "routing", "templates.engine", "core.pipeline", "core.translator"),
+    "io.resolver",
 )
 
 

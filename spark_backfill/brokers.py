@@ -12,8 +12,8 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
-from relay.kafka.settings import ClusterSettings, Mechanism, Security
+from relay.io.kafka.settings import ClusterSettings, Mechanism, Security
+from relay.model.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 from spark_backfill.connector import CONNECTOR
 
 _ANSWER_MS = 30_000

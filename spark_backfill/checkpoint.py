@@ -27,10 +27,10 @@ from pyspark.sql import functions as F
 
 from relay.config import Config
 from relay.config.choices import PartitionBy
-from relay.errors import ConfigError, Problem, ServiceError
-from relay.policies import Policy
-from relay.records import ConsumerRecord
-from relay.shown import HIDDEN, is_plain_address, shown_option
+from relay.core.error_policies import Policy
+from relay.model.errors import ConfigError, Problem, ServiceError
+from relay.model.records import ConsumerRecord
+from relay.text.redaction import HIDDEN, is_plain_address, shown_option
 from spark_backfill.files import hadoop_path
 from spark_backfill.frames import RECORDS, Columns, record_batch
 

@@ -23,14 +23,14 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from relay.catalog import Catalog
+from relay.catalog.definitions import undefined
 from relay.config import Config, load_config
 from relay.config.bootstrap import bootstrapped
 from relay.config.choices import InputFormat
-from relay.definitions import undefined
-from relay.errors import ConfigError, Problem, RelayError, ServiceError
-from relay.selection import chosen_tables
-from relay.shown import printable
-from relay.summaries import MOST_NAMES
+from relay.core.selection import chosen_tables
+from relay.core.summaries import MOST_NAMES
+from relay.model.errors import ConfigError, Problem, RelayError, ServiceError
+from relay.text.redaction import printable
 from spark_backfill.checkpoint import local_problems
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import msgspec
 from pyspark.accumulators import AccumulatorParam
 
-from relay import summaries
-from relay.records import ConsumerRecord, ProducerRecord, size_of
-from relay.shown import printable
-from relay.summaries import MOST_NAMES, listed
+from relay.core import summaries
+from relay.core.summaries import MOST_NAMES, listed
+from relay.model.records import ConsumerRecord, ProducerRecord, size_of
+from relay.text.redaction import printable
 
 
 class Counts(msgspec.Struct):

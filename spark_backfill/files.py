@@ -30,8 +30,8 @@ from pyspark.sql.types import (
 
 from relay.config import Config, Start
 from relay.config.choices import FileFormat, InputFormat, OutputLayout
-from relay.errors import ConfigError, Problem
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError, Problem
 from spark_backfill.footers import check_alike
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
 from spark_backfill.layouts import FOLDERS, day

@@ -12,13 +12,13 @@ from typing import Final
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import OverBudget
-from relay.counts import changes_in
-from relay.detection import FormatHints
-from relay.errors import RelayError, TooManyFailures
-from relay.policies import Policy, nothing_relayed
-from relay.records import ConsumerRecord
-from relay.resolver import Resolver
-from relay.translator import Translator
+from relay.core.counts import changes_in
+from relay.core.detection import FormatHints
+from relay.core.error_policies import Policy, nothing_relayed
+from relay.core.translator import Translator
+from relay.io.resolver import Resolver
+from relay.model.errors import RelayError, TooManyFailures
+from relay.model.records import ConsumerRecord
 from spark_backfill.counts import Counts
 from spark_backfill.files import Captured
 from spark_backfill.frames import read_records

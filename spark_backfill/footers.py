@@ -10,7 +10,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from relay.errors import ConfigError, Problem
+from relay.model.errors import ConfigError, Problem
 
 #: How many footers are read at a time: an object store is slow to answer.
 _THREADS: Final = 8

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from relay.errors import Malformed, RelayError
-from relay.model import TableId
-from relay.record_lines import parse_record
-from relay.records import ConsumerRecord, Header, ProducerRecord
+from relay.io.record_lines import parse_record
+from relay.model.errors import Malformed, RelayError
+from relay.model.events import TableId
+from relay.model.records import ConsumerRecord, Header, ProducerRecord
 from spark_backfill.task_errors import Stopped
 
 HEADERS: Final = "array<struct<key: string, value: binary>>"

@@ -15,7 +15,7 @@ from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.bootstrap import bootstrapped
 from relay.config.choices import InputFormat
-from relay.errors import ConfigError, Problem
+from relay.model.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, OutputFolder, read_files

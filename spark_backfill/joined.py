@@ -1,4 +1,4 @@
-"""Rows of neighbouring source records in one message: `relay.joining` after the tasks that translate.
+"""Rows of neighbouring source records in one message: `relay.core.batching` after the tasks that translate.
 
 A window may be spread over several tasks. So records are first sorted as they will stand in their target
 partitions. Messages end where a step ends, at the latest.
@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from relay.codecs.codec import Joining
 from relay.config import Config
 from relay.config.choices import OutputLayout
-from relay.joining import Joiner
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.core.batching import Joiner
+from relay.model.records import ConsumerRecord, ProducerRecord
 from spark_backfill.counts import Accumulator, Counts
 from spark_backfill.files import PLACE, SOURCE_ORDER, in_target_order
 from spark_backfill.frames import PRODUCED, Produced, records_to_write

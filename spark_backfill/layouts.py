@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 from relay.codecs.given_options import reading_options
 from relay.config import Config
 from relay.config.choices import OutputLayout
-from relay.model import TableId
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.model.events import TableId
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 FOLDERS: Final[Mapping[OutputLayout, tuple[str, ...]]] = {
     OutputLayout.TOPIC: ("topic", "partition"),

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Self
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from relay.errors import ServiceError
+from relay.model.errors import ServiceError
 from spark_backfill.files import hadoop_path
 
 #: How often a lease is renewed, and how long one must not have changed before it is taken over.

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from relay.config import Config
-from relay.errors import ConfigError, Problem
+from relay.model.errors import ConfigError, Problem
 from spark_backfill.files import Captured
 from spark_backfill.frames import Columns, Reader, read_records
 from spark_backfill.topics import behind_ends, named_bounds

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from relay.config.choices import OutputLayout
 from relay.config.tables import Backfill
-from relay.errors import ConfigError, Problem
+from relay.model.errors import ConfigError, Problem
 from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
 from spark_backfill.layouts import FOLDERS
 

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.registries import resolver_of
-from relay.errors import NeedUnanswered, RelayError, SchemaMissing
-from relay.needs import Need, RegisteredSchema, SchemaById, SchemaId
-from relay.resolver import Registry, Resolver
+from relay.io.resolver import Registry, Resolver
+from relay.model.errors import NeedUnanswered, RelayError, SchemaMissing
+from relay.model.lookups import Need, RegisteredSchema, SchemaById, SchemaId
 from spark_backfill.files import Captured
 from spark_backfill.frames import Reader, read_records
 from spark_backfill.terms import Bounds, Broadcast, Terms

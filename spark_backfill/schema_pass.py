@@ -23,15 +23,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from relay.catalog import Catalog
+from relay.catalog.definitions import is_definition
 from relay.codecs.codec import RowSignature
 from relay.config import Config
-from relay.definitions import is_definition
-from relay.errors import DecodeError, SchemaMissing
-from relay.model import Bootstrap, Event, SchemaChange
-from relay.needs import ClaimCheck, Need
-from relay.records import ConsumerRecord
-from relay.resolver import Resolver
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.io.resolver import Resolver
+from relay.model.errors import DecodeError, SchemaMissing
+from relay.model.events import Bootstrap, Event, SchemaChange
+from relay.model.lookups import ClaimCheck, Need
+from relay.model.records import ConsumerRecord
 from spark_backfill.files import Captured
 from spark_backfill.frames import RECORDS, Columns, Lines, Reader, read_records, record_batch
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, RegistrySchemas, task_resolver

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
-from relay.kernel import VARIABLE
+from relay.io.kernel import VARIABLE
 from spark_backfill import files
 from spark_backfill.brokers import allowed_urls, client_options
 from spark_backfill.connector import is_in_spark, settings

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from relay.config import Config
 from relay.config.kafka import producer_settings, target_cluster
-from relay.errors import BrokerUnavailable, DeliveryFailed, RelayError
-from relay.kafka.clients import Brokers
-from relay.kafka.ports import Undelivered, start_sink
-from relay.kafka.sink import KafkaSink
-from relay.logs import Log
-from relay.records import ProducerRecord, source_mark
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Undelivered, start_sink
+from relay.io.kafka.sink import KafkaSink
+from relay.io.logs import Log
+from relay.model.errors import BrokerUnavailable, DeliveryFailed, RelayError
+from relay.model.records import ProducerRecord, source_mark
 from relay.topics.startup import Topics
 from relay.topics.table_topics import TableTopics
 from spark_backfill.frames import records_to_write

@@ -14,7 +14,7 @@ from typing import Final
 
 from py4j.protocol import Py4JNetworkError
 
-from relay.errors import ConfigError, Problem, RecordsGone, RelayError, ServiceError
+from relay.model.errors import ConfigError, Problem, RecordsGone, RelayError, ServiceError
 from spark_backfill.places import NO_FILE_SYSTEM, PACKAGE_HINT
 from spark_backfill.task_errors import error_of_task
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-from relay.errors import ServiceError
+from relay.model.errors import ServiceError
 
 #: In place of a file: Java writes to the job's own stdout and stderr.
 INHERITED: Final = "-"

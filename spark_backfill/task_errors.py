@@ -8,7 +8,7 @@ import json
 import re
 from typing import Final
 
-from relay.errors import RelayError, ServiceError
+from relay.model.errors import RelayError, ServiceError
 
 #: Begins the text; the driver finds it wherever it stands in the text of Spark's error.
 STOP_MARK: Final = "relay-stopped:"

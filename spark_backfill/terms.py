@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from relay.catalog import Catalog
-from relay.errors import ConfigError, Problem, TopicUnusable
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.model.errors import ConfigError, Problem, TopicUnusable
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 #: Stands for an unknown number of partitions of the dead-letter topic: dead letters keep their partition.
 KEEP_PARTITION: Final = 1 << 31

@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.errors import ConfigError, Malformed, Problem, RecordsGone
-from relay.model import SchemaChange, TableId
+from relay.model.errors import ConfigError, Malformed, Problem, RecordsGone
+from relay.model.events import SchemaChange, TableId
 from relay.mysql.types import DISPLAY_WIDTHS, quoted_name, quoted_table
 
 NAME: Final = "ticdc-storage"

@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.config import Config
-from relay.errors import ConfigError, Problem
-from relay.model import TSO_LOGICAL_BITS, SchemaChange, Source
-from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.model.errors import ConfigError, Problem
+from relay.model.events import TSO_LOGICAL_BITS, SchemaChange, Source
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 from spark_backfill.files import PATTERN, Captured, hadoop_path, plain_path, qualified
 from spark_backfill.schema_pass import DdlRecord
 from spark_backfill.ticdc_layout import Place, in_order, newest, renames_in_order, statement_of

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 
 from relay.config import Config, Mode, Start, kafka
 from relay.config.choices import End, Wait
-from relay.errors import ConfigError, Problem, RecordsGone
-from relay.kafka.admin import TopicInfo
-from relay.kafka.positions import COMMIT_TS_MARGIN_MS
-from relay.model import TSO_LOGICAL_BITS
-from relay.topics.retention import KEPT_FOREVER
+from relay.io.kafka.admin import TopicInfo
+from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS
+from relay.model.errors import ConfigError, Problem, RecordsGone
+from relay.model.events import TSO_LOGICAL_BITS
+from relay.topics.plan import KEPT_FOREVER
 from relay.topics.startup import Topics, check_topics
 from spark_backfill.brokers import JavaAdmin, client_options, for_spark
 from spark_backfill.files import PLACE, Captured, as_records, in_target_order

@@ -17,13 +17,13 @@ from pyspark import TaskContext
 
 from relay.config import Config
 from relay.config.choices import FileFormat, OutputLayout
-from relay.detection import FormatHints
-from relay.errors import Malformed, RelayError
-from relay.kafka.sizes import Misfit, TopicLimits, misfit_error
-from relay.model import TableId
-from relay.needs import Need
-from relay.policies import Policy, Refused, tables_in
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.core.detection import FormatHints
+from relay.core.error_policies import Policy, Refused, tables_in
+from relay.io.kafka.sizes import Misfit, TopicLimits, misfit_error
+from relay.model.errors import Malformed, RelayError
+from relay.model.events import TableId
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord, ProducerRecord
 from spark_backfill.counts import Accumulator, Counts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, read_records
 from spark_backfill.joined import joining_of

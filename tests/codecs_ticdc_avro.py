@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relay import ConsumerRecord
-from relay.codecs.wire.avro import frame_of
+from relay.codecs.shared.avro import frame_of
 
 
 def parts(protocol: str, record: ConsumerRecord, text_of: Callable[[int | str], str]) -> list[Any]:

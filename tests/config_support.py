@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relay.config import Config, load_config
-from relay.errors import ConfigError
+from relay.model.errors import ConfigError
 
 EXAMPLE = Path(__file__).parent.parent / "config.example.toml"
 

@@ -23,14 +23,14 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError
 from hypothesis import settings
 
-from relay import kernel
 from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
-from relay.records import ConsumerRecord
+from relay.io import kernel
+from relay.model.records import ConsumerRecord
 
 DEADLINE_SECONDS = 60
 #: The constant that says at which row of a kind something is compiled for it; nothing else patches it.
-COMPILED_AT = "relay.codecs.wire.compiled.AT_USE"
+COMPILED_AT = "relay.codecs.shared.compiled.AT_USE"
 #: Folders whose tests take minutes.
 SLOW_FOLDERS = ("service", "spark", "cli", "image", "faults")
 #: Other files whose tests take a minute or more together, and share nothing that is dear: any worker takes any

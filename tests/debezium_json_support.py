@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relay import ConsumerRecord, RowChange, Translator
-from relay.model import Cell, Event
+from relay.model.events import Cell, Event
 
 DEBEZIUM = "debezium-json"
 SOURCE = {

@@ -10,7 +10,7 @@ from relay import (
     RowChange,
     Translator,
 )
-from relay.model import Event
+from relay.model.events import Event
 
 DEBEZIUM = "ticdc-debezium"
 NO_SCHEMA = {"debezium-disable-schema": "true"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from reference_engine import Interpreter
 
-from relay import kernel
+from relay.io import kernel
 from relay.templates.engine import Engine
-from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Condition, Marker, SourceOp, TargetOp, Template
 
 KERNEL = kernel.installed().engine

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from relay.needs import RegisteredSchema
+from relay.model.lookups import RegisteredSchema
 
 Answer = tuple[int, Any]
 
@@ -161,7 +161,7 @@ def serving(fake: FakeRegistry) -> Iterator[FakeRegistry]:
 
 
 class MemoryRegistry:
-    """Schemas and ids in memory, for tests without a network: a `relay.resolver.Registry`."""
+    """Schemas and ids in memory, for tests without a network: a `relay.io.resolver.Registry`."""
 
     def __init__(self) -> None:
         self.fake = FakeRegistry()

@@ -14,9 +14,9 @@ import cramjam
 from avro_support import avro_bytes
 
 from relay import ConsumerRecord
-from relay.codecs.canal.protobuf import bytes_field, number_field
-from relay.codecs.wire.avro import framed
-from relay.records import Header
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, number_field
+from relay.codecs.shared.avro import framed
+from relay.model.records import Header
 
 
 class Foreign(NamedTuple):

@@ -34,8 +34,8 @@ from relay import (
 )
 from relay.catalog import Catalog
 from relay.codecs.losses import SOURCE_LOSSES, TRANSACTION_LOSSES
-from relay.errors import ServiceError
-from relay.model import (
+from relay.model.errors import ServiceError
+from relay.model.events import (
     Bootstrap,
     Column,
     ColumnType,

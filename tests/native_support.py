@@ -6,8 +6,8 @@ from relay import ConsumerRecord, Lossy
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Payload
 from relay.codecs.given_options import parse_options
-from relay.model import Event
-from relay.needs import Answers
+from relay.model.events import Event
+from relay.model.lookups import Answers
 
 NAME = "debezium-json"
 BARE = {"schemas.enable": "false"}

@@ -10,7 +10,7 @@ from typing import Any
 from support import OPEN
 
 from relay import ConsumerRecord, ProducerRecord, RowChange, SchemaChange, Translator
-from relay.model import Event
+from relay.model.events import Event
 
 V1 = struct.pack(">q", 1)
 ROW_KEY = {"ts": 5, "scm": "d", "tbl": "t", "t": 1}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from relay import ConsumerRecord, RowChange, Translator
-from relay.codecs.canal import packets
-from relay.codecs.canal.packets import Header
-from relay.codecs.canal.protobuf import bytes_field, number_field
-from relay.limits import Limits
-from relay.model import Event
+from relay.codecs.canal.canal_protobuf import packets
+from relay.codecs.canal.canal_protobuf.packets import Header
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, number_field
+from relay.model.events import Event
+from relay.model.limits import Limits
 
 PROTOBUF = "canal-protobuf"
 #: An UPDATE of `db.t`: id 1, v from NULL to 'x'; made with Canal's own .proto files.

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import relay
 import spark_backfill
+from relay.model.table_globs import TableGlob
 from relay.mysql.dumps import _inside
 from relay.mysql.numbers import _WHOLE_NUMBER
+from relay.routing.topic_names import TopicTemplate
 from relay.service.check.subjects import _pattern as subject_pattern
-from relay.table_globs import TableGlob
-from relay.topic_names import TopicTemplate
 from spark_backfill.spark_errors import _MEANINGS
 
 parser: Any = importlib.import_module("re._parser")
@@ -47,8 +47,10 @@ _ANCHORED: dict[str, list[re.Pattern[Any]]] = {
     "relay.mysql.dumps._stepping_over": [_inside(b";"), _inside(b"$$")],
     "relay.mysql.numbers.decimal_converter": [re.compile(_WHOLE_NUMBER + r"(?:\.[0-9]{1,30})?")],
     "relay.service.check.subjects.subject_patterns": [re.compile(subject_pattern("a-relaydatabase-value"))],
-    "relay.table_globs.parse": [_GLOB.database, _GLOB.table],
-    "relay.topic_names.pattern": [TopicTemplate.parse("{topic}-{database}.{table}").pattern(["a", "b.c"])],
+    "relay.model.table_globs.parse": [_GLOB.database, _GLOB.table],
+    "relay.routing.topic_names.pattern": [
+        TopicTemplate.parse("{topic}-{database}.{table}").pattern(["a", "b.c"])
+    ],
     "spark_backfill.places.check_folder": [re.compile(r"a|b=[^/]+/c=[^/]+(/step=\d+)?/d", re.DOTALL)],
 }
 

@@ -31,9 +31,9 @@ from cryptography.hazmat.primitives.serialization import (
 from relay.config import Config, Security
 from relay.config.kafka import security_settings, source_cluster, target_cluster
 from relay.demo.kafka import DemoExtraMissing, Node, NodeOptions, Ports, free_ports, kafka_jars
-from relay.kafka.clients import Brokers, Clusters
-from relay.kafka.permissions import Operation
-from relay.kafka.settings import ClusterSettings
+from relay.io.kafka.clients import Brokers, Clusters
+from relay.io.kafka.requests import Operation
+from relay.io.kafka.settings import ClusterSettings
 
 USER, PASSWORD = "relay", "correct-horse"
 STRANGER = "stranger"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import msgspec
 
 from relay.codecs.losses import Lossy
-from relay.kafka.ports import Partition
-from relay.model import TableId
+from relay.io.kafka.ports import Partition
+from relay.model.events import TableId
 from relay.service.observe.about import About, Endpoint
 from relay.service.observe.series import Series
 from relay.service.observe.status import ProcessReport, Status

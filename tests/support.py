@@ -11,9 +11,9 @@ from typing import Any
 from toy_protocol.registry import remember
 
 from relay import ConsumerRecord, DecodeError, ProducerRecord, Translator
-from relay.detection import FormatHints
-from relay.model import Event
-from relay.needs import RegisteredSchema
+from relay.core.detection import FormatHints
+from relay.model.events import Event
+from relay.model.lookups import RegisteredSchema
 
 TICDC, CANAL, OPEN = "ticdc-canal-json", "canal-json", "ticdc-open-protocol"
 DATA = Path(__file__).parent / "data"

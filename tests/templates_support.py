@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from reference_engine import Interpreter
 from support import CANAL
 
 from relay import CodecError, ConsumerRecord, Translator
 from relay.templates.engine import Engine
-from relay.templates.interpreter import Interpreter
 
 Options = dict[str, str]
 

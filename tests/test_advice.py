@@ -12,12 +12,12 @@ import pytest
 from config_support import MINIMAL, load
 from typer.testing import CliRunner
 
-from relay.advice import advice
 from relay.cli.commands import app
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
-from relay.config.advice import config_advice
-from relay.logs import Log
+from relay.config.config_lint import config_advice
+from relay.core.config_lint import advice
+from relay.io.logs import Log
 from relay.routing import TopicRule
 from relay.service.app import run_until
 from relay.service.check.route import guessed_keys

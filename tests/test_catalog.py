@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.catalog import HISTORY_LIMIT, Catalog, DdlMessage, define, learn
-from relay.model import (
+from relay.model.events import (
     Bootstrap,
     Column,
     ColumnType,

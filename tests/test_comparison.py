@@ -13,8 +13,8 @@ from support import record, row_message
 from relay import Translator
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.comparison import Change, Comparison, changes_of, differing
-from relay.model import (
+from relay.core.comparison import Change, Comparison, changes_of, differing
+from relay.model.events import (
     ABSENT,
     Cell,
     Column,
@@ -28,7 +28,7 @@ from relay.model import (
     TableId,
     TableSchema,
 )
-from relay.records import ConsumerRecord
+from relay.model.records import ConsumerRecord
 
 T = TableId("d", "t")
 SCHEMA = TableSchema(

@@ -19,7 +19,7 @@ from relay.cli.requests.options import ConfigSource
 from relay.cli.requests.route import CheckRequest
 from relay.config import Config, load_config
 from relay.config.secrets import secrets_in, without_secrets
-from relay.errors import ConfigError, Problem
+from relay.model.errors import ConfigError, Problem
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from config_support import MINIMAL, load, problems, without_variables
 
 from relay.config import load_config
 from relay.config.addresses import parse_server, same_brokers
-from relay.errors import ConfigError
+from relay.model.errors import ConfigError
 
 INT32 = 2**31 - 1
 SECURED = '[source.security]\nprotocol = "SASL_SSL"\n'

@@ -10,7 +10,7 @@ from config_support import EXAMPLE, MINIMAL, load, problems, without_variables
 
 from relay.config import load_config
 from relay.config.variables import OTHERS
-from relay.errors import ConfigError
+from relay.model.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)

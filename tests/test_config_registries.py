@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from relay import resolver
 from relay.config import Config, load_config
 from relay.config.checks import config_problems
 from relay.config.registries import registry_settings, resolver_of
-from relay.errors import ConfigError, NeedUnanswered
-from relay.needs import SchemaById
+from relay.io import resolver
+from relay.model.errors import ConfigError, NeedUnanswered
+from relay.model.lookups import SchemaById
 
 URLS = {"urls": ["https://one:8081", "https://two:8081"]}
 
@@ -130,7 +130,7 @@ def test_files_that_cannot_be_used_are_problems_of_the_start() -> None:
 
 
 def test_without_a_registry_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.resolver._installed", lambda: resolver._Installed({}, []))
+    monkeypatch.setattr("relay.io.resolver._installed", lambda: resolver._Installed({}, []))
     with pytest.raises(NeedUnanswered, match=r"name a schema registry in \[source.schema_registry\]"):
         resolver_of(config()).fetch(SchemaById("source", 1))
 

@@ -13,9 +13,9 @@ from support import CANAL, OPEN, TICDC, captured, record, row_message, translate
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.codecs.losses import Lossy
-from relay.errors import DefinitionMissing, NotRepresentable
-from relay.model import SchemaChange
-from relay.records import SOURCE_HEADER
+from relay.model.errors import DefinitionMissing, NotRepresentable
+from relay.model.events import SchemaChange
+from relay.model.records import SOURCE_HEADER
 
 CKAFKA, DEBEZIUM, SIMPLE = "ckafka-json", "ticdc-debezium", "ticdc-simple-json"
 ONCE, EVERYWHERE = (TICDC, CANAL, CKAFKA, "canal-protobuf"), (OPEN, DEBEZIUM, SIMPLE)

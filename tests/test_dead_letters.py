@@ -16,7 +16,7 @@ from support import CANAL, OPEN, TICDC, captured, record
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config
 from relay.config.tables import Errors
-from relay.dead_letters import (
+from relay.core.dead_letters import (
     DeadLetter,
     DeadLetterFilter,
     DeadLetterIndex,
@@ -28,7 +28,9 @@ from relay.dead_letters import (
     read_dead_letter,
     read_marker,
 )
-from relay.errors import (
+from relay.core.error_policies import ErrorPolicies, Policy
+from relay.io.record_lines import format_record, parse_record
+from relay.model.errors import (
     BrokerUnavailable,
     ClaimCheckMissing,
     DeliveryFailed,
@@ -41,10 +43,8 @@ from relay.errors import (
     StorageUnavailable,
     UnsupportedMessage,
 )
-from relay.model import TableId
-from relay.policies import ErrorPolicies, Policy
-from relay.record_lines import format_record, parse_record
-from relay.records import Place
+from relay.model.events import TableId
+from relay.model.records import Place
 
 MALFORMED = Malformed("canal-json", "data[0].c1", "is no number")
 GOLDEN = Path(__file__).with_name("dead_letters.golden.jsonl")

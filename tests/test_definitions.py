@@ -13,8 +13,7 @@ from support import DATA, record
 
 from relay import Translator
 from relay.catalog import Catalog
-from relay.definition_files import Dumped, read_dumps
-from relay.definitions import (
+from relay.catalog.definitions import (
     BEFORE_ALL,
     Definition,
     as_of,
@@ -25,13 +24,14 @@ from relay.definitions import (
     teach_definition,
     undefined,
 )
-from relay.errors import ConfigError, DdlNotUnderstood, Malformed
-from relay.limits import DEFAULT_LIMITS
-from relay.model import Default, Position, TableId, TableSchema
+from relay.core.selection import chosen_tables
+from relay.io.definition_files import Dumped, read_dumps
+from relay.io.record_lines import format_record, parse_record
+from relay.model.errors import ConfigError, DdlNotUnderstood, Malformed
+from relay.model.events import Default, Position, TableId, TableSchema
+from relay.model.limits import DEFAULT_LIMITS
 from relay.mysql.dumps import DumpStatement, statements
 from relay.mysql.show_create import shown_statements
-from relay.record_lines import format_record, parse_record
-from relay.selection import chosen_tables
 
 DUMPS = DATA / "dumps/mariadb-10.11"
 ORDERS = TableId("shop", "orders")

@@ -17,12 +17,12 @@ from toy_protocol.registry import FETCHES, remember, schema_by_id
 from relay import ConsumerRecord, DecodeError, Malformed, RowChange, Translator, UnsupportedMessage, codecs
 from relay.codecs import BUILT_IN, PROTOCOLS
 from relay.codecs.detected_messages import message_of
+from relay.codecs.detection import Strength
 from relay.codecs.foreign_formats import UNREADABLE
-from relay.codecs.signs import Strength
-from relay.codecs.wire.avro import framed
-from relay.detection import Detection, Detector, FormatHints, detect
-from relay.errors import NeedUnanswered
-from relay.needs import Need, RegisteredSchema, SchemaById
+from relay.codecs.shared.avro import framed
+from relay.core.detection import Detection, Detector, FormatHints, detect
+from relay.model.errors import NeedUnanswered
+from relay.model.lookups import Need, RegisteredSchema, SchemaById
 
 READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
 #: A file of each producer with its settings.

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from reference_engine import Interpreter
 from support import CANAL, TICDC, record, row_message, translated_records
 from typer.testing import CliRunner
 
 from relay import ConsumerRecord, Translator
 from relay.catalog import HISTORY_LIMIT, Unknown
 from relay.cli.commands import app
-from relay.counts import MAX_GUESSED_TABLES
-from relay.model import TableId
-from relay.templates.interpreter import Interpreter
+from relay.core.counts import MAX_GUESSED_TABLES
+from relay.model.events import TableId
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY)"
 

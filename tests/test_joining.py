@@ -12,8 +12,8 @@ from open_support import Options, ddl, framed, resolved, row, unframed
 from support import CANAL, OPEN, TICDC, captured
 
 from relay import ConsumerRecord, ProducerRecord, RowChange, Translator
-from relay.joining import Joiner
-from relay.records import SOURCE_HEADER
+from relay.core.batching import Joiner
+from relay.model.records import SOURCE_HEADER
 
 BATCHES = {"max-batch-size": "4"}
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from engine_support import needs_kernel
+from reference_engine import Interpreter
 
-from relay import kernel
-from relay.errors import ConfigError
-from relay.kernel import INTERFACE, Mode
+from relay.io import kernel
+from relay.io.kernel import INTERFACE, Mode
+from relay.model.errors import ConfigError
 from relay.templates.engine import MOST_PAID, MOST_TRIED, PAID_BY_ONE, TRIED_EVERY
-from relay.templates.interpreter import Interpreter
 from relay.templates.ops import MOST_REWRITTEN
 
 ROOT = Path(__file__).parents[1]

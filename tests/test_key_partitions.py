@@ -12,8 +12,8 @@ import pytest
 from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
 from relay import ConsumerRecord, Translator
-from relay.codecs.wire.rows import halves
-from relay.model import RowChange
+from relay.codecs.shared.rows import halves
+from relay.model.events import RowChange
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PARTITIONS = 1009

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from reference_engine import Interpreter
 from support import OPEN, TICDC, captured
 
 import relay
@@ -28,8 +29,7 @@ from relay import (
     Translator,
 )
 from relay.codecs import BUILT_IN
-from relay.records import check_types
-from relay.templates.interpreter import Interpreter
+from relay.model.records import check_types
 
 #: Values that are given back as they came: nobody needs to know what is inside.
 OPAQUE = {"Catalog", "State", "Engine"}

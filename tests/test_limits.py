@@ -36,13 +36,13 @@ from relay import (
     Translator,
 )
 from relay.codecs.open_protocol.frames import framed_key, framed_value, unframe
-from relay.codecs.wire.large_messages import claim_check_document, claim_check_parts
-from relay.limits import MOST_LEVELS, is_too_deep
-from relay.model import RowChange, TableId
-from relay.needs import Answers, ClaimCheck
-from relay.policies import ErrorPolicies, Policy
-from relay.storage import Storage
-from relay.straight_line import State
+from relay.codecs.shared.large_messages import claim_check_document, claim_check_parts
+from relay.core.error_policies import ErrorPolicies, Policy
+from relay.core.pipeline import State
+from relay.io.storage import Storage
+from relay.model.events import RowChange, TableId
+from relay.model.limits import MOST_LEVELS, is_too_deep
+from relay.model.lookups import Answers, ClaimCheck
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)

@@ -13,12 +13,12 @@ from cli.test_schema_history import history, objects
 from mariadb_support import PASSWORD, USER, Server, mariadb
 from typer.testing import CliRunner, Result
 
+from relay.catalog.definitions import BEFORE_ALL, schema_of
 from relay.cli.commands import app
-from relay.definitions import BEFORE_ALL, schema_of
-from relay.errors import ConfigError, DatabaseUnavailable
-from relay.limits import DEFAULT_LIMITS
-from relay.live_definitions import Live, read_definitions, server_at
-from relay.model import TableId
+from relay.io.live_definitions import Live, read_definitions, server_at
+from relay.model.errors import ConfigError, DatabaseUnavailable
+from relay.model.events import TableId
+from relay.model.limits import DEFAULT_LIMITS
 from relay.mysql.types import format_type
 
 SETUP = (

@@ -13,9 +13,9 @@ import pytest
 from config_support import MINIMAL, load, problems
 from support import TICDC, record
 
-from relay.errors import Malformed
-from relay.log_text import Field, LogFormat, LogLevel, LogSettings, as_text, for_terminal
-from relay.logs import Log
+from relay.io.log_text import Field, LogFormat, LogLevel, LogSettings, as_text, for_terminal
+from relay.io.logs import Log
+from relay.model.errors import Malformed
 from relay.service.app import _record_refused
 from relay.service.loop.ledger import RecordRefused
 from relay.service.observe.about import About

@@ -30,15 +30,15 @@ from relay import (
     Translator,
     UniqueKey,
     codecs,
-    needs,
-    resolver,
 )
 from relay.codecs.codec import Codec
-from relay.errors import Malformed
-from relay.limits import Limits
-from relay.model import Position
-from relay.needs import Answers, ClaimCheck, RegisteredSchema, SchemaById, SchemaId, TableDefinition
-from relay.plugins import Plugin, installed
+from relay.codecs.plugins import Plugin, installed
+from relay.io import resolver
+from relay.model import lookups as needs
+from relay.model.errors import Malformed
+from relay.model.events import Position
+from relay.model.limits import Limits
+from relay.model.lookups import Answers, ClaimCheck, RegisteredSchema, SchemaById, SchemaId, TableDefinition
 from relay.testing.strategies import TABLE, creation
 
 SCHEMA = RegisteredSchema("{}", "JSON", (("other", "text"),))

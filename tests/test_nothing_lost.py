@@ -20,7 +20,7 @@ from support import CAPTURED
 
 from relay import CodecError, ConsumerRecord, Translator
 from relay.codecs import BUILT_IN
-from relay.model import Source
+from relay.model.events import Source
 
 ALL: Final = os.environ.get("RELAY_ALL_ROUTES") == "1"
 FILES: Final = [

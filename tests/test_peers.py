@@ -17,7 +17,7 @@ from benchmarks.peers_loop import to_canal
 from benchmarks.peers_programs import RELAY, Contest, Place, contests, declared
 from benchmarks.peers_report import Source, remarks, result, table
 from benchmarks.peers_runs import PeerRun
-from relay.translator import Translator
+from relay.core.translator import Translator
 
 ROWS = 60
 Json = dict[str, Any]

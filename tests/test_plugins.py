@@ -13,14 +13,15 @@ from toy_protocol import facts
 from toy_protocol.facts import NAME as FACTS
 from typer.testing import CliRunner, Result
 
-from relay import ConfigError, DecodeError, LimitExceeded, Limits, Resolver, Translator, codecs, resolver
+from relay import ConfigError, DecodeError, LimitExceeded, Limits, Resolver, Translator, codecs
 from relay.cli.commands import app
 from relay.cli.playground.catalogue import _protocol
 from relay.cli.requests.options import sources, targets
 from relay.codecs.codec import Codec
-from relay.detection import detect
-from relay.needs import RegisteredSchema, SchemaById
-from relay.plugins import Plugin, unusable
+from relay.codecs.plugins import Plugin, unusable
+from relay.core.detection import detect
+from relay.io import resolver
+from relay.model.lookups import RegisteredSchema, SchemaById
 
 FACT = {"toy_facts": "shop.orders", "row": {"id": 7}}
 Bring = Callable[..., None]

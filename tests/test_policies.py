@@ -19,8 +19,8 @@ from relay import (
     Translator,
 )
 from relay.catalog import Catalog
-from relay.model import Event, Position
-from relay.policies import ErrorPolicies, Policy, Refused
+from relay.core.error_policies import ErrorPolicies, Policy, Refused
+from relay.model.events import Event, Position
 
 TABLE = TableId("d", "t")
 CREATE = record(

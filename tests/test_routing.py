@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import OPEN, events, record, row_message
 
 from relay import ConsumerRecord, ProducerRecord, RowChange, Translator
-from relay.model import Op
+from relay.model.events import Op
 from relay.testing.strategies import TABLE
 
 TICDC_JSON = "ticdc-canal-json"

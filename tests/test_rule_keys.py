@@ -9,9 +9,9 @@ import pytest
 from support import CANAL, OPEN, TICDC, record, row_message
 
 from relay import ConfigError, Lossy, ProducerRecord, Translator
-from relay.errors import KeyColumnsMissing
-from relay.partitioning import Partitioning, murmur2
+from relay.model.errors import KeyColumnsMissing
 from relay.routing import TopicRule
+from relay.routing.partitioning import Partitioning, murmur2
 
 DEBEZIUM, FLAT, TICDC_DEBEZIUM, CKAFKA = "debezium-json", "flat-json", "ticdc-debezium", "ckafka-json"
 PLAIN = {"schemas.enable": "false"}

@@ -13,8 +13,8 @@ from debezium_support import DEBEZIUM
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
 from relay import ConsumerRecord, Lossy, Translator
-from relay.model import Event, Watermark
-from relay.selection import Selection
+from relay.core.selection import Selection
+from relay.model.events import Event, Watermark
 
 #: Every event becomes messages of its own here, rows and DDL and watermarks.
 _TARGET = {"enable-tidb-extension": "true", "output-raw-change-event": "true"}

@@ -12,13 +12,13 @@ import msgspec
 import orjson
 import pytest
 
-from relay.dead_letters import DETAIL_HEADER, PATH_HEADER, error_headers
-from relay.errors import LONGEST_PATH, ConfigError, Malformed
-from relay.logs import Log, client_logs
-from relay.records import ConsumerRecord
-from relay.shown import HIDDEN, LONGEST, plain_json, printable, shown_option, shown_uri, to_json
-from relay.storage import storage_problems
-from relay.translator import Translator
+from relay.core.dead_letters import DETAIL_HEADER, PATH_HEADER, error_headers
+from relay.core.translator import Translator
+from relay.io.logs import Log, client_logs
+from relay.io.storage import storage_problems
+from relay.model.errors import LONGEST_PATH, ConfigError, Malformed
+from relay.model.records import ConsumerRecord
+from relay.text.redaction import HIDDEN, LONGEST, plain_json, printable, shown_option, shown_uri, to_json
 
 #: What steers a terminal, turns text around, breaks a line, or is no character.
 HOSTILE = "\x1b[31m\x07\r\nerror: forged\x7f\x85\x9b2J\x9d\u200e\u2028\u2029\u202e\u2066\ufeff\U000e0041\ud800\udcff"

@@ -9,9 +9,9 @@ import pytest
 from support import CANAL, TICDC, captured, record
 
 from relay import ConsumerRecord, Translator
-from relay.dead_letters import CODE_HEADER, dead_letter, read_dead_letter
-from relay.errors import Malformed
-from relay.records import SOURCE_HEADER, Header, Place, source_mark
+from relay.core.dead_letters import CODE_HEADER, dead_letter, read_dead_letter
+from relay.model.errors import Malformed
+from relay.model.records import SOURCE_HEADER, Header, Place, source_mark
 
 ROW = next(each for each in captured("ticdc/canal-json/09_dml") if b'"INSERT"' in (each.value or b""))
 FORGED: list[tuple[Header, ...]] = [

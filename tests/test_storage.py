@@ -13,11 +13,11 @@ import pytest
 from support import CANAL, TICDC, record, row_message
 
 from relay import Translator
-from relay.errors import ClaimCheckMissing, StorageUnavailable
-from relay.needs import ClaimCheck
-from relay.records import Blob
-from relay.resolver import Resolver
-from relay.storage import Storage, storage_problems
+from relay.io.resolver import Resolver
+from relay.io.storage import Storage, storage_problems
+from relay.model.errors import ClaimCheckMissing, StorageUnavailable
+from relay.model.lookups import ClaimCheck
+from relay.model.records import Blob
 
 NAME = "d55ba54b-8b70-4055-9b1a-5a0a902e71b8.json"
 
@@ -95,7 +95,7 @@ def test_an_unfinished_object_is_not_seen(tmp_path: Path, monkeypatch: pytest.Mo
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("relay.files.os.fsync", full)
+    monkeypatch.setattr("relay.io.files.os.fsync", full)
     with pytest.raises(StorageUnavailable, match="No space left"):
         Storage().store(Blob(str(tmp_path), NAME, b"x"))
     assert not (tmp_path / NAME).exists()
@@ -248,7 +248,7 @@ def test_two_writers_of_one_object_do_not_share_an_unfinished_file(
             Storage().store(Blob(str(tmp_path), NAME, b"second"))
         fsync(descriptor)
 
-    monkeypatch.setattr("relay.files.os.fsync", look)
+    monkeypatch.setattr("relay.io.files.os.fsync", look)
     Storage().store(Blob(str(tmp_path), NAME, b"first"))
     assert len(seen[1]) == 2
     assert (tmp_path / NAME).read_bytes() == b"first"
@@ -270,7 +270,7 @@ def test_a_failure_leaves_nothing_unfinished(tmp_path: Path, monkeypatch: pytest
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("relay.files.os.fsync", full)
+    monkeypatch.setattr("relay.io.files.os.fsync", full)
     with pytest.raises(StorageUnavailable, match="No space left"):
         Storage().store(Blob(str(tmp_path), NAME, b"x"))
     assert list(tmp_path.iterdir()) == []

@@ -9,9 +9,9 @@ from engine_support import ENGINES
 from support import CANAL, TICDC, record, row_message
 
 from relay import Translator
-from relay.counts import OTHER_TABLES
-from relay.model import TableId
-from relay.shadow import ShadowTranslator
+from relay.core.counts import OTHER_TABLES
+from relay.core.verification import ShadowTranslator
+from relay.model.events import TableId
 
 
 @pytest.mark.parametrize("engine", [None, *ENGINES])

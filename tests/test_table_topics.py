@@ -10,9 +10,9 @@ import pytest
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
 from relay import ConfigError, ConsumerRecord, Lossy, ProducerRecord, Translator
-from relay.errors import UnusableTopicName
-from relay.partitioning import ByKey, Partitioning, murmur2
+from relay.model.errors import UnusableTopicName
 from relay.routing import TopicRule, router
+from relay.routing.partitioning import ByKey, Partitioning, murmur2
 
 BY_TABLE = "{topic}.{database}.{table}"
 _TICDC = {"enable-tidb-extension": "true"}

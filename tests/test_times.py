@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from config_support import MINIMAL, load, problems
 
-from relay.times import duration_text, milliseconds_of, parse_duration, parse_moment
+from relay.text.durations import duration_text, milliseconds_of, parse_duration, parse_moment
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from relay.errors import UnusableTopicName
-from relay.model import TableId
-from relay.topic_names import TopicTemplate, is_topic_name
+from relay.model.errors import UnusableTopicName
+from relay.model.events import TableId
+from relay.routing.topic_names import TopicTemplate, is_topic_name
 
 NAMES = st.lists(
     st.sampled_from(["a", "b", "_", "x", "0", "41", "0041", ".", "-", " ", "订", "😀", "$"]),

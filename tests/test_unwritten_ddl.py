@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from relay import ConsumerRecord, Lossy, NotRepresentable, Translator
 from relay.cli.commands import app
 from relay.codecs import BUILT_IN
-from relay.counts import MAX_UNWRITTEN
+from relay.core.counts import MAX_UNWRITTEN
 
 
 def statement(sql: str, offset: int = 0, word: str = "QUERY", *, is_ddl: bool = True) -> ConsumerRecord:

@@ -19,10 +19,10 @@ from toy_protocol.registry import remember
 
 from relay import ConsumerRecord, Resolver
 from relay.codecs import PROTOCOLS
-from relay.codecs.canal.protobuf import bytes_field, fields, number_field
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field
 from relay.codecs.open_protocol.frames import framed_key, framed_value, unframe
-from relay.errors import ServiceError
-from relay.needs import RegisteredSchema, SchemaById
+from relay.model.errors import ServiceError
+from relay.model.lookups import RegisteredSchema, SchemaById
 
 NAME = "unheard_of"
 Path = tuple[str | int, ...]

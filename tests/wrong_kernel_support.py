@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from relay.kernel import VARIABLE, Mode
+from relay.io.kernel import VARIABLE, Mode
 
 FOLDER: Final = Path(__file__).parent / "wrong_kernel"
 

@@ -1,4 +1,4 @@
-//! Conversions of single values, by the names of `relay.templates.conversions`.
+//! Conversions of single values, by the names of `reference_engine.conversions`.
 //!
 //! A read makes a canonical value of a JSON token, a write prints it. What does not fit, or has no meaning
 //! here, is None: what the functions in Python do not take, what loses something, and what is too unusual to

@@ -1,6 +1,6 @@
 //! The native kernel of relay-cdc: an engine of `relay.templates`, which fills templates.
 //!
-//! `relay/templates/ops.py` says what templates are, `relay/templates/interpreter` is the same in Python.
+//! `relay/templates/ops.py` says what templates are, `tests/reference_engine` is the same in Python.
 
 mod ahead;
 mod avro;

@@ -9,10 +9,10 @@ replayed) is recognised by the identity that its versions carry. Where a definit
 made by a query, an ALTER that does not fit) the table is unknown rather than wrong.
 """
 
-from relay.catalog.budget import DdlBudget
 from relay.catalog.catalog import HISTORY_LIMIT, Catalog, Standing
 from relay.catalog.learning import DdlMessage, define, learn, left_by
 from relay.catalog.versions import Unknown
+from relay.catalog.writer import DdlBudget
 
 __all__ = [
     "HISTORY_LIMIT",

@@ -10,7 +10,7 @@ import msgspec
 from relay.catalog.names import Names
 from relay.catalog.versions import Alter, Define, DropView, Recover, Unknown
 from relay.catalog.writer import Writer
-from relay.model import Column, ColumnType, DdlKind, TableSchema
+from relay.model.events import Column, ColumnType, DdlKind, TableSchema
 from relay.mysql.ddl import define_table
 from relay.mysql.ddl.statements import (
     AlterDatabase,

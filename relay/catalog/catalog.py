@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog.versions import Drop, History, Unknown, is_cut, recovered, why_unknown
-from relay.layered import Layered
-from relay.limits import DEFAULT_LIMITS, Limits
-from relay.model import Position, TableId, TableSchema
+from relay.model.events import Position, TableId, TableSchema
+from relay.model.limits import DEFAULT_LIMITS, Limits
+from relay.model.persistent_dict import Layered
 
 #: Versions kept of one table, unless a catalogue says otherwise. Rows and repeats that are older than the
 #: oldest of so many find no definition and change nothing.

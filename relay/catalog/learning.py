@@ -11,14 +11,12 @@ from typing import Final
 import msgspec
 
 from relay.catalog.applying import apply
-from relay.catalog.budget import DdlBudget
 from relay.catalog.catalog import Catalog, history_of
 from relay.catalog.names import Names, renamed_by, subject_of, targets_of
 from relay.catalog.versions import Define, Identity, Unknown
-from relay.catalog.writer import Writer
-from relay.errors import DdlNotUnderstood
-from relay.limits import Limits, exceeded
-from relay.model import (
+from relay.catalog.writer import DdlBudget, Writer
+from relay.model.errors import DdlNotUnderstood
+from relay.model.events import (
     Bootstrap,
     DdlKind,
     Position,
@@ -28,6 +26,7 @@ from relay.model import (
     TableId,
     TableSchema,
 )
+from relay.model.limits import Limits, exceeded
 from relay.mysql.charsets import beyond_text
 from relay.mysql.ddl import kinds_of, read_ddl
 from relay.mysql.ddl.statements import AddColumn, AlterTable, CreateTable, Ddl, Statement

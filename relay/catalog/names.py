@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from relay.catalog.catalog import Catalog, folded
-from relay.model import Position, RenamedTable, TableId
+from relay.model.events import Position, RenamedTable, TableId
 from relay.mysql.ddl.default_database import default_databases, named_in
 from relay.mysql.ddl.statements import (
     AlterDatabase,

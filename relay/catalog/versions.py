@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-from relay.model import Position, TableId, TableSchema
+from relay.model.events import Position, TableId, TableSchema
 from relay.mysql.ddl.statements import Change
 
 #: What is equal for copies of one statement.

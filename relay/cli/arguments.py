@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 import typer
 
 from relay.cli.origins import Origins
-from relay.errors import ConfigError, Problem
-from relay.files import open_regular
-from relay.limits import Limits
-from relay.shown import quoted, shown_name
+from relay.io.files import open_regular
+from relay.model.errors import ConfigError, Problem
+from relay.model.limits import Limits
+from relay.text.redaction import quoted, shown_name
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+from datetime import timedelta
+
+from relay.text.durations import milliseconds_of, parse_duration, parse_moment
 
 #: The name that stands for stdin and stdout.
 STANDARD = "-"
@@ -184,3 +187,17 @@ def _is_stdin(path: Path) -> bool:
         return path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
     except (OSError, ValueError, AttributeError):  # stdin is closed, or no file at all
         return False
+
+
+def parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) -> int | None:
+    """Read a moment, or how long ago it was; the result is in milliseconds since 1970."""
+    try:
+        return now_ms - parse_duration(text) // timedelta(milliseconds=1)
+    except ValueError:
+        pass
+    try:
+        return milliseconds_of(parse_moment(text))
+    except ValueError:
+        hint = "for example 2026-01-31T12:00, which is UTC, or 2h for two hours ago"
+        problems.append(Problem(option, f"{quoted(text)} is neither a time nor a duration", hint))
+        return None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from relay.catalog.definitions import BEFORE_ALL, as_of, teach_definition
 from relay.cli.exits import say_warning
+from relay.cli.option_names import USUAL
 from relay.cli.requests.options import DumpOptions
-from relay.cli.spelling import USUAL
-from relay.definitions import BEFORE_ALL, as_of, teach_definition
-from relay.errors import ConfigError, Problem
-from relay.summaries import MOST_NAMES
-from relay.translator import Translator
+from relay.core.summaries import MOST_NAMES
+from relay.core.translator import Translator
+from relay.model.errors import ConfigError, Problem
 
 
 def teach_dumps(dumps: DumpOptions, translator: Translator, *, quiet: bool) -> None:
@@ -18,7 +18,7 @@ def teach_dumps(dumps: DumpOptions, translator: Translator, *, quiet: bool) -> N
             about = f"{USUAL.dump_database} and {USUAL.dump_as_of} are about its dumps"
             raise ConfigError([Problem(USUAL.dump, f"is missing, and {about}")])
         return
-    from relay.definition_files import read_dumps  # compiles patterns that few runs need
+    from relay.io.definition_files import read_dumps  # compiles patterns that few runs need
 
     commit_ts = BEFORE_ALL
     try:

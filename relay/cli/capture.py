@@ -16,16 +16,15 @@ from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.requests.topics import CaptureRequest, ProduceRequest
 from relay.cli.topics import Located, locate, none_found, part_of, read
-from relay.errors import ConfigError, DeliveryFailed, Problem, TopicUnusable
-from relay.kafka.admin import NewTopic, TopicAdmin, TopicInfo
-from relay.kafka.ports import Undelivered, start_sink
-from relay.kafka.reading import quiet_client
-from relay.kafka.sink import KafkaSink
-from relay.kafka.sizes import Misfit, NoKey, TopicLimits, exact_bytes
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.times import duration_text
-from relay.topics.plan import is_compacted, limit_of
-from relay.topics.retention import FOREVER_MS, KEPT_FOREVER, retention_ms
+from relay.io.kafka.admin import NewTopic, TopicAdmin, TopicInfo
+from relay.io.kafka.ports import Undelivered, start_sink
+from relay.io.kafka.reading import quiet_client
+from relay.io.kafka.sink import KafkaSink
+from relay.io.kafka.sizes import Misfit, NoKey, TopicLimits, exact_bytes
+from relay.model.errors import ConfigError, DeliveryFailed, Problem, TopicUnusable
+from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.text.durations import duration_text
+from relay.topics.plan import FOREVER_MS, KEPT_FOREVER, is_compacted, limit_of, retention_ms
 
 #: How many records are handed to the client together.
 _CHUNK: Final = 2_000

@@ -15,20 +15,20 @@ from relay.cli.requests.route import CheckRequest
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config
-from relay.config.advice import config_advice
 from relay.config.bootstrap import bootstrapped
 from relay.config.choices import Mode, PartitionBy
+from relay.config.config_lint import config_advice
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.loading import examine
 from relay.config.tables import Route, Target, TopicRule
-from relay.errors import ConfigError, ServiceError
-from relay.kafka.clients import Clusters
+from relay.core.summaries import MOST_NAMES
+from relay.io.kafka.clients import Clusters
+from relay.model.errors import ConfigError, ServiceError
 from relay.service.check.files import file_problems
 from relay.service.check.findings import State
 from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait
-from relay.shown import plural, printable, shown_option
-from relay.summaries import MOST_NAMES
+from relay.text.redaction import plural, printable, shown_option
 
 _INDENT: Final = " " * 8
 #: Begins the keys of files that are needed to know what a configuration does.

@@ -103,7 +103,7 @@ def _version(wanted: bool) -> None:  # typer calls it so
     if wanted:
         from importlib.metadata import version
 
-        from relay import kernel
+        from relay.io import kernel
 
         typer.echo(f"relay {version('relay-cdc')}")
         typer.echo(kernel.installed().said)

@@ -13,26 +13,25 @@ import orjson
 import typer
 
 from relay.cli import layout
-from relay.cli.arguments import STANDARD, open_output
+from relay.cli.arguments import STANDARD, open_output, parse_time
 from relay.cli.event_text import Line, aligned, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
 from relay.cli.requests.dead_letters import LetterFilter, ListRequest, ReplayRequest, ShowRequest
 from relay.cli.requests.options import ConfigSource
-from relay.cli.times import parse_time
 from relay.config import Config
 from relay.config.kafka import target_cluster
-from relay.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
-from relay.errors import ConfigError, Problem
-from relay.kafka.clients import Brokers
-from relay.kafka.reading import quiet_client, read_topic
-from relay.record_lines import format_record
-from relay.records import Place
+from relay.core.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.reading import quiet_client, read_topic
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError, Problem
+from relay.model.records import Place
 from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, table_topics, target_topics
 from relay.service.commands.replay_claim import only_replay
-from relay.shown import plain_json, printable, to_json
+from relay.text.redaction import plain_json, printable, to_json
 
 FAILED = 2
 _REPLAY_WARNING = (

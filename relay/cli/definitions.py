@@ -8,16 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from relay.catalog import Catalog
-from relay.cli.arguments import STANDARD
-from relay.cli.exits import ProgressReport, say, say_error, say_warning
-from relay.cli.requests.schema_history import ImportRequest
-from relay.cli.schema_history import FAILED, import_records, load_history_config, read_history_kept
-from relay.cli.spelling import IMPORT
-from relay.config import Config
-from relay.config.bootstrap import bootstrapped_translator
-from relay.config.registries import resolver_of
-from relay.definition_files import read_dumps
-from relay.definitions import (
+from relay.catalog.definitions import (
     BEFORE_ALL,
     Definition,
     as_of,
@@ -25,16 +16,25 @@ from relay.definitions import (
     teach_definition,
     undefined,
 )
-from relay.errors import ConfigError, Problem
-from relay.files import read_small
-from relay.kafka.reading import quiet_client
-from relay.live_definitions import read_definitions, server_at
-from relay.model import TableId
-from relay.records import Place, ProducerRecord
-from relay.selection import Selection, chosen_tables
+from relay.cli.arguments import STANDARD
+from relay.cli.exits import ProgressReport, say, say_error, say_warning
+from relay.cli.option_names import IMPORT
+from relay.cli.requests.schema_history import ImportRequest
+from relay.cli.schema_history import FAILED, import_records, load_history_config, read_history_kept
+from relay.config import Config
+from relay.config.bootstrap import bootstrapped_translator
+from relay.config.registries import resolver_of
+from relay.core.selection import Selection, chosen_tables
+from relay.core.summaries import MOST_NAMES
+from relay.io.definition_files import read_dumps
+from relay.io.files import read_small
+from relay.io.kafka.reading import quiet_client
+from relay.io.live_definitions import read_definitions, server_at
+from relay.model.errors import ConfigError, Problem
+from relay.model.events import TableId
+from relay.model.records import Place, ProducerRecord
 from relay.service.commands.history_admin import ensure_topic, write
 from relay.service.loop.history import history_record, source_records, teach
-from relay.summaries import MOST_NAMES
 
 _PASSWORD: Final = "RELAY_DATABASE_PASSWORD"  # noqa: S105 - the name of a variable
 _NOW: Final = "now"

@@ -15,16 +15,16 @@ import typer
 from relay.cli.arguments import STANDARD, Input
 from relay.cli.exits import describe, say, say_warning
 from relay.cli.inputs import files_of, open_inputs
+from relay.cli.option_names import USUAL, Spelling
 from relay.cli.record_files import RecordReader
 from relay.cli.requests.files import DetectRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.spelling import USUAL, Spelling
 from relay.codecs import PROTOCOLS
-from relay.detection import Detection, Dialect, FindSchema, detect, reading_settings
-from relay.errors import ConfigError, Malformed, Problem, RelayError
-from relay.needs import RegisteredSchema
-from relay.records import ConsumerRecord, Place
-from relay.shown import printable, shown_uri
+from relay.core.detection import Detection, Dialect, FindSchema, detect, reading_settings
+from relay.model.errors import ConfigError, Malformed, Problem, RelayError
+from relay.model.lookups import RegisteredSchema
+from relay.model.records import ConsumerRecord, Place
+from relay.text.redaction import printable, shown_uri
 
 #: How many records are looked at.
 SAMPLE: Final = 200

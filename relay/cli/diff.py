@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from relay.catalog import Catalog
+from relay.catalog.definitions import is_definition
 from relay.cli.arguments import STANDARD, Input, key_values, limits_of
 from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import chosen_source
@@ -21,27 +22,26 @@ from relay.cli.event_text import Line, aligned, cell_text
 from relay.cli.exits import DIFFERENT, ProgressReport, describe, say, say_error, say_warning
 from relay.cli.inputs import open_inputs
 from relay.cli.inspect import exact, line_printer
+from relay.cli.option_names import SIDES, USUAL, Spelling
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import DiffRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.spelling import SIDES, USUAL, Spelling
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options, reading_options
 from relay.codecs.losses import Lossy
-from relay.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
-from relay.definitions import is_definition
-from relay.detection import FormatHints
-from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
-from relay.limits import Limits
-from relay.model import ABSENT, Event, RowChange, SchemaChange, TableId
-from relay.records import ConsumerRecord
-from relay.resolver import Resolver
-from relay.selection import Selection, chosen_tables
-from relay.shown import printable, to_json
-from relay.storage import storage_problems
-from relay.summaries import listed
-from relay.translator import Translator
+from relay.core.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
+from relay.core.detection import FormatHints
+from relay.core.selection import Selection, chosen_tables
+from relay.core.summaries import listed
+from relay.core.translator import Translator
+from relay.io.resolver import Resolver
+from relay.io.storage import storage_problems
+from relay.model.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
+from relay.model.events import ABSENT, Event, RowChange, SchemaChange, TableId
+from relay.model.limits import Limits
+from relay.model.records import ConsumerRecord
+from relay.text.redaction import printable, to_json
 
 _NAMES: Final = tuple(side.input for side in SIDES)
 #: Unreadable records that are reported one by one.

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 from relay.codecs import codec_named
 from relay.codecs.given_options import reading_options, writing_options
 from relay.codecs.losses import INFORMATIONAL, SOURCE_LOSSES, TRANSACTION_LOSSES, Lossy
-from relay.comparison import Change, changes_of, differing
-from relay.errors import CodecError, ConfigError, ServiceError
-from relay.limits import Limits
-from relay.needs import Need, RegisteredSchema, SchemaById
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.resolver import Resolver
-from relay.translator import Translator
+from relay.core.comparison import Change, changes_of, differing
+from relay.core.translator import Translator
+from relay.io.resolver import Resolver
+from relay.model.errors import CodecError, ConfigError, ServiceError
+from relay.model.limits import Limits
+from relay.model.lookups import Need, RegisteredSchema, SchemaById
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 _REFUSED: Final = (CodecError, ServiceError, Need)
 #: Ids of schemas that no registry has come to.

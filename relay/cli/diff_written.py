@@ -8,10 +8,10 @@ from __future__ import annotations
 import msgspec
 
 from relay.catalog import Catalog
-from relay.comparison import Change
-from relay.errors import Malformed
-from relay.model import TableId
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.core.comparison import Change
+from relay.model.errors import Malformed
+from relay.model.events import TableId
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 _Members = dict[str, msgspec.Raw]
 _members_in = msgspec.json.Decoder(_Members).decode

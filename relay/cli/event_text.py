@@ -11,7 +11,8 @@ from decimal import Decimal
 from rich.cells import cell_len
 
 from relay.cli import layout
-from relay.model import (
+from relay.core.selection import kind_of
+from relay.model.events import (
     ABSENT,
     TSO_LOGICAL_BITS,
     Absent,
@@ -24,10 +25,9 @@ from relay.model import (
     TableSchema,
     TransactionMark,
 )
+from relay.model.records import Header
 from relay.mysql.types import format_type
-from relay.records import Header
-from relay.selection import kind_of
-from relay.shown import printable
+from relay.text.redaction import printable
 
 Line = list[tuple[str, str]]
 

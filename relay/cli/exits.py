@@ -19,8 +19,8 @@ from typing import Final
 import typer
 
 from relay.cli import layout
-from relay.errors import ConfigError, RelayError
-from relay.shown import LONGEST, printable
+from relay.model.errors import ConfigError, RelayError
+from relay.text.redaction import LONGEST, printable
 
 BUG = 1
 _ENVIRONMENT = 3

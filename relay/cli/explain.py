@@ -19,20 +19,20 @@ from relay.config import Config
 from relay.config.choices import OverBudget
 from relay.config.kafka import source_cluster
 from relay.config.registries import resolver_of
-from relay.detection import FormatHints
-from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
-from relay.kafka.clients import Brokers
-from relay.kafka.reading import Lookup, look_up, quiet_client
-from relay.kafka.sizes import misfit_error
-from relay.loss_texts import KIND_WORDS
-from relay.model import Event
-from relay.policies import Policy, error_class, tables_in
-from relay.record_lines import format_record
-from relay.records import ConsumerRecord, Place, ProducerRecord
+from relay.core.detection import FormatHints
+from relay.core.error_policies import Policy, error_class, tables_in
+from relay.core.loss_texts import KIND_WORDS
+from relay.core.translator import Translator
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.reading import Lookup, look_up, quiet_client
+from relay.io.kafka.sizes import misfit_error
+from relay.io.record_lines import format_record
+from relay.model.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
+from relay.model.events import Event
+from relay.model.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import misfit_of
-from relay.shown import printable, quoted, to_json
-from relay.translator import Translator
+from relay.text.redaction import printable, quoted, to_json
 
 _POLICIES: Mapping[Policy, str] = {
     Policy.STOP: "relay stops before this record",

@@ -15,14 +15,14 @@ import typer
 from relay.cli import layout
 from relay.cli.arguments import key_values
 from relay.cli.exits import say_warning
+from relay.cli.option_names import USUAL
 from relay.cli.requests.files import FormatsRequest
-from relay.cli.spelling import USUAL
 from relay.codecs import PROTOCOLS, codec_named, plugin_problems
 from relay.codecs.codec import SIDES, Codec, Options, side_of
 from relay.codecs.given_options import PROFILE, parse_options
 from relay.codecs.losses import Before, Carries
-from relay.errors import ConfigError, Problem
-from relay.loss_texts import RouteLoss, large_row_losses, route_losses
+from relay.core.loss_texts import RouteLoss, large_row_losses, route_losses
+from relay.model.errors import ConfigError, Problem
 
 _COUNTED = (
     "What is lost is counted, by the kinds in brackets; the target option strict refuses all of it, or some "

@@ -13,7 +13,7 @@ import re
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
@@ -22,12 +22,11 @@ from typing import IO, BinaryIO, Final, NamedTuple, cast
 import orjson
 
 from relay.cli.arguments import STANDARD, Input, InputFormat, open_input
-from relay.cli.kept_lines import rewound_size
 from relay.cli.origins import Origin, Origins
 from relay.cli.record_files import RecordReader, text_of
 from relay.cli.requests.options import SourceTopic
-from relay.errors import ConfigError, Malformed, Problem, ServiceError
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError, Malformed, Problem, ServiceError
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 #: What counts as a record file in a folder, with .gz or .zst behind it or not.
@@ -317,3 +316,18 @@ def _behind_blanks(text: str, at: int) -> int:
     while at < len(text) and text[at].isspace():
         at += 1
     return at
+
+
+@contextmanager
+def kept_lines(write: Callable[[BinaryIO], None], name: str) -> Iterator[Input]:
+    """Give what `write` puts into a temporary file as an input."""
+    with tempfile.TemporaryFile() as kept:
+        write(cast("BinaryIO", kept))
+        yield Input(cast("BinaryIO", kept), name, rewound_size(kept), InputFormat.RECORDS)
+
+
+def rewound_size(kept: tempfile._TemporaryFileWrapper[bytes] | BinaryIO) -> int:
+    """Return the size of a file in bytes, and go back to its beginning."""
+    end = kept.seek(0, 2)
+    kept.seek(0)
+    return end

@@ -11,22 +11,26 @@ from typing import Any
 import msgspec
 import typer
 
+from relay.catalog.definitions import is_definition
 from relay.cli.arguments import key_values, limits_of
 from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import chosen_source
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
 from relay.cli.inputs import open_files_or_topic
+from relay.cli.option_names import USUAL
 from relay.cli.progress import Silent, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import InspectRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.spelling import USUAL
-from relay.definitions import is_definition
-from relay.detection import FormatHints
-from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
-from relay.model import (
+from relay.core.detection import FormatHints
+from relay.core.selection import kind_of
+from relay.core.translator import Translator
+from relay.io.resolver import Resolver
+from relay.io.storage import storage_problems
+from relay.model.errors import ClaimCheckMissing, CodecError, ConfigError, Problem, SchemaMissing
+from relay.model.events import (
     Absent,
     Bootstrap,
     Event,
@@ -36,13 +40,9 @@ from relay.model import (
     TableSchema,
     TransactionMark,
 )
+from relay.model.records import ConsumerRecord
 from relay.mysql.types import format_type
-from relay.records import ConsumerRecord
-from relay.resolver import Resolver
-from relay.selection import kind_of
-from relay.shown import printable, to_json
-from relay.storage import storage_problems
-from relay.translator import Translator
+from relay.text.redaction import printable, to_json
 
 
 def inspect(request: InspectRequest) -> int:

@@ -1,4 +1,4 @@
-"""Record files: lines of `relay.record_lines`, read and written as a stream.
+"""Record files: lines of `relay.io.record_lines`, read and written as a stream.
 
 Input may also be plain message values, one a line, or what `kcat -J` prints; the first line tells which
 (`InputFormat.AUTO`).
@@ -16,10 +16,10 @@ import msgspec
 
 from relay.cli.arguments import Input, InputFormat
 from relay.cli.origins import Origin, Origins
-from relay.errors import Malformed, ServiceError
-from relay.record_lines import DECODE_ERRORS, format_record, parse_record
-from relay.records import ConsumerRecord, Header, ProducerRecord
-from relay.shown import plain_json
+from relay.io.record_lines import DECODE_ERRORS, format_record, parse_record
+from relay.model.errors import Malformed, ServiceError
+from relay.model.records import ConsumerRecord, Header, ProducerRecord
+from relay.text.redaction import plain_json
 
 #: Topic of records whose input does not name one.
 DEFAULT_TOPIC = "stdin"

@@ -14,8 +14,8 @@ import msgspec
 
 from relay.cli.arguments import Input, InputFormat
 from relay.cli.record_files import DEFAULT_TOPIC, detect, text_of
-from relay.errors import ServiceError
-from relay.record_lines import DECODE_ERRORS
+from relay.io.record_lines import DECODE_ERRORS
+from relay.model.errors import ServiceError
 
 
 class Known(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from relay.cli.spelling import TARGET_REGISTRY, USUAL, Spelling
+from relay.cli.option_names import TARGET_REGISTRY, USUAL, Spelling
 from relay.codecs import codec_named
-from relay.errors import ConfigError, Problem
-from relay.resolver import Registry, Resolver
+from relay.io.resolver import Registry, Resolver
+from relay.model.errors import ConfigError, Problem
 
 _HINTS = {
     "source": "name its URL, or a file of schemas",
@@ -52,6 +52,6 @@ def registry_of(place: str, side: str, option: str) -> Registry:
         from relay.config.registries import registry_at
 
         return registry_at(place, side, option, os.environ)
-    from relay.registry import SchemaFile
+    from relay.io.registry import SchemaFile
 
     return SchemaFile(Path(place), option, is_new=side == "target")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from relay.cli.requests.route import DemoRequest, RunRequest
-from relay.errors import ConfigError
+from relay.model.errors import ConfigError
 
 
 def run(request: RunRequest) -> int:
@@ -32,7 +32,7 @@ def run(request: RunRequest) -> int:
 def _logs_json(request: RunRequest) -> bool:
     """Whether this run logs JSON: by its configuration or, with `auto`, without a terminal."""
     from relay.config.loading import log_format
-    from relay.log_text import LogFormat
+    from relay.io.log_text import LogFormat
 
     settings = request.config.with_keys(log__format=request.log_format)
     found = log_format(request.config.file, settings)
@@ -43,8 +43,8 @@ def _logs_json(request: RunRequest) -> bool:
 
 def _logged(error: ConfigError) -> int:
     """Log the problems of the configuration as `config.invalid`. Return the exit status."""
-    from relay.log_text import LogFormat, LogSettings
-    from relay.logs import Log
+    from relay.io.log_text import LogFormat, LogSettings
+    from relay.io.logs import Log
 
     problems = [str(problem) for problem in error.problems]
     log = Log(settings=LogSettings(format=LogFormat.JSON))

@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from relay.catalog import Catalog
+from relay.catalog.definitions import is_definition, is_imported
 from relay.cli.arguments import STANDARD, InputFormat, open_input, open_output
 from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
@@ -30,15 +31,14 @@ from relay.cli.requests.schema_history import (
 from relay.config import Config, Mode
 from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
-from relay.definitions import is_definition, is_imported
-from relay.errors import CodecError, ConfigError, Problem, ServiceError
-from relay.kafka.reading import quiet_client
-from relay.model import Position, TableId, TableSchema
-from relay.needs import Need
-from relay.records import ConsumerRecord, Place, ProducerRecord
+from relay.io.kafka.reading import quiet_client
+from relay.model.errors import CodecError, ConfigError, Problem, ServiceError
+from relay.model.events import Position, TableId, TableSchema
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.commands.history_admin import ensure_topic, members, read_kept, write
 from relay.service.loop.history import Unreadable, entries_of, history_record, source_records, teach
-from relay.shown import printable, to_json
+from relay.text.redaction import printable, to_json
 
 FAILED = 2
 

@@ -11,23 +11,22 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from relay.cli.arguments import Input
+from relay.cli.arguments import Input, parse_time
 from relay.cli.event_text import wall_time
 from relay.cli.exits import ProgressReport, say
-from relay.cli.kept_lines import kept_lines
+from relay.cli.inputs import kept_lines
 from relay.cli.record_files import RecordWriter
 from relay.cli.requests.options import SourceTopic, Topic
-from relay.cli.times import parse_time
 from relay.config import Config, load_config
 from relay.config.addresses import parse_server, split_servers
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
-from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
-from relay.kafka.clients import Brokers
-from relay.kafka.parts import Part, read_part
-from relay.kafka.reading import quiet_client
-from relay.kafka.settings import ClusterSettings, Compression, ProducerSettings, Security
-from relay.records import ConsumerRecord
-from relay.shown import quoted
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.parts import Part, read_part
+from relay.io.kafka.reading import quiet_client
+from relay.io.kafka.settings import ClusterSettings, Compression, ProducerSettings, Security
+from relay.model.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
+from relay.model.records import ConsumerRecord
+from relay.text.redaction import quoted
 
 #: How many records are read if nothing else is said.
 DEFAULT_LAST: Final = 100

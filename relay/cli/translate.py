@@ -8,8 +8,7 @@ from contextlib import ExitStack
 
 import msgspec
 
-from relay import summaries
-from relay.advice import advice
+from relay.catalog.definitions import is_definition
 from relay.cli.arguments import (
     STANDARD,
     Input,
@@ -23,24 +22,25 @@ from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import chosen_source
 from relay.cli.exits import REPORTED, describe, say, say_error, say_warning
 from relay.cli.inputs import open_files_or_topic
+from relay.cli.option_names import USUAL
 from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.spelling import USUAL
-from relay.definitions import is_definition
-from relay.detection import FormatHints
-from relay.errors import ConfigError, Problem
-from relay.joining import Joiner
-from relay.kernel import translator_class
-from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.resolver import Resolver
-from relay.selection import Selection
-from relay.storage import storage_problems
-from relay.translator import Translator
+from relay.core import summaries
+from relay.core.batching import Joiner
+from relay.core.config_lint import advice
+from relay.core.detection import FormatHints
+from relay.core.error_policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
+from relay.core.selection import Selection
+from relay.core.translator import Translator
+from relay.io.kernel import translator_class
+from relay.io.resolver import Resolver
+from relay.io.storage import storage_problems
+from relay.model.errors import ConfigError, Problem
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 
 def translate(request: TranslateRequest) -> int:

@@ -13,28 +13,28 @@ from itertools import chain
 from typing import Final
 
 from relay.codecs.codec import SIDES, Codec
-from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
-from relay.codecs.wire.shaped import encoder_of
-from relay.errors import ConfigError, Problem
-from relay.plugins import Plugin, installed, unusable
-from relay.shown import quoted
+from relay.codecs.plugins import Plugin, installed, unusable
+from relay.codecs.shared.large_messages import Handling, LargeMessageOptions, object_location
+from relay.codecs.shared.shaped import encoder_of
+from relay.model.errors import ConfigError, Problem
+from relay.text.redaction import quoted
 
 #: relay's own protocols, each with the module of this package whose `CODEC` it is.
 _MODULES: Final = {
-    "ticdc-canal-json": "canal.ticdc_canal_json",
-    "canal-json": "canal.canal_json",
-    "canal-protobuf": "canal.canal_protobuf",
-    "ckafka-json": "canal.ckafka_json",
-    "ticdc-open-protocol": "open_protocol.codec",
-    "ticdc-debezium": "debezium.ticdc",
-    "debezium-json": "debezium.native.codec",
+    "ticdc-canal-json": "canal.ticdc.protocol",
+    "canal-json": "canal.canal_json.protocol",
+    "canal-protobuf": "canal.canal_protobuf.protocol",
+    "ckafka-json": "canal.ckafka.protocol",
+    "ticdc-open-protocol": "open_protocol.protocol",
+    "ticdc-debezium": "debezium.ticdc.protocol",
+    "debezium-json": "debezium.native.protocol",
     "debezium-avro": "debezium.native.avro",
     "ticdc-simple-json": "simple.simple_json",
     "ticdc-simple-avro": "simple.simple_avro",
-    "ticdc-avro": "ticdc_avro.codec",
-    "ticdc-debezium-avro": "debezium.ticdc_avro",
-    "maxwell-json": "maxwell.codec",
-    "flat-json": "flat.flat_json",
+    "ticdc-avro": "ticdc_avro.protocol",
+    "ticdc-debezium-avro": "debezium.ticdc.avro",
+    "maxwell-json": "maxwell.protocol",
+    "flat-json": "flat.protocol",
 }
 
 

@@ -18,16 +18,16 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
+from relay.codecs.detection import Signs, sees_nothing
 from relay.codecs.losses import NOTHING, Carries, Keys, Lossy, refused_losses
-from relay.codecs.signs import Signs, sees_nothing
-from relay.errors import Problem
-from relay.model import Event, Position, RowChange, TableId, TransactionMark
-from relay.needs import Answers
-from relay.records import Blob, ConsumerRecord, Header
-from relay.shown import quoted
+from relay.model.errors import Problem
+from relay.model.events import Event, Position, RowChange, TableId, TransactionMark
+from relay.model.lookups import Answers
+from relay.model.records import Blob, ConsumerRecord, Header
 from relay.templates.engine import Engine
 from relay.templates.ops import Frames, Marker, SourceOp
 from relay.templates.tracing import Trace
+from relay.text.redaction import quoted
 
 #: Gives the columns that the keys of a table's rows are to be made of, in order; () for the table's own key.
 ChosenKey = Callable[[TableId], tuple[str, ...]]
@@ -397,7 +397,7 @@ class Codec(msgspec.Struct, frozen=True):
     inherit nor its own from those. `keyed_encoder`: makes an encoder that writes keys of chosen columns as
     its own are; None for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its
     messages name schemas of a registry, whose ids `named_schemas` gives as far as a message's bytes tell.
-    `signs`: by what its messages are known among those of other protocols (`relay.detection`).
+    `signs`: by what its messages are known among those of other protocols (`relay.core.detection`).
     `profiles`: named sets of the target's options, as texts, for known readers; `profile_reasons`: why a
     profile sets an option, where its own description does not tell.
     """

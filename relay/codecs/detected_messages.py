@@ -1,4 +1,6 @@
-"""Build messages as detection rules see them (`relay.codecs.signs`): decompressed, with the Avro in them."""
+"""Build messages as detection rules see them (`relay.codecs.detection`): decompressed, with the Avro in
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.signs import Message, behind_schema_id
-from relay.codecs.wire.avro import frame_of, has_id_header
-from relay.codecs.wire.large_messages import Compression, Decompression, decompressed
-from relay.errors import DecodeError, Malformed, UnsupportedMessage
-from relay.limits import DEFAULT_LIMITS
-from relay.records import ConsumerRecord, Header
+from relay.codecs.detection import Message, behind_schema_id
+from relay.codecs.shared.avro import frame_of, has_id_header
+from relay.codecs.shared.large_messages import Compression, Decompression, decompressed
+from relay.model.errors import DecodeError, Malformed, UnsupportedMessage
+from relay.model.limits import DEFAULT_LIMITS
+from relay.model.records import ConsumerRecord, Header
 
 #: Longer messages are not examined, compressed or not: naming a format is not worth the memory.
 MOST_BYTES: Final = 1 << 20

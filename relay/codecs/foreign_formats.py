@@ -1,8 +1,8 @@
 """Detection rules of formats that none of relay's codecs reads.
 
-Each rule is tested with a message of its format (`tests/foreign_messages.py`). `relay.detection` ignores a
-rule if a codec can read the message. Sources of the formats: their documentation, and the test data of
-CloudCanal, OMS, MaxScale, DataWorks, Flink CDC, Debezium, TiDB Binlog (November 2026).
+Each rule is tested with a message of its format (`tests/foreign_messages.py`). `relay.core.detection`
+ignores a rule if a codec can read the message. Sources of the formats: their documentation, and the test
+data of CloudCanal, OMS, MaxScale, DataWorks, Flink CDC, Debezium, TiDB Binlog (November 2026).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.canal.protobuf import fields
-from relay.codecs.debezium import signs as _debezium
-from relay.codecs.signs import REFUSED, Message, Sign, Signs, Strength, word_in
-from relay.codecs.wire.avro import has_id_header
+from relay.codecs.canal.canal_protobuf.protobuf import fields
+from relay.codecs.debezium import detection as _debezium
+from relay.codecs.detection import REFUSED, Message, Sign, Signs, Strength, word_in
+from relay.codecs.shared.avro import has_id_header
 
 #: A zero byte, and an id of 8 bytes.
 _LONG_PREFIX_BYTES: Final = 9

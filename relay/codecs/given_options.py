@@ -13,8 +13,8 @@ import msgspec
 from relay.codecs.codec import Codec, Options, Side, side_of, types_of_options
 from relay.codecs.losses import Lossy, strict_problems
 from relay.codecs.row_keys import key_problems
-from relay.errors import ConfigError, Problem
-from relay.shown import quoted, shown_name
+from relay.model.errors import ConfigError, Problem
+from relay.text.redaction import quoted, shown_name
 
 #: The option that stands for a set of others (`Codec.profiles`).
 PROFILE: Final = "profile"

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from relay.errors import Problem
-from relay.model import (
+from relay.model.errors import Problem
+from relay.model.events import (
     Bootstrap,
     DdlKind,
     Event,
@@ -27,7 +27,7 @@ from relay.model import (
     TransactionMark,
     Watermark,
 )
-from relay.shown import quoted
+from relay.text.redaction import quoted
 
 
 class Lossy(enum.StrEnum):

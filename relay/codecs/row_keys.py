@@ -6,9 +6,9 @@ from collections.abc import Container, Iterable
 
 from relay.codecs.codec import Codec, Options, types_of_options
 from relay.codecs.losses import Keys
-from relay.errors import KeyColumnsMissing, Problem
-from relay.model import TableId
-from relay.shown import printable, quoted
+from relay.model.errors import KeyColumnsMissing, Problem
+from relay.model.events import TableId
+from relay.text.redaction import printable, quoted
 
 
 def has_row_keys(options: Options) -> bool:

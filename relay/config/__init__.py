@@ -4,6 +4,6 @@ from relay.config.choices import Mode
 from relay.config.config import Config
 from relay.config.loading import load_config
 from relay.config.tables import Security
-from relay.kafka.settings import Compression, Start
+from relay.io.kafka.settings import Compression, Start
 
 __all__ = ["Compression", "Config", "Mode", "Security", "Start", "load_config"]

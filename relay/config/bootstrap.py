@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from relay.catalog import Catalog
+from relay.catalog.definitions import as_of, teach_definition
 from relay.config.config import Config
-from relay.definition_files import read_dumps
-from relay.definitions import as_of, teach_definition
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.io.definition_files import read_dumps
 
 
 class Bootstrapped(NamedTuple):

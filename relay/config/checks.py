@@ -13,12 +13,12 @@ from relay.config.choices import Mode, Wait
 from relay.config.config import Config, partitioning
 from relay.config.registries import config_registry_problems
 from relay.config.tables import Route, Security
-from relay.errors import ConfigError, Problem
+from relay.core.selection import chosen_tables, left_out_kinds
+from relay.core.translator import Translator
+from relay.io.storage import storage_problems
+from relay.model.errors import ConfigError, Problem
 from relay.routing import routing_problems
-from relay.selection import chosen_tables, left_out_kinds
-from relay.shown import quoted
-from relay.storage import storage_problems
-from relay.translator import Translator
+from relay.text.redaction import quoted
 
 #: How long relay waits for the answer to a request, which may follow a failed delivery.
 _ANSWER_SECONDS = 30

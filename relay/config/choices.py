@@ -20,7 +20,8 @@ class Watermarks(StrEnum):
 
 
 class PartitionBy(StrEnum):
-    """What a row's partition goes by; see `relay.partitioning.Partitioning`. AUTO: in a rule as for the
+    """What a row's partition goes by; see `relay.routing.partitioning.Partitioning`. AUTO: in a rule as for
+    the
     rest; else index-value where there is a number of partitions, and source where there is none.
     """
 

@@ -33,14 +33,14 @@ from relay.config.tables import (
     Target,
 )
 from relay.config.variables import BETWEEN, PREFIX, ignored_variables
-from relay.dead_letters import route_name
-from relay.kernel import translator_class
-from relay.partitioning import Partitioning
-from relay.policies import ErrorPolicies, Policy
+from relay.core.dead_letters import route_name
+from relay.core.error_policies import ErrorPolicies, Policy
+from relay.core.selection import Selection, chosen_tables, left_out_kinds
+from relay.core.translator import Translator
+from relay.io.kernel import translator_class
 from relay.routing import TopicRule, partitions_by_name, templates_of
-from relay.selection import Selection, chosen_tables, left_out_kinds
-from relay.topic_names import TopicTemplate
-from relay.translator import Translator
+from relay.routing.partitioning import Partitioning
+from relay.routing.topic_names import TopicTemplate
 
 # The table is called [schema], which is also the name of a deprecated method of pydantic's models.
 warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)

@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
 from relay.config.keys import is_text, type_at
-from relay.errors import Problem
-from relay.shown import quoted
+from relay.model.errors import Problem
+from relay.text.redaction import quoted
 
 Tables = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The settings of the Kafka clients (`relay.kafka.settings`), made from the configuration."""
+"""The settings of the Kafka clients (`relay.io.kafka.settings`), made from the configuration."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pydantic import SecretStr
 
 from relay.config.config import Config
 from relay.config.tables import Security, Source
-from relay.kafka import settings
-from relay.kafka.settings import (
+from relay.io.kafka import settings
+from relay.io.kafka.settings import (
     ClusterSettings,
     ConsumerSettings,
     ProducerSettings,
@@ -18,7 +18,7 @@ from relay.kafka.settings import (
     StartSettings,
     TransactionalSettings,
 )
-from relay.model import TSO_LOGICAL_BITS
+from relay.model.events import TSO_LOGICAL_BITS
 
 
 def security_settings(table: Security, name: str) -> settings.Security:

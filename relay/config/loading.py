@@ -31,10 +31,10 @@ from relay.config.repairs import Repairs
 from relay.config.secrets import secrets_in, without_secrets
 from relay.config.tables import Route
 from relay.config.variables import BETWEEN, PREFIX, ignored_variables, near, stray_variables, variable_of
-from relay.errors import ConfigError, Problem
-from relay.files import read_small
-from relay.log_text import LogFormat
-from relay.shown import shown_name
+from relay.io.files import read_small
+from relay.io.log_text import LogFormat
+from relay.model.errors import ConfigError, Problem
+from relay.text.redaction import shown_name
 
 _CHOICE = re.compile("'([^']*)'")
 #: Kinds of pydantic's errors about numbers that are out of bounds, or not of the right kind.

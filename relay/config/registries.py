@@ -12,9 +12,9 @@ from relay.config.config import Config
 from relay.config.tables import SchemaRegistry as Table
 from relay.config.tables import TargetSchemaRegistry
 from relay.config.variables import BETWEEN, PREFIX
-from relay.errors import ConfigError, Problem
-from relay.registry import RETRIES, RegistrySettings, SchemaRegistry, registry_problems
-from relay.resolver import Registry, Resolver
+from relay.io.registry import RETRIES, RegistrySettings, SchemaRegistry, registry_problems
+from relay.io.resolver import Registry, Resolver
+from relay.model.errors import ConfigError, Problem
 
 
 def registry_settings(table: Table, side: str) -> RegistrySettings:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from relay.errors import Problem
-from relay.shown import HIDDEN
+from relay.model.errors import Problem
+from relay.text.redaction import HIDDEN
 
 #: Keys, variables and parameters whose values are secret; a file's name is none.
 _SECRET = re.compile(

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
-from relay import limits
+from relay.catalog.definitions import as_of
 from relay.codecs.given_options import option_text
 from relay.config.choices import (
     End,
@@ -34,12 +34,12 @@ from relay.config.choices import (
     Wait,
     Watermarks,
 )
-from relay.definitions import as_of
-from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
-from relay.limits import DEFAULT_LIMITS
-from relay.log_text import LogFormat, LogLevel, LogSettings
-from relay.policies import ERROR_CLASSES, Policy
-from relay.times import milliseconds_of, parse_duration, parse_moment
+from relay.core.error_policies import ERROR_CLASSES, Policy
+from relay.io.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
+from relay.io.log_text import LogFormat, LogLevel, LogSettings
+from relay.model import limits
+from relay.model.limits import DEFAULT_LIMITS
+from relay.text.durations import milliseconds_of, parse_duration, parse_moment
 
 
 def _split(given: object) -> object:
@@ -411,7 +411,7 @@ class SchemaHistory(_ConfigTable):
 
 
 class Limits(_ConfigTable):
-    """What one record may cost, and how large caches may become; see `relay.limits.Limits`."""
+    """What one record may cost, and how large caches may become; see `relay.model.limits.Limits`."""
 
     decompressed_bytes: PositiveInt = DEFAULT_LIMITS.decompressed_bytes
     claim_check_bytes: PositiveInt = DEFAULT_LIMITS.claim_check_bytes

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from relay.config.keys import leaves
-from relay.errors import Problem
+from relay.model.errors import Problem
 
 PREFIX: Final = "RELAY_"
 BETWEEN: Final = "__"

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from relay.errors import BrokerUnavailable
+from relay.model.errors import BrokerUnavailable
 
 VERSION = "4.3.1"
 # slf4j-simple: without a binding Kafka logs nothing at all, not even why it stops.

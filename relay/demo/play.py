@@ -12,6 +12,7 @@ import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from relay.config import Config
-from relay.demo.capture import PARTITIONS, captured_records, is_ddl
+from relay.core.translator import Translator
 from relay.demo.kafka import Cluster
 from relay.demo.show import Pair, console, samples, show_limits, show_pair, show_summary
-from relay.errors import DeliveryFailed
-from relay.logs import Log
-from relay.records import ConsumerRecord, source_mark
+from relay.io.logs import Log
+from relay.io.record_lines import parse_record
+from relay.model.errors import DeliveryFailed
+from relay.model.records import ConsumerRecord, source_mark
 from relay.service.app import run_until
-from relay.translator import Translator
 
 SOURCE_TOPIC, TARGET_TOPIC, GROUP = "ticdc", "ticdc.canal-json", "relay-demo"
 PATIENCE_SECONDS = 60.0
@@ -240,3 +241,17 @@ async def _admin(servers: str) -> AsyncIterator[AIOKafkaAdminClient]:
         yield admin
     finally:
         await admin.close()
+
+
+PARTITIONS = 4
+
+
+def captured_records() -> list[ConsumerRecord]:
+    """Return the records in the order in which TiCDC sent them."""
+    text = files("relay.demo").joinpath("data", "ticdc-canal-json.jsonl").read_bytes()
+    return [parse_record(line) for line in text.splitlines()]
+
+
+def is_ddl(record: ConsumerRecord) -> bool:
+    """Whether a captured record is a DDL statement."""
+    return b'"isDdl":true' in (record.value or b"")

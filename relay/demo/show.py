@@ -12,8 +12,8 @@ from rich.table import Table
 
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Carries
-from relay.records import ConsumerRecord
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.model.records import ConsumerRecord
 
 #: Without a terminal (CI logs) the width is not known.
 WIDTH_WITHOUT_TERMINAL = 150

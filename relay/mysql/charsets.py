@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from relay.model import ColumnType, TableSchema
+from relay.model.events import ColumnType, TableSchema
 from relay.mysql.types import CHARS
 
 #: Types of columns that have a charset.

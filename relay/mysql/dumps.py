@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from relay.errors import DdlNotUnderstood
+from relay.model.errors import DdlNotUnderstood
 
 #: First words of statements that are kept.
 _KEPT: Final = frozenset({"CREATE", "DROP", "ALTER", "RENAME", "USE"})

@@ -11,8 +11,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from relay.model import ColumnType
-from relay.native import native
+from relay.model.events import ColumnType
+from relay.mysql.conversion_names import native
 
 F = TypeVar("F", bound=Callable[[Any], str])
 

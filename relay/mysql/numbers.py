@@ -19,7 +19,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from relay.native import native
+from relay.mysql.conversion_names import native
 
 _DECIMAL_DIGITS: Final = 100
 _FLOAT32: Final = struct.Struct(">f")

@@ -12,7 +12,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from relay.errors import DdlNotUnderstood
+from relay.model.errors import DdlNotUnderstood
 from relay.mysql.ddl.tokens import Token, tokenize
 from relay.mysql.dumps import DumpStatement
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
 
-from relay.native import native
+from relay.mysql.conversion_names import native
 
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _DATETIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?", re.ASCII).fullmatch

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from relay.model import ColumnType, TableId
+from relay.model.events import ColumnType, TableId
 
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 INTEGERS: Final = frozenset(INTEGER_BITS)
@@ -405,3 +405,24 @@ def quoted_table(table: TableId) -> str:
     """Return the full name of a table, `` `database`.`table` ``; its name alone without a database."""
     name = quoted_name(table.table)
     return f"{quoted_name(table.database)}.{name}" if table.database else name
+
+
+_HEX: Final = re.compile(r"0x(?:[0-9a-f]{2})+").fullmatch
+
+
+def default_text(data: bytes) -> str:
+    """Return the text that stands for a default of these bytes."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "0x" + data.hex()
+
+
+def is_hex(text: str) -> bool:
+    """Whether a default is the bytes of its digits; not if these spell a text, which would stand there."""
+    return _HEX(text) is not None and default_text(bytes.fromhex(text[2:])) == text
+
+
+def default_bytes(text: str) -> bytes:
+    """Return the bytes of a default. Raises UnicodeEncodeError for text that is none."""
+    return bytes.fromhex(text[2:]) if is_hex(text) else text.encode()

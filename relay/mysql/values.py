@@ -20,11 +20,11 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from relay.model import ColumnType, Value
+from relay.model.events import ColumnType, Value
 from relay.mysql import numbers, temporal
+from relay.mysql.conversion_names import conversion_of, in_two_steps, named_after, native
 from relay.mysql.members import label_reader, label_writer
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS
-from relay.native import conversion_of, in_two_steps, named_after, native
 
 #: Text to canonical value, and back; None for a value that is written as NULL.
 Read = Callable[[str], Value]

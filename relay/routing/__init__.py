@@ -1,12 +1,12 @@
 """Where an outgoing record goes: topic and partition.
 
 By default a record keeps its source's topic and partition, and so the order of its source. With another
-number of partitions, rows are spread (`relay.partitioning`) and watermarks go to every partition.
+number of partitions, rows are spread (`relay.routing.partitioning`) and watermarks go to every partition.
 
-Rules give tables topics of their own, and templates may name the table (`relay.topic_names`). What is about a
-table goes where its rows go. What is about no table goes to every topic that is in use: those of the tables
-that the catalogue knows at that place of the stream, and those of rows that came before without a definition.
-A topic that does not depend on the table is always in use.
+Rules give tables topics of their own, and templates may name the table (`relay.routing.topic_names`). What
+is about a table goes where its rows go. What is about no table goes to every topic that is in use: those of
+the tables that the catalogue knows at that place of the stream, and those of rows that came before without
+a definition. A topic that does not depend on the table is always in use.
 
 DDL goes where the target's readers look for it. A protocol has a statement once, in partition 0, or
 everywhere: a copy in every partition. Of a source's copies only the one in partition 0 counts; the

@@ -11,16 +11,16 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.errors import UnusableTopicName
-from relay.layered import Layered
-from relay.model import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
+from relay.model.errors import UnusableTopicName
+from relay.model.events import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
+from relay.model.persistent_dict import Layered
+from relay.model.records import ConsumerRecord
+from relay.model.table_globs import tables_of
 from relay.mysql.ddl.parts import parts
-from relay.partitioning import ByKey, Partitioning, key_hash, table_hash
-from relay.records import ConsumerRecord
+from relay.routing.partitioning import ByKey, Partitioning, key_hash, table_hash
 from relay.routing.rules import TopicRule, Way, ways_of
+from relay.routing.topic_names import TOPIC, unusable
 from relay.routing.watermarks import WatermarkGate
-from relay.table_globs import tables_of
-from relay.topic_names import TOPIC, unusable
 
 #: Topics and partitions; of a record that goes by its key they are known once it is encoded.
 Places = Sequence[tuple[str, int]] | ByKey

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.errors import ConfigError, Problem
-from relay.partitioning import Partitioning
-from relay.shown import quoted
-from relay.table_globs import TableGlob
-from relay.topic_names import DATABASE, TABLE, TopicTemplate
+from relay.model.errors import ConfigError, Problem
+from relay.model.table_globs import TableGlob
+from relay.routing.partitioning import Partitioning
+from relay.routing.topic_names import DATABASE, TABLE, TopicTemplate
+from relay.text.redaction import quoted
 
 
 class TopicRule(NamedTuple):

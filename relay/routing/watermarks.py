@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from relay.model import Watermark
-from relay.records import ConsumerRecord
+from relay.model.events import Watermark
+from relay.model.records import ConsumerRecord
 
 
 class WatermarkGate(msgspec.Struct, frozen=True):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from relay.config import Config
-from relay.config.advice import config_advice
-from relay.kernel import engine_name, installed
-from relay.logs import Log
+from relay.config.config_lint import config_advice
+from relay.io.kernel import engine_name, installed
+from relay.io.logs import Log
 
 
 def announce(config: Config, log: Log) -> None:

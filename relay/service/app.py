@@ -15,17 +15,19 @@ import msgspec
 from relay.config import Config, Mode, kafka
 from relay.config.bootstrap import bootstrapped
 from relay.config.registries import resolver_of
-from relay.detection import FormatHints
-from relay.errors import BrokerUnavailable, MemoryExhausted, RelayError
-from relay.kafka.admin import TopicAdmin
-from relay.kafka.clients import Clusters
-from relay.kafka.fencing import ProducerIdentity
-from relay.kafka.ports import Partition
-from relay.kafka.process_tuning import tune
-from relay.kafka.progress import ProgressTopic
-from relay.kafka.sink import KafkaSink, TransactionalSink
-from relay.kafka.source import KafkaSource, ShardSource
-from relay.logs import Log, client_logs, frames_of
+from relay.core.detection import FormatHints
+from relay.core.summaries import MOST_NAMES
+from relay.core.translator import Translator
+from relay.io.kafka.admin import TopicAdmin
+from relay.io.kafka.clients import Clusters
+from relay.io.kafka.fencing import ProducerIdentity
+from relay.io.kafka.ports import Partition
+from relay.io.kafka.process_tuning import tune
+from relay.io.kafka.progress import ProgressTopic
+from relay.io.kafka.sink import KafkaSink, TransactionalSink
+from relay.io.kafka.source import KafkaSource, ShardSource
+from relay.io.logs import Log, client_logs, frames_of
+from relay.model.errors import BrokerUnavailable, MemoryExhausted, RelayError
 from relay.service.announcement import announce
 from relay.service.check.earlier_output import earlier_output
 from relay.service.check.reasons import Reasons, with_reasons
@@ -40,15 +42,13 @@ from relay.service.loop.stopping import Stop
 from relay.service.loop.windows import Joins
 from relay.service.observe.about import About
 from relay.service.observe.http import serving
+from relay.service.observe.recovery_log import telling
 from relay.service.observe.report import summary
 from relay.service.observe.status import Status
-from relay.service.observe.telling import telling
 from relay.service.observe.watchdog import Watchdog
 from relay.service.stop_signals import stopped_by_signals
-from relay.summaries import MOST_NAMES
 from relay.topics.startup import Creates, Topics, WrittenTopics, check_topics
 from relay.topics.table_topics import TableTopics
-from relay.translator import Translator
 
 DEFECT = 1
 

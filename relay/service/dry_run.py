@@ -16,14 +16,14 @@ from aiokafka import TopicPartition
 
 from relay.config import Config
 from relay.config.choices import Wait
-from relay.kafka.client_health import ClientHealth
-from relay.kafka.clients import Brokers
-from relay.kafka.ports import Partition
-from relay.kafka.settings import ConsumerSettings
-from relay.kafka.sizes import Misfit, TopicLimits
-from relay.kafka.source import Progress, ShardSource
-from relay.logs import Log
-from relay.records import ProducerRecord
+from relay.io.kafka.client_health import ClientHealth
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Partition
+from relay.io.kafka.settings import ConsumerSettings
+from relay.io.kafka.sizes import Misfit, TopicLimits
+from relay.io.kafka.source import Progress, ShardSource
+from relay.io.logs import Log
+from relay.model.records import ProducerRecord
 from relay.topics.startup import Topics
 
 #: Bytes of a batch, after which it is handed over.

@@ -83,7 +83,7 @@ class Engine(Protocol):
         may not be tried (`MOST_PAID`): they are to cost hardly more than without templates.
 
         `offset` and `time_ms` are the record's own, within 64 bits. The mark says where the message comes
-        from: `place`, the offset in digits, and `/0` (`relay.records.SOURCE_HEADER`). Raises nothing,
+        from: `place`, the offset in digits, and `/0` (`relay.model.records.SOURCE_HEADER`). Raises nothing,
         whatever the message is.
         """
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from relay import native
+from relay.mysql import conversion_names as native
 
 #: Slots of what the record says beside key and value: its offset, and its Kafka timestamp in milliseconds.
 #: They are for `Number`, `Above` and `Below`.
@@ -105,7 +105,7 @@ SourceOp = Constant | Take | OneOf | Members | Unordered | Length | Repeated
 
 # ---------------------------------------------------------------- target
 
-#: The name of a conversion (`relay.templates.conversions`), with its parameters.
+#: The name of a conversion (`reference_engine.conversions`), with its parameters.
 Conversion = native.Conversion
 Operator = Literal["+", "-", "*", "//", "<<", ">>", "%", "clock"]
 #: Arithmetic on integers without bounds, from left to right: `("//", 1000)`. `//` and `>>` round down; none

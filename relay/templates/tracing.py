@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
-from relay.native import READ_INTEGER, Loss
+from relay.mysql.conversion_names import READ_INTEGER, Loss
 from relay.templates.ops import (
     LOSS,
     Above,

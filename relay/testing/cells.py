@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-from relay.model import ABSENT, Cell, Column, Event, RowChange
+from relay.model.events import ABSENT, Cell, Column, Event, RowChange
 from relay.mysql.types import BINARIES, INTEGER_BITS
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {

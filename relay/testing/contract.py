@@ -33,11 +33,12 @@ from relay.codecs.losses import (
     Keys,
     Lossy,
 )
-from relay.detection import Detector
-from relay.errors import EncodeError, LimitExceeded
-from relay.limits import DEFAULT_LIMITS, Limits
-from relay.loss_texts import route_losses
-from relay.model import (
+from relay.core.detection import Detector
+from relay.core.loss_texts import route_losses
+from relay.core.translator import Translator
+from relay.io.resolver import Resolver
+from relay.model.errors import EncodeError, LimitExceeded
+from relay.model.events import (
     ABSENT,
     Bootstrap,
     Cell,
@@ -55,9 +56,9 @@ from relay.model import (
     TransactionMark,
     Watermark,
 )
+from relay.model.limits import DEFAULT_LIMITS, Limits
+from relay.model.records import ConsumerRecord
 from relay.mysql.types import FRACTIONAL
-from relay.records import ConsumerRecord
-from relay.resolver import Resolver
 from relay.testing.option_sets import OptionTexts, option_sets
 from relay.testing.strategies import Case, cases, creation
 from relay.testing.wires import (
@@ -76,7 +77,6 @@ from relay.testing.wires import (
     row,
     table,
 )
-from relay.translator import Translator
 
 #: Where there are more sets of options, each case is tried with so many of them.
 MOST_WIRES: Final = 21

@@ -11,7 +11,7 @@ import msgspec
 
 from relay.codecs.codec import Codec, side_of
 from relay.codecs.given_options import parse_options
-from relay.errors import ConfigError
+from relay.model.errors import ConfigError
 
 OptionTexts = dict[str, str]
 

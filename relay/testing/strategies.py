@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from relay.model import Op, Row, RowChange, Rows, SchemaChange, Source, TableId, TableSchema
+from relay.model.events import Op, Row, RowChange, Rows, SchemaChange, Source, TableId, TableSchema
 from relay.mysql.ddl import define_table, read_ddl
 from relay.mysql.ddl.statements import CreateTable
 from relay.mysql.numbers import shortest_float32

@@ -13,8 +13,9 @@ from relay.catalog import Catalog
 from relay.codecs.codec import Codec, Decoder, Payload, side_of
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Lossy
-from relay.errors import DecodeError
-from relay.model import (
+from relay.io.resolver import Resolver
+from relay.model.errors import DecodeError
+from relay.model.events import (
     Bootstrap,
     Event,
     Heartbeat,
@@ -28,9 +29,8 @@ from relay.model import (
     TransactionMark,
     Watermark,
 )
-from relay.needs import Answers, Need
-from relay.records import ConsumerRecord
-from relay.resolver import Resolver
+from relay.model.lookups import Answers, Need
+from relay.model.records import ConsumerRecord
 from relay.testing.cells import check_cells
 from relay.testing.option_sets import OptionTexts
 from relay.testing.strategies import creation

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -13,11 +14,40 @@ from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
 from relay.codecs.row_keys import has_row_keys, keys_of
 from relay.config import Config, Mode, Start
-from relay.kafka.admin import CreateError, NewTopic, TopicInfo
-from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
-from relay.shown import plural
-from relay.times import duration_text
-from relay.topics.retention import FOREVER_MS, longest_retention_ms, retention_ms, retention_settings
+from relay.io.kafka.admin import CreateError, NewTopic, TopicInfo
+from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
+from relay.text.durations import duration_text
+from relay.text.redaction import plural
+
+#: Kafka's "no limit" for times, and longer than any.
+FOREVER_MS: Final = 2**63 - 1
+_RETENTION: Final = "retention.ms"
+#: Settings of a topic for records that nothing deletes, such as those of files.
+KEPT_FOREVER: Final = {_RETENTION: "-1"}
+
+
+def retention_ms(found: TopicInfo) -> int:
+    """Return how long a topic keeps records: forever, if its settings may not be read."""
+    settings = found.settings or {}
+    if "delete" not in settings.get("cleanup.policy", "delete"):
+        return FOREVER_MS
+    kept = int(settings.get(_RETENTION, -1))
+    return FOREVER_MS if kept < 0 else kept
+
+
+def longest_retention_ms(known: Mapping[str, TopicInfo], sources: Iterable[str]) -> int | None:
+    """Return how long the source topics keep records; None if the settings of none may be read."""
+    found = [known[name] for name in sources if name in known]
+    return max((retention_ms(each) for each in found if each.settings is not None), default=None)
+
+
+def retention_settings(known: Mapping[str, TopicInfo], sources: Iterable[str]) -> dict[str, str]:
+    """Return the setting with which a new topic keeps records as long as its sources do."""
+    kept = longest_retention_ms(known, sources)
+    if kept is None:
+        return {}
+    return KEPT_FOREVER if kept == FOREVER_MS else {_RETENTION: str(kept)}
+
 
 #: What the headers of a dead letter may add to the record that it keeps.
 HEADER_ROOM_BYTES = 16_384

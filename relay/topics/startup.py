@@ -13,10 +13,10 @@ import msgspec
 
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
-from relay.errors import TopicUnusable
-from relay.kafka.admin import ClusterTopics, TopicAdmin, TopicInfo
-from relay.kafka.clients import Clusters
-from relay.logs import Log
+from relay.io.kafka.admin import ClusterTopics, TopicAdmin, TopicInfo
+from relay.io.kafka.clients import Clusters
+from relay.io.logs import Log
+from relay.model.errors import TopicUnusable
 from relay.topics.plan import (
     RequiredTopic,
     Role,

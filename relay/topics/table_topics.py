@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from relay.config import Config
-from relay.errors import BrokerUnavailable
-from relay.kafka.admin import TopicAdmin, TopicInfo
-from relay.kafka.clients import Brokers
-from relay.kafka.ports import Undelivered
-from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
-from relay.logs import Log
-from relay.topic_names import TOPIC
+from relay.io.kafka.admin import TopicAdmin, TopicInfo
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Undelivered
+from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
+from relay.io.logs import Log
+from relay.model.errors import BrokerUnavailable
+from relay.routing.topic_names import TOPIC
 from relay.topics.plan import RequiredTopic, missing, problems, target_topic, warnings
 from relay.topics.startup import Topics, WrittenTopics, usable_topics, was_there
 

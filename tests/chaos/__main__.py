@@ -43,7 +43,7 @@ from chaos.campaign import campaign
 from chaos.faults import MODES, SCENARIOS
 from chaos.report import Report
 from chaos.trial import Job
-from relay.kernel import Mode, mode
+from relay.io.kernel import Mode, mode
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 
 from chaos.messages import PARTITIONS, Plan, content_of, timestamp_of
 from chaos.verify import Seen
-from relay.records import source_mark
+from relay.model.records import source_mark
 
 _PAUSE_SECONDS = 0.1
 _ANSWER_SECONDS = 60.0

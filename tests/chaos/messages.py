@@ -16,7 +16,7 @@ from typing import NamedTuple
 import orjson
 
 from relay import ConsumerRecord, ProducerRecord, Translator
-from relay.records import source_mark
+from relay.model.records import source_mark
 
 SOURCE, TARGET = "ticdc-canal-json", "canal-json"
 PARTITIONS = 4

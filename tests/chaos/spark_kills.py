@@ -25,10 +25,10 @@ from spark.java import connector_jars, environment
 from spark.killing import Command, Written, content_of, once, written_config
 
 from benchmarks.spark_load import ROUTE, create, fill, messages
+from relay.core.translator import Translator
 from relay.demo.kafka import Cluster
-from relay.record_lines import format_record
-from relay.records import ProducerRecord
-from relay.translator import Translator
+from relay.io.record_lines import format_record
+from relay.model.records import ProducerRecord
 
 RECORDS = 20_000
 _STEP = 2_500

@@ -25,7 +25,7 @@ from status_support import ORDERS_0, Clock, running_status
 from support import captured
 
 from relay.demo.kafka import free_ports
-from relay.records import ConsumerRecord
+from relay.model.records import ConsumerRecord
 from relay.service.observe.metrics import registry_of
 
 FILE = "ticdc/canal-json.tidb-extension/09_dml"

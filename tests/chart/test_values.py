@@ -15,7 +15,7 @@ from chart.rendering import CHART, ROOT, Rendered, chart, schema_nodes
 from relay.cli.formats import options_of
 from relay.codecs import BUILT_IN
 from relay.config import load_config
-from relay.translator import Translator
+from relay.core.translator import Translator
 
 #: AsyncResolver of Kubernetes' own, which the API server checks, and Helm's own.
 _OPEN = {"/definitions/kubernetes", "/properties/global"}

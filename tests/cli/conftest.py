@@ -19,8 +19,8 @@ from relay.catalog import Catalog
 from relay.cli.commands import app
 from relay.codecs.codec import Codec, Options, Payload
 from relay.codecs.losses import Before, Carries, Lossy
-from relay.errors import Malformed, NotRepresentable
-from relay.model import (
+from relay.model.errors import Malformed, NotRepresentable
+from relay.model.events import (
     ABSENT,
     Cell,
     Column,
@@ -38,7 +38,7 @@ from relay.model import (
     TransactionMark,
     Watermark,
 )
-from relay.records import ConsumerRecord
+from relay.model.records import ConsumerRecord
 
 #: 2026-01-15 10:20:30.123 UTC.
 TIME_NS = 1_768_472_430_123_000_000

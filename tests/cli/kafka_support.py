@@ -13,7 +13,7 @@ import msgspec
 from support import captured
 from typer.testing import Result
 
-from relay.records import ConsumerRecord
+from relay.model.records import ConsumerRecord
 from relay.service.loop.history import history_record
 
 #: DDL and rows of some tables, and watermarks.

@@ -18,12 +18,12 @@ from support import captured
 from typer.testing import Result
 
 from relay.cli.topics import Located, none_found
-from relay.errors import BrokerUnavailable
-from relay.kafka.clients import Brokers
-from relay.kafka.parts import Part, read_part
-from relay.kafka.settings import ClusterSettings, Security
-from relay.record_lines import parse_record
-from relay.records import ConsumerRecord
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.parts import Part, read_part
+from relay.io.kafka.settings import ClusterSettings, Security
+from relay.io.record_lines import parse_record
+from relay.model.errors import BrokerUnavailable
+from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 Relay = Callable[..., Result]

@@ -15,7 +15,7 @@ from secured_support import GROUP, PASSWORD, SECRETS, TOPIC, USER, Secured
 from typer.testing import Result
 
 from relay.demo.kafka import free_ports
-from relay.kafka.permissions import Operation
+from relay.io.kafka.requests import Operation
 
 CONFIG = """
 [route]

@@ -21,7 +21,7 @@ from typer.testing import Result
 from relay import ConsumerRecord
 from relay.cli.arguments import Input
 from relay.cli.record_partitions import with_partitions
-from relay.errors import ServiceError
+from relay.model.errors import ServiceError
 
 Run = Callable[..., Result]
 DDL = DATA / "ticdc" / "canal-json.3-partitions" / "10_ddl.jsonl"

@@ -18,11 +18,11 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.config import load_config
-from relay.dead_letters import dead_letter, read_marker, replay_claim
-from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable, RelayError
-from relay.logs import Log
-from relay.model import TableId
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.core.dead_letters import dead_letter, read_marker, replay_claim
+from relay.io.logs import Log
+from relay.model.errors import ClaimCheckMissing, Malformed, NotRepresentable, RelayError
+from relay.model.events import TableId
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
 from relay.service.app import run_until
 from relay.service.commands import replay_claim as replay_claim_module
 

@@ -21,9 +21,9 @@ from typer.testing import Result
 from relay.cli.schema_history import FAILED
 from relay.config import load_config
 from relay.config.bootstrap import bootstrapped, bootstrapped_translator
-from relay.logs import Log
-from relay.model import TableId
-from relay.records import ConsumerRecord
+from relay.io.logs import Log
+from relay.model.events import TableId
+from relay.model.records import ConsumerRecord
 from relay.service.app import run_until
 
 DUMP = DATA / "dumps/mariadb-10.11/dump.sql"

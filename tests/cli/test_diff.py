@@ -17,8 +17,8 @@ from typer.testing import Result
 from relay import Translator
 from relay.cli.exits import DIFFERENT
 from relay.codecs import PROTOCOLS
-from relay.record_lines import format_record
-from relay.records import ProducerRecord
+from relay.io.record_lines import format_record
+from relay.model.records import ProducerRecord
 
 Run = Callable[..., Result]
 

@@ -15,8 +15,8 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.codecs.losses import Lossy
-from relay.loss_texts import KIND_WORDS
-from relay.records import ConsumerRecord
+from relay.core.loss_texts import KIND_WORDS
+from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 

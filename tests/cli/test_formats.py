@@ -16,7 +16,7 @@ from relay.cli.arguments import InputFormat
 from relay.cli.formats import _type_name
 from relay.cli.requests.options import sources, targets
 from relay.codecs.losses import Carries
-from relay.loss_texts import FIELD_WORDS
+from relay.core.loss_texts import FIELD_WORDS
 
 Run = Callable[..., Result]
 

@@ -24,11 +24,11 @@ from relay.cli.dead_letters import _print_letters
 from relay.cli.explain import Explanation, Loss, _lines
 from relay.cli.inspect import line_printer
 from relay.config import load_config
-from relay.dead_letters import DeadLetter
-from relay.errors import Malformed
-from relay.loss_texts import KIND_WORDS
-from relay.model import TableId
-from relay.records import ConsumerRecord, Place
+from relay.core.dead_letters import DeadLetter
+from relay.core.loss_texts import KIND_WORDS
+from relay.model.errors import Malformed
+from relay.model.events import TableId
+from relay.model.records import ConsumerRecord, Place
 from relay.service.commands.offline import Learned
 
 Run = Callable[..., Result]

@@ -15,8 +15,8 @@ from typer.testing import Result
 
 from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader
-from relay.errors import ConfigError, ServiceError
-from relay.records import ConsumerRecord
+from relay.model.errors import ConfigError, ServiceError
+from relay.model.records import ConsumerRecord
 
 DML = DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"
 Relay = Callable[..., Result]

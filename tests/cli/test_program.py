@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from relay import kernel
+from relay.io import kernel
 
 DATA = Path(__file__).parents[1] / "data"
 ROUTE = ("translate", "--from", "ticdc-canal-json", "--to", "canal-json")
@@ -164,7 +164,7 @@ _OF_THE_SERVICE = ("aiokafka", "aiohttp", "prometheus_client", "pydantic", "rela
 @pytest.mark.parametrize(
     ("arguments", "forbidden"),
     [
-        (("--version",), (*_OF_THE_SERVICE, "rich", "msgspec", "relay.codecs", "relay.translator")),
+        (("--version",), (*_OF_THE_SERVICE, "rich", "msgspec", "relay.codecs", "relay.core.translator")),
         (
             (*ROUTE, str(ROWS)),
             (
@@ -172,12 +172,12 @@ _OF_THE_SERVICE = ("aiokafka", "aiohttp", "prometheus_client", "pydantic", "rela
                 "rich",
                 "relay.cli.requests.route",
                 "relay.codecs.debezium.native",
-                "relay.codecs.debezium.ticdc",
+                "relay.codecs.debezium.ticdc.protocol",
                 "relay.codecs.maxwell",
                 "relay.codecs.open_protocol",
                 "relay.codecs.simple",
                 "relay.codecs.ticdc_avro",
-                "relay.definition_files",
+                "relay.io.definition_files",
             ),
         ),
         (("--help",), (*_OF_THE_SERVICE, "relay.demo", "relay.codecs")),

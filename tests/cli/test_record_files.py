@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from relay.cli.arguments import InputFormat
 from relay.cli.record_files import RecordReader, RecordWriter
-from relay.errors import Malformed, ServiceError
-from relay.record_lines import format_record
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.io.record_lines import format_record
+from relay.model.errors import Malformed, ServiceError
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 _BYTES = st.none() | st.binary() | st.text().map(str.encode)
 _HEADERS = st.lists(st.tuples(st.text(), _BYTES), max_size=3).map(tuple)

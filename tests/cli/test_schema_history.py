@@ -20,10 +20,10 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.config import load_config
-from relay.kafka.permissions import Operation
-from relay.logs import Log
-from relay.record_lines import format_record, parse_record
-from relay.records import ConsumerRecord
+from relay.io.kafka.requests import Operation
+from relay.io.logs import Log
+from relay.io.record_lines import format_record, parse_record
+from relay.model.records import ConsumerRecord
 from relay.service.app import run_until
 from relay.service.loop.history import history_record, read_history
 

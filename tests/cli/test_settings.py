@@ -19,8 +19,8 @@ from relay.cli.exits import ProgressReport
 from relay.cli.explain import place_of
 from relay.cli.requests.options import ConfigSource
 from relay.cli.requests.route import ExplainRequest
-from relay.errors import ConfigError
-from relay.records import Place
+from relay.model.errors import ConfigError
+from relay.model.records import Place
 
 Run = Callable[..., Result]
 

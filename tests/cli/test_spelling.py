@@ -16,7 +16,7 @@ from typer.testing import Result
 
 import relay
 from relay.cli import commands
-from relay.cli.spelling import IMPORT, SIDES, USUAL, Spelling
+from relay.cli.option_names import IMPORT, SIDES, USUAL, Spelling
 
 Run = Callable[..., Result]
 NAMED = re.compile(r"(?<![\w-])--[a-z][a-z-]*")

@@ -11,9 +11,8 @@ from avro_support import avro_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.avro_types import parse_types
 from relay.codecs import codec_named
-from relay.codecs.wire.avro import (
+from relay.codecs.shared.avro import (
     AvroSchema,
     Frame,
     Part,
@@ -26,11 +25,12 @@ from relay.codecs.wire.avro import (
     named_schemas,
     subject_of,
 )
-from relay.codecs.wire.avro_writing import value_writer, written
-from relay.codecs.wire.caches import CachePool
-from relay.errors import Malformed, SchemaRefused, UnsupportedMessage
-from relay.needs import Answers, RegisteredSchema, SchemaById, SchemaId
-from relay.records import ConsumerRecord, Header
+from relay.codecs.shared.avro_writing import value_writer, written
+from relay.codecs.shared.caches import CachePool
+from relay.model.avro_types import parse_types
+from relay.model.errors import Malformed, SchemaRefused, UnsupportedMessage
+from relay.model.lookups import Answers, RegisteredSchema, SchemaById, SchemaId
+from relay.model.records import ConsumerRecord, Header
 
 GUID = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63"
 GUID_BYTES = bytes.fromhex("01b7b4a7f09c964e4aa687fb5de9ef0c63")

@@ -17,7 +17,7 @@ from support import captured, captured_files
 from toy_protocol.registry import schema_by_id
 
 from relay import ConsumerRecord, RelayError, Resolver, Translator
-from relay.needs import SchemaById
+from relay.model.lookups import SchemaById
 
 WATERMARK = "m"
 EXTENSION = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}

@@ -10,8 +10,8 @@ from support import CANAL, record, row_message
 from test_table_topics import ddl
 
 from relay import ConsumerRecord, Resolver, RowChange, Translator
-from relay.model import Default
-from relay.mysql.binary_defaults import default_bytes, default_text
+from relay.model.events import Default
+from relay.mysql.types import default_bytes, default_text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from support import CANAL, TICDC, events, named_refusal, record, row_message, translate
 
 from relay import ConsumerRecord, Lossy, Malformed, Op, RowChange, TableId, Translator
-from relay.model import Snapshot
+from relay.model.events import Snapshot
 
 ARRIVED = 1700000001000
 

@@ -27,9 +27,9 @@ from relay import (
     Translator,
     UnsupportedMessage,
 )
-from relay.codecs.canal import packets
-from relay.codecs.canal.protobuf import bytes_field, fields, number_field, signed, varint
-from relay.limits import Limits
+from relay.codecs.canal.canal_protobuf import packets
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field, signed, varint
+from relay.model.limits import Limits
 
 # ---------------------------------------------------------------- the wire
 

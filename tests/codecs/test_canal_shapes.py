@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from relay import ConsumerRecord, Translator
-from relay.codecs.canal import ckafka_rows, text_readers
-from relay.codecs.canal.parts import parts
-from relay.codecs.canal.text_rows import TextReader
-from relay.codecs.canal.wire_table import parse_mysql_types
-from relay.codecs.wire.tables import Tables
-from relay.errors import CodecError, Malformed
+from relay.codecs.canal.ckafka import rows as ckafka_rows
+from relay.codecs.canal.shared import row_readers as text_readers
+from relay.codecs.canal.shared.rows import TextReader
+from relay.codecs.canal.shared.split_rows import parts
+from relay.codecs.canal.shared.wire_table import parse_mysql_types
+from relay.codecs.shared.tables import Tables
+from relay.model.errors import CodecError, Malformed
 
 _FIRST_MS = 1_795_254_680_000
 

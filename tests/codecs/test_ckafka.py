@@ -27,8 +27,8 @@ from relay import (
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
-from relay.model import Snapshot
-from relay.needs import Answers
+from relay.model.events import Snapshot
+from relay.model.lookups import Answers
 from relay.testing.strategies import Case, cases
 
 # ---------------------------------------------------------------- rows

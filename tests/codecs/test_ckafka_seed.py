@@ -13,7 +13,7 @@ import pytest
 from support import CANAL, TICDC, events, record, translate
 
 from relay import DdlKind, Op, RowChange, SchemaChange, TableId, Translator
-from relay.model import Snapshot
+from relay.model.events import Snapshot
 
 CKAFKA = "ckafka-json"
 

@@ -9,9 +9,9 @@ from ckafka_support import CKAFKA, NOON, ROW, change, ddl, lossy, records, row
 from support import CANAL, events, record, row_message, translate, translated_records
 
 from relay import ConfigError, Malformed, NotRepresentable, Op, SchemaChange, Translator
-from relay.codecs.canal.ckafka_json import event_time_reader
+from relay.codecs.canal.ckafka.messages import event_time_reader
 from relay.codecs.losses import Lossy
-from relay.model import Snapshot
+from relay.model.events import Snapshot
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ from relay import (
     SchemaChange,
     Translator,
 )
-from relay.codecs.wire.avro import AvroSchema, frame_of, framed
-from relay.errors import Malformed, UnsupportedMessage
-from relay.needs import RegisteredSchema, SchemaById
+from relay.codecs.shared.avro import AvroSchema, frame_of, framed
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.lookups import RegisteredSchema, SchemaById
 
 AVRO, JSON = "debezium-avro", "debezium-json"
 FILES = captured_files("mysql/debezium.avro")

@@ -42,8 +42,8 @@ from relay import (
 from relay.catalog import Catalog
 from relay.codecs.debezium.native.decoder import Decoder
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.model import ABSENT, DdlKind, Source
-from relay.needs import Answers
+from relay.model.events import ABSENT, DdlKind, Source
+from relay.model.lookups import Answers
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))"
 CREATED = record(ddl(TABLE), topic=DDL_TOPIC)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from debezium_json_support import DDL_TOPIC, DEBEZIUM, column, ddl, decoded, image, read, record, row, wrapped
 
-from relay import ConsumerRecord, Lossy, Malformed, NotRepresentable, Translator, kernel
-from relay.model import ABSENT, RowChange
-from relay.shadow import ShadowTranslator
+from relay import ConsumerRecord, Lossy, Malformed, NotRepresentable, Translator
+from relay.core.verification import ShadowTranslator
+from relay.io import kernel
+from relay.model.events import ABSENT, RowChange
 
 TIME = "io.debezium.time"
 CONNECT = "org.apache.kafka.connect.data"

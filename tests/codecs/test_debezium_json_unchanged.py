@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from relay.codecs.debezium.native.codec import CODEC
 from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.native.protocol import CODEC
 from relay.codecs.debezium.native.value_writing import ValueWriter
 from relay.codecs.given_options import parse_options
-from relay.model import Column, ColumnType
+from relay.model.events import Column, ColumnType
 from relay.mysql.numbers import read_decimal, read_double
 from relay.mysql.temporal import read_date, read_datetime, read_time
 

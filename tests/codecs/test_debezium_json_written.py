@@ -21,7 +21,7 @@ from relay import (
     RowChange,
     Translator,
 )
-from relay.model import (
+from relay.model.events import (
     Generated,
     Heartbeat,
     Rows,

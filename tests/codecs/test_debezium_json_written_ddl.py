@@ -12,7 +12,7 @@ from open_support import ddl as open_ddl
 from open_support import framed
 
 from relay import Bootstrap, ConsumerRecord, Lossy, ProducerRecord, SchemaChange, Translator
-from relay.model import Source
+from relay.model.events import Source
 from relay.testing.strategies import creation
 
 CREATE = (

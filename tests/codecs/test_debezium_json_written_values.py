@@ -12,7 +12,7 @@ from native_support import BARE, encoded
 
 from relay import ABSENT, Column, Lossy, Malformed, NotRepresentable, Op, RowChange, Translator
 from relay.codecs.debezium.native.profiles import JSON_PROFILES
-from relay.model import Default, Rows, Source, TableId, TableSchema
+from relay.model.events import Default, Rows, Source, TableId, TableSchema
 from relay.mysql.types import parse_type, with_implied_parameters
 
 SOURCE = Source("mysql", 1768443650000 * 10**6, binlog_position=1)

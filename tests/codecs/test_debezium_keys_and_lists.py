@@ -13,7 +13,7 @@ from fake_registry import MemoryRegistry
 from support import record as canal_record
 
 from relay import ConsumerRecord, Lossy, Resolver, RowChange, SchemaChange, Translator
-from relay.model import ABSENT, TableId
+from relay.model.events import ABSENT, TableId
 
 ID, NAME = column("id", "int32", optional=False), column("name", "string")
 ROUTED = "__dbz__physicalTableIdentifier"

@@ -21,7 +21,7 @@ from debezium_support import message as ticdc_row
 from debezium_support import record as ticdc_record
 
 from relay import ConsumerRecord, RelayError, Translator
-from relay.limits import Limits
+from relay.model.limits import Limits
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, f DOUBLE, s VARCHAR(99) DEFAULT 'x', d DATE NOT NULL)"
 IMAGE = {"id": 1, "f": 1.5, "s": "text", "d": 20000}

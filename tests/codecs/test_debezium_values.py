@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay import Lossy
-from relay.codecs.debezium.defaults import null_default, schema_default, shown_default
-from relay.codecs.debezium.schema import escaped_members, split_members
-from relay.codecs.debezium.ticdc_columns import read_of
-from relay.codecs.debezium.value_writing import ValueWriter
-from relay.codecs.wire import debezium_temporal
-from relay.model import ABSENT, Column, ColumnType, Default
+from relay.codecs.debezium.shared.defaults import null_default, schema_default, shown_default
+from relay.codecs.debezium.shared.schemas import escaped_members, split_members
+from relay.codecs.debezium.shared.value_writing import ValueWriter
+from relay.codecs.debezium.ticdc.columns import read_of
+from relay.codecs.shared import debezium_temporal
+from relay.model.events import ABSENT, Column, ColumnType, Default
 from relay.mysql.numbers import read_decimal
 from relay.mysql.types import parse_type, with_implied_parameters
 

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 from support import CANAL, OPEN, TICDC, captured
 
-from relay import ConsumerRecord, Lossy, RowChange, Translator, kernel
-from relay.shadow import ShadowTranslator
+from relay import ConsumerRecord, Lossy, RowChange, Translator
+from relay.core.verification import ShadowTranslator
+from relay.io import kernel
 
 #: When the record was written, and when its message was made.
 RECORD_MS, ENVELOPE_MS, OWN_MS = 1_733_800_000_130, 1_733_800_000_100, 1_733_800_000_000

@@ -29,8 +29,8 @@ from relay import (
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Encoder
 from relay.codecs.given_options import parse_options
-from relay.model import Cell
-from relay.needs import Answers
+from relay.model.events import Cell
+from relay.model.lookups import Answers
 from relay.testing.strategies import creation
 
 FLAT = "flat-json"
@@ -490,7 +490,7 @@ def test_zeros_before_a_decimal_are_no_digits_of_it(decimals: str) -> None:
 
 
 def test_rows_of_other_packages_are_written_too() -> None:
-    from relay.needs import RegisteredSchema, SchemaId
+    from relay.model.lookups import RegisteredSchema, SchemaId
 
     schema = RegisteredSchema(msgspec.json.encode(defined("id INT PRIMARY KEY")).decode(), "TOY")
     line = {"type": "row", "schema": FETCHES[SchemaId](SchemaId("", "t", schema)), "op": "insert"}

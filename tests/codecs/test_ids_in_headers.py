@@ -8,7 +8,7 @@ from fake_registry import MemoryRegistry
 from support import captured, record, row_message
 
 from relay import ConsumerRecord, Event, ProducerRecord, Resolver, RowChange, SchemaChange, Translator
-from relay.codecs.wire.avro import ID_HEADERS, PREFIX_BYTES
+from relay.codecs.shared.avro import ID_HEADERS, PREFIX_BYTES
 
 TICDC = "ticdc-canal-json"
 CONTROL = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}

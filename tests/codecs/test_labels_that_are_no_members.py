@@ -9,7 +9,7 @@ from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
 from relay import ConsumerRecord, RowChange, Translator
 from relay.codecs.losses import Lossy
-from relay.errors import CodecError
+from relay.model.errors import CodecError
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 TARGETS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)

@@ -22,9 +22,9 @@ from relay import (
     Translator,
     UnsupportedMessage,
 )
-from relay.codecs.canal.ticdc_canal_json import CODEC
+from relay.codecs.canal.ticdc.protocol import CODEC
 from relay.codecs.given_options import parse_options
-from relay.codecs.wire.large_messages import (
+from relay.codecs.shared.large_messages import (
     Compression,
     Decompression,
     LargeMessageOptions,
@@ -38,10 +38,10 @@ from relay.codecs.wire.large_messages import (
     object_location,
     object_name,
 )
-from relay.errors import LimitExceeded, MessageTooLarge
-from relay.limits import Limits
-from relay.needs import Answers, ClaimCheck, Need
-from relay.records import Blob, ProducerRecord
+from relay.model.errors import LimitExceeded, MessageTooLarge
+from relay.model.limits import Limits
+from relay.model.lookups import Answers, ClaimCheck, Need
+from relay.model.records import Blob, ProducerRecord
 
 NAME = "d55ba54b-8b70-4055-9b1a-5a0a902e71b8.json"
 EXTENSION = {"enable-tidb-extension": "true"}

@@ -11,7 +11,7 @@ import pytest
 from support import captured, captured_files, reading_options, translated_records
 
 from relay import ConsumerRecord, Lossy, Op, RowChange, TableId, Translator
-from relay.model import Row
+from relay.model.events import Row
 
 MAXWELL = "maxwell-json"
 FULL = {

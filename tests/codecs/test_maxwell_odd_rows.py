@@ -12,8 +12,8 @@ import pytest
 from support import CANAL, OPEN, record, row_message
 
 from relay import ABSENT, Lossy, NotRepresentable, RowChange, SchemaChange, Translator
-from relay.errors import Malformed
-from relay.model import ColumnType
+from relay.model.errors import Malformed
+from relay.model.events import ColumnType
 
 MAXWELL = "maxwell-json"
 

@@ -13,10 +13,10 @@ from support import OPEN
 from relay import Translator
 from relay.catalog import Catalog
 from relay.codecs.given_options import parse_options
-from relay.codecs.open_protocol.codec import CODEC
 from relay.codecs.open_protocol.decoder import Decoder
-from relay.limits import Limits
-from relay.needs import Answers
+from relay.codecs.open_protocol.protocol import CODEC
+from relay.model.limits import Limits
+from relay.model.lookups import Answers
 
 #: Rows of one shape until something is compiled for them.
 USES = 16

@@ -20,7 +20,7 @@ from relay import (
     SchemaChange,
     Translator,
 )
-from relay.needs import ClaimCheck
+from relay.model.lookups import ClaimCheck
 
 #: What each captured variant was configured with.
 VARIANTS: dict[str, dict[str, str]] = {

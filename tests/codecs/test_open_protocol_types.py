@@ -14,7 +14,7 @@ from open_support import DDL_KEY, cell, change, ddl, records, row, schema_change
 from support import CANAL, OPEN, TICDC, record, row_message
 
 from relay import DdlKind, Lossy, Malformed, Translator
-from relay.codecs.open_protocol.columns import column_flags
+from relay.codecs.open_protocol.values import column_flags
 
 # ---------------------------------------------------------------- types
 

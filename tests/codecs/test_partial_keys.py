@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from support import CANAL, OPEN, TICDC, record
 
-from relay import ConsumerRecord, Lossy, Resolver, RowChange, Translator, kernel
-from relay.partitioning import key_hash
-from relay.shadow import ShadowTranslator
+from relay import ConsumerRecord, Lossy, Resolver, RowChange, Translator
+from relay.core.verification import ShadowTranslator
+from relay.io import kernel
+from relay.routing.partitioning import key_hash
 
 DDL = "CREATE TABLE orders (store int NOT NULL, no int NOT NULL, name varchar(50), PRIMARY KEY (store, no))"
 

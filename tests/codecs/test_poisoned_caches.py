@@ -28,8 +28,8 @@ from support import CANAL, OPEN, TICDC, record, row_message
 
 from relay import ConsumerRecord, RelayError, Translator
 from relay.codecs import PROTOCOLS
-from relay.codecs.canal import packets
-from relay.codecs.canal.protobuf import bytes_field
+from relay.codecs.canal.canal_protobuf import packets
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field
 
 TYPES = {"id": "bigint", "a": "varchar", "n": "int unsigned"}
 CELLS = {"id": "1", "a": "x", "n": "5"}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from relay.codecs.wire.compiled import MAX_COLUMNS, row_function, row_struct
+from relay.codecs.shared.compiled import MAX_COLUMNS, row_function, row_struct
 
 Steps = tuple[Callable[[Any], Any], ...]
 NAMES = ("id", "a b", "für", "class", "😀", "{x}", "'")

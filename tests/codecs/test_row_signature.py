@@ -8,8 +8,8 @@ from support import CAPTURED, captured, protocol_of, reading_options
 from relay import Bootstrap, ConsumerRecord, SchemaChange, Translator
 from relay.codecs import PROTOCOLS
 from relay.codecs.open_protocol.frames import framed_key
-from relay.errors import UnsupportedMessage
-from relay.needs import Need
+from relay.model.errors import UnsupportedMessage
+from relay.model.lookups import Need
 
 
 def is_ddl(translator: Translator, record: ConsumerRecord) -> bool | None:

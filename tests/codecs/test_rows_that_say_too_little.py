@@ -29,9 +29,9 @@ from relay import (
     Translator,
 )
 from relay.codecs import BUILT_IN, PROTOCOLS
-from relay.errors import MessageTooLarge
-from relay.model import Column, ColumnType, Rows, Source, TableId, TableSchema
-from relay.needs import Answers
+from relay.model.errors import MessageTooLarge
+from relay.model.events import Column, ColumnType, Rows, Source, TableId, TableSchema
+from relay.model.lookups import Answers
 
 NAMED: dict[str, Any] = {"DATABASE": "d", "TABLE": "t"}
 ONLY_KEY = {"delete-only-output-handle-key-columns": "true"}

@@ -27,12 +27,12 @@ from relay import (
 )
 from relay.codecs import BUILT_IN
 from relay.codecs.given_options import reading_options
-from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.shaped import RowKeys
-from relay.model import TSO_LOGICAL_BITS
-from relay.records import ProducerRecord
+from relay.codecs.shared.caches import CachePool
+from relay.codecs.shared.shaped import RowKeys
+from relay.core.selection import Selection
+from relay.model.events import TSO_LOGICAL_BITS
+from relay.model.records import ProducerRecord
 from relay.routing import TopicRule
-from relay.selection import Selection
 from relay.testing.strategies import creation
 
 FLAT = "flat-json"

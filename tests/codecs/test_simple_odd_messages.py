@@ -29,8 +29,8 @@ from support import CANAL, TICDC, record, row_message
 from relay import NotRepresentable, RowChange, SchemaChange, Translator
 from relay.codecs.simple.avro_bytes import AvroReader
 from relay.codecs.simple.avro_values import read_of, read_value, write_of
-from relay.errors import Malformed
-from relay.model import ColumnType, TableId
+from relay.model.errors import Malformed
+from relay.model.events import ColumnType, TableId
 
 BOTH = pytest.mark.parametrize("target", [SIMPLE, AVRO])
 

@@ -13,7 +13,7 @@ from support import DATA, captured, captured_files
 from toy_protocol.registry import schema_by_id
 
 from relay import ConsumerRecord, Lossy, Op, ProducerRecord, Resolver, RowChange, SchemaChange, Translator
-from relay.needs import SchemaById
+from relay.model.lookups import SchemaById
 
 AVRO = "ticdc-avro"
 EXTENSION = {"enable-tidb-extension": "true"}

@@ -21,7 +21,7 @@ from relay import (
     Translator,
 )
 from relay.catalog import Catalog
-from relay.model import TableId, TableSchema
+from relay.model.events import TableId, TableSchema
 
 #: What each captured variant of TiCDC was configured with.
 VARIANTS: dict[str, dict[str, str]] = {

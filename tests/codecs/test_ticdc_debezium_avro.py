@@ -13,8 +13,8 @@ from support import CANAL, captured, captured_files, record, row_message
 from toy_protocol.registry import schema_by_id
 
 from relay import ConsumerRecord, NotRepresentable, Resolver, RowChange, Translator
+from relay.model.lookups import SchemaById
 from relay.mysql.numbers import shortest_float32
-from relay.needs import SchemaById
 
 AVRO = "ticdc-debezium-avro"
 SETTINGS = {

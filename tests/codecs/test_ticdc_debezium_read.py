@@ -26,8 +26,8 @@ from relay import (
     UnsupportedMessage,
     Watermark,
 )
-from relay.codecs.debezium import ticdc_columns
-from relay.model import Source, TableId
+from relay.codecs.debezium.ticdc import columns as ticdc_columns
+from relay.model.events import Source, TableId
 
 
 def test_an_insert_in_full() -> None:

@@ -27,9 +27,9 @@ from relay import (
     Translator,
     Watermark,
 )
-from relay.codecs.debezium.ddl_events import table_changes
-from relay.codecs.debezium.schema import column_schema, read_block
-from relay.model import Source, TableSchema
+from relay.codecs.debezium.shared.ddl_events import table_changes
+from relay.codecs.debezium.shared.schemas import column_schema, read_block
+from relay.model.events import Source, TableSchema
 from relay.mysql.types import parse_type, with_implied_parameters
 
 DEBEZIUM = "ticdc-debezium"

@@ -10,7 +10,7 @@ from debezium_support import DEBEZIUM, NO_SCHEMA, ddl, message, record, row
 from support import CANAL, DATA, OPEN, TICDC, captured
 
 from relay import Lossy, Malformed, NotRepresentable, SchemaChange, Translator
-from relay.model import TableId, TableSchema
+from relay.model.events import TableId, TableSchema
 
 LATER = 463586886942720001
 

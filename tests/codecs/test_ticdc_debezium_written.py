@@ -29,9 +29,9 @@ from relay import (
 )
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
-from relay.model import Generated, Rows, Source, TableId, TableSchema
+from relay.model.events import Generated, Rows, Source, TableId, TableSchema
+from relay.model.lookups import Answers
 from relay.mysql.ddl.views import view_columns
-from relay.needs import Answers
 
 # ---------------------------------------------------------------- written
 

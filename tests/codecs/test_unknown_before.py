@@ -12,7 +12,7 @@ from toy_protocol.registry import FETCHES
 
 from relay import ConsumerRecord, EncodeError, Lossy, Op, Resolver, RowChange, Source, Translator
 from relay.codecs import BUILT_IN
-from relay.needs import RegisteredSchema, SchemaId
+from relay.model.lookups import RegisteredSchema, SchemaId
 from relay.testing.strategies import creation
 
 UPDATE: dict[str, Any] = {

@@ -15,7 +15,7 @@ from debezium_support import DEBEZIUM, NO_SCHEMA
 from support import CANAL, OPEN, TICDC, record, row_message
 
 from relay import ConsumerRecord, Lossy, NotRepresentable, ProducerRecord, RelayError, RowChange, Translator
-from relay.model import Value
+from relay.model.events import Value
 
 CKAFKA = "ckafka-json"
 FULL = {"content-compatible": "true", "enable-tidb-extension": "true"}

@@ -21,7 +21,7 @@ from open_support import row as open_row
 from support import CANAL, OPEN, record, row_message, translate
 
 from relay import ConsumerRecord, DecodeError, RelayError, Translator
-from relay.selection import Selection, chosen_tables
+from relay.core.selection import Selection, chosen_tables
 
 NOTHING = Selection(tables=chosen_tables(["none.none"], []))
 #: So many rows are read in the general way before a layout is compiled, and more.

@@ -20,9 +20,11 @@ from support import CANAL, OPEN, TICDC, record
 
 from relay import ConsumerRecord, Limits, Translator
 from relay.catalog import Catalog
-from relay.codecs.canal import ckafka_rows, text_readers, writing
-from relay.codecs.canal.text_rows import TextReader
-from relay.codecs.canal.wire_table import parse_mysql_types
+from relay.codecs.canal.ckafka import rows as ckafka_rows
+from relay.codecs.canal.shared import row_readers as text_readers
+from relay.codecs.canal.shared import row_writing as writing
+from relay.codecs.canal.shared.rows import TextReader
+from relay.codecs.canal.shared.wire_table import parse_mysql_types
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)

@@ -22,9 +22,9 @@ import yaml
 
 from relay.config import load_config
 from relay.config.tables import Delivery
-from relay.demo.capture import captured_records
+from relay.core.translator import Translator
 from relay.demo.kafka import VERSION, free_ports
-from relay.translator import Translator
+from relay.demo.play import captured_records
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -20,14 +20,13 @@ import msgspec
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from docs import layers
 from relay.cli.formats import options_of, profile_options, title_of
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import Codec
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Before, Carries
 from relay.config import Config
-from relay.loss_texts import route_losses
+from relay.core.loss_texts import route_losses
 
 ROOT = Path(__file__).parents[2]
 _PART = re.compile(r"(<!-- generated: ([a-z-]+)(?: ([a-z/-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -264,7 +263,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 PARTS: dict[str, Callable[[str], str]] = {
     "protocols": protocols_part,
-    "layers": lambda _: layers.part(),
     "all-capabilities": all_capabilities_part,
     "configuration": configuration_part,
 }

@@ -16,12 +16,13 @@ import pytest
 from docs.generate import PARTS, PARTS_OF_PROTOCOLS, ROOT, generated, pages, settings
 from support import CANAL, OPEN, TICDC, captured, translate
 
-from relay import ConsumerRecord, Resolver, Translator, errors
+from relay import ConsumerRecord, Resolver, Translator
 from relay.codecs import BUILT_IN
 from relay.codecs.losses import Lossy
 from relay.codecs.open_protocol.frames import unframe
 from relay.config import load_config
-from relay.loss_texts import route_losses
+from relay.core.loss_texts import route_losses
+from relay.model import errors
 
 PAGES = pages()
 FLAGSHIP, FLAGSHIP_LINE = "ticdc/canal-json.tidb-extension/09_dml", 13

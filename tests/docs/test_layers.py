@@ -1,40 +1,36 @@
-"""The rooms of the code are those of the contracts, and the documentation names them all."""
+"""The table of layers in docs/architecture.md is the one that the import contracts enforce."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+import tomllib
 
 from docs.generate import ROOT
-from docs.layers import Arrow, Room, arrows, rooms
+
+_CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+_MOST_LAYERS = 15
 
 
-def _words(arrow: Arrow) -> str:
-    return f"{arrow.importer.name} imports {arrow.imported.name}"
+def _layers(container: str) -> list[str]:
+    """The layers of a package, from the top."""
+    found = [each for each in _CONTRACTS["contracts"] if each["type"] == "layers"]
+    (layers,) = [each["layers"] for each in found if each.get("containers", [""]) == [container]]
+    assert isinstance(layers, list)
+    return layers
 
 
-def test_no_arrow_points_up_or_sideways() -> None:
-    assert len(arrows()) > 50
-    assert [_words(each) for each in arrows() if each.importer.level >= each.imported.level] == []
-
-
-def test_families_stand_side_by_side_on_one_foundation() -> None:
-    inside = [room for room in rooms() if room.container == "relay.codecs"]
-    ((level, _),) = Counter(room.level for room in inside).most_common(1)
-    families = [room for room in inside if room.level == level]
-    beneath = {room for room in inside if room.level > level}
-    assert len(families) > 1
-    for family in families:
-        assert beneath <= _reached(family)
-
-
-def _reached(room: Room) -> set[Room]:
-    """The rooms that a room imports, and those that these import."""
-    found = {each.imported for each in arrows() if each.importer == room}
-    return found.union(*map(_reached, found))
-
-
-def test_the_table_of_layers_has_every_room() -> None:
+def test_the_table_of_layers_is_that_of_the_contracts() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     table = text.partition("\n## Layers\n")[2].partition("\n## ")[0]
-    named = [name for room in rooms() if not room.container for name in room.members]
-    assert [name for name in named if f"`{name}`" not in table] == []
+    rows = [
+        re.findall(r"`(relay[\w.]*)`", row.split("|")[1])
+        for row in table.splitlines()
+        if row.startswith("| `")
+    ]
+    assert rows == [layer.split(" : ") for layer in _layers("")]
+    assert len(rows) <= _MOST_LAYERS
+
+
+def test_every_package_is_in_a_layer() -> None:
+    names = {name.split(".")[1] for layer in _layers("") for name in layer.split(" : ")}
+    assert names == {each.parent.name for each in (ROOT / "relay").glob("*/__init__.py")}

@@ -9,7 +9,7 @@ from edge_cases.support import EdgeCases
 from support import events, record, row_message
 
 from relay import ConsumerRecord, RowChange, SchemaChange, TableId, TableSchema, Translator
-from relay.model import Position
+from relay.model.events import Position
 
 CASES = EdgeCases("canal-family", "Canal family")
 

@@ -32,7 +32,7 @@ from typer.testing import CliRunner
 
 from relay import ConsumerRecord, DdlKind, Malformed, TableId, Translator, UnsupportedMessage, Watermark
 from relay.cli.commands import app
-from relay.errors import MessageTooLarge
+from relay.model.errors import MessageTooLarge
 
 CKAFKA = "ckafka-json"
 ROW = {"id": "1", "a": "1", "b": "x"}

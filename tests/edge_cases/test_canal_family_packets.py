@@ -7,8 +7,8 @@ from edge_cases.canal_family import CASES
 from packet_support import UPDATE, begin, column, end, header, image, insert, read
 
 from relay import RowChange, Source, TableId, Transaction, TransactionMark, UnsupportedMessage
-from relay.codecs.canal import packets
-from relay.codecs.canal.protobuf import bytes_field, fields, number_field
+from relay.codecs.canal.canal_protobuf import packets
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field
 
 
 @CASES.covers("92")

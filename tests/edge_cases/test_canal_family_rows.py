@@ -21,7 +21,7 @@ from edge_cases.canal_family import (
 from support import CANAL, TICDC, events, record, row_message
 
 from relay import ABSENT, NotRepresentable, Op, RowChange, Translator
-from relay.model import Snapshot
+from relay.model.events import Snapshot
 
 CKAFKA = "ckafka-json"
 CREATE = ddl(CREATE_AB, "CREATE")

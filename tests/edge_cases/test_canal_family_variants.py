@@ -28,11 +28,11 @@ from edge_cases.canal_family import (
 from support import CANAL, TICDC, events, record, row_message
 
 from relay import Op, RowChange, Translator
-from relay.errors import ClaimCheckMissing
-from relay.logs import Log
-from relay.model import Snapshot
-from relay.needs import Need
-from relay.resolver import Resolver
+from relay.io.logs import Log
+from relay.io.resolver import Resolver
+from relay.model.errors import ClaimCheckMissing
+from relay.model.events import Snapshot
+from relay.model.lookups import Need
 from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
 

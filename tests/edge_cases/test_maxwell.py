@@ -28,7 +28,7 @@ from relay import (
     UnsupportedMessage,
 )
 from relay.codecs import BUILT_IN
-from relay.model import DdlKind, Event, RenamedTable
+from relay.model.events import DdlKind, Event, RenamedTable
 
 MAXWELL = "maxwell-json"
 CASES = EdgeCases("maxwell", "Maxwell")

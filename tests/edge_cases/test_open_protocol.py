@@ -44,7 +44,7 @@ from relay import (
     UnsupportedMessage,
     Watermark,
 )
-from relay.model import Event
+from relay.model.events import Event
 
 A, B = cell(3, 1), cell(15, "x", 64)
 INSERT = {"u": {"a": A, "b": B}}

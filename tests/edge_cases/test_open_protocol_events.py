@@ -36,9 +36,9 @@ from relay import (
     TableId,
     Translator,
 )
-from relay.codecs.wire.large_messages import Compression, compressed
-from relay.errors import MessageTooLarge
-from relay.needs import ClaimCheck
+from relay.codecs.shared.large_messages import Compression, compressed
+from relay.model.errors import MessageTooLarge
+from relay.model.lookups import ClaimCheck
 
 TEXT = 64
 

@@ -27,8 +27,8 @@ from relay import (
     Translator,
     UnsupportedMessage,
 )
-from relay.codecs.open_protocol.columns import quoted, read_quoted
-from relay.codecs.wire.lenient_json import go_number
+from relay.codecs.open_protocol.values import quoted, read_quoted
+from relay.codecs.shared.lenient_json import go_number
 
 TEXT, BYTES, INT = 64, 65, 65
 SHANGHAI = {"timezone": "Asia/Shanghai"}

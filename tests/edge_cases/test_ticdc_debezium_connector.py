@@ -10,7 +10,7 @@ from debezium_json_support import DDL_TOPIC, column, ddl, decoded, image, kinds,
 from edge_cases.ticdc_debezium import CASES
 
 from relay import Heartbeat, Malformed, Op, RowChange, SchemaChange, Snapshot
-from relay.model import ABSENT, DdlKind, RenamedTable, TableId
+from relay.model.events import ABSENT, DdlKind, RenamedTable, TableId
 
 TABLE = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))"), topic=DDL_TOPIC)
 DECIMAL = column("c", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"})

@@ -26,7 +26,7 @@ from relay import (
     Translator,
     UnsupportedMessage,
 )
-from relay.model import Position
+from relay.model.events import Position
 
 CREATE = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, v INT)"))
 KEY = {"payload": {"id": 1}}

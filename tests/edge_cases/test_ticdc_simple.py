@@ -43,8 +43,8 @@ from relay import (
 )
 from relay.codecs.simple.avro_bytes import AvroReader, avro_long, avro_text
 from relay.codecs.simple.avro_wire import AvroWire
-from relay.errors import DefinitionMissing, Malformed, UnsupportedMessage
-from relay.model import ColumnType, DdlKind
+from relay.model.errors import DefinitionMissing, Malformed, UnsupportedMessage
+from relay.model.events import ColumnType, DdlKind
 
 T = TableId("d", "t")
 A = column("a")

@@ -11,8 +11,8 @@ from edge_cases.support import EdgeCases
 from fake_registry import MemoryRegistry
 
 from relay import ConsumerRecord, Event, ProducerRecord, Resolver, RowChange, Translator
-from relay.codecs.wire.avro import AvroSchema, framed
-from relay.needs import RegisteredSchema
+from relay.codecs.shared.avro import AvroSchema, framed
+from relay.model.lookups import RegisteredSchema
 
 CASES = EdgeCases("ticdc-avro", "TiCDC Avro")
 AVRO = "ticdc-avro"

@@ -15,7 +15,7 @@ from edge_cases.support import EdgeCases
 from support import CANAL, TICDC, row_message
 
 from relay import ConsumerRecord, ProducerRecord, RowChange, Translator
-from relay.codecs.wire.ticdc import bare_type_text
+from relay.codecs.shared.ticdc import bare_type_text
 from relay.mysql.types import parse_type
 
 CASES = EdgeCases("ticdc-debezium", "TiCDC Debezium")

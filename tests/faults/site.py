@@ -24,8 +24,8 @@ from aiokafka.protocol.admin import CreateAclsRequest
 
 from faults.forwarder import Forwarder, forwarding
 from relay.demo.kafka import Cluster, free_ports
-from relay.kafka.aiokafka_compat import within
-from relay.records import ConsumerRecord
+from relay.io.kafka.aiokafka_compat import within
+from relay.model.records import ConsumerRecord
 from relay.service.loop.history import history_record
 
 USER, PASSWORD = "relay", "correct-horse"

@@ -21,11 +21,11 @@ from toy_protocol.registry import schema_by_id
 from fuzz.statements import is_statement, mutated_statement
 from fuzz.words import DATES, NUMBERS, TEXTS, canary, type_word
 from relay import ConsumerRecord
-from relay.avro_types import AvroType, parse_types
-from relay.codecs.canal.protobuf import fields
+from relay.codecs.canal.canal_protobuf.protobuf import fields
 from relay.codecs.simple.avro_bytes import AvroReader
-from relay.errors import ServiceError
-from relay.needs import SchemaById
+from relay.model.avro_types import AvroType, parse_types
+from relay.model.errors import ServiceError
+from relay.model.lookups import SchemaById
 
 _MOST_BYTES: Final = 200_000
 _NUMBERS: Final = (
@@ -226,7 +226,7 @@ _SIZED: Final = 2
 
 # ---------------------------------------------------------------- packets
 
-#: What messages have inside, by the number of the field (`relay.codecs.canal.packets`).
+#: What messages have inside, by the number of the field (`relay.codecs.canal.canal_protobuf.packets`).
 _INSIDE: Final[dict[str, dict[int, str]]] = {
     "packet": {5: "messages"},
     "messages": {2: "entry"},

@@ -15,9 +15,9 @@ from toy_protocol.registry import schema_by_id
 
 from relay import ConsumerRecord, Need, ProducerRecord, Resolver, Translator
 from relay.codecs import PROTOCOLS, given_options
-from relay.codecs.wire.avro import named_schemas
-from relay.errors import ServiceError
-from relay.needs import ClaimCheck, RegisteredSchema, SchemaById
+from relay.codecs.shared.avro import named_schemas
+from relay.model.errors import ServiceError
+from relay.model.lookups import ClaimCheck, RegisteredSchema, SchemaById
 from relay.testing.option_sets import OptionTexts, option_sets
 
 #: Stands for the producer's storage; what lies there is in `Sample.objects`.

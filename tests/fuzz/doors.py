@@ -25,11 +25,11 @@ from fuzz.words import CANARY, TEXTS
 from relay import ConsumerRecord, Malformed, RelayError, Translator
 from relay.cli.commands import app
 from relay.config import load_config
-from relay.dead_letters import dead_letter, marker, read_dead_letter, read_marker
-from relay.errors import ConfigError, TopicUnusable
-from relay.model import TableId
-from relay.record_lines import format_record, parse_record
-from relay.records import Place, ProducerRecord
+from relay.core.dead_letters import dead_letter, marker, read_dead_letter, read_marker
+from relay.io.record_lines import format_record, parse_record
+from relay.model.errors import ConfigError, TopicUnusable
+from relay.model.events import TableId
+from relay.model.records import Place, ProducerRecord
 from relay.service.loop.history import history_record, source_records, teach
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Before
-from relay.model import Cell, Column, DdlKind, Row, TableSchema
+from relay.model.events import Cell, Column, DdlKind, Row, TableSchema
 from relay.mysql.ddl.drops import drop_words
 from relay.mysql.types import BINARIES, FRACTIONAL, INTEGER_BITS, quoted_table
 
@@ -37,7 +37,7 @@ VALUES_LOST: Final = frozenset(
         *(Lossy.COLUMN_TYPE, Lossy.TYPE_PARAMETERS, Lossy.UNTYPED, Lossy.SCHEMA_GUESSED, Lossy.EMPTY_ROW),
     }
 )
-#: What cells of a column are, by its base type, as `relay.model` says; of others they may be anything.
+#: What cells of a column are, by its base type, as `relay.model.events` says; of others they may be anything.
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
     **dict.fromkeys([*INTEGER_BITS, "bit", "year"], (int,)),
     **dict.fromkeys(BINARIES, (bytes,)),

@@ -14,11 +14,11 @@ import orjson
 
 import relay
 from relay import ConsumerRecord, Translator
-from relay.needs import RegisteredSchema
-from relay.partitioning import Partitioning
-from relay.record_lines import format_record, parse_record
+from relay.core.selection import Selection, chosen_tables
+from relay.io.record_lines import format_record, parse_record
+from relay.model.lookups import RegisteredSchema
 from relay.routing import TopicRule
-from relay.selection import Selection, chosen_tables
+from relay.routing.partitioning import Partitioning
 from relay.templates.engine import Engine
 
 _RELAY: Final = str(Path(relay.__file__).parent)

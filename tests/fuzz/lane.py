@@ -31,9 +31,9 @@ from relay.codecs import BUILT_IN, PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
 from relay.codecs.row_keys import keys_of
-from relay.partitioning import Partitioning
-from relay.records import size_of
+from relay.model.records import size_of
 from relay.routing import TopicRule
+from relay.routing.partitioning import Partitioning
 from relay.testing.option_sets import OptionTexts, fits, option_sets, other_choices
 
 Case = tuple[ConsumerRecord, ...]

@@ -21,7 +21,7 @@ from fuzz.outline import Edit, Node, NoOutlineError, content, outline, spliced
 from fuzz.statements import is_statement, mutated_statement
 from fuzz.words import DATES, NUMBERS, TEXTS, canary, json_string, odd_text, type_word
 from relay import ConsumerRecord
-from relay.records import Header
+from relay.model.records import Header
 
 #: Members that hold rows, as protocols name them; what lies below them is values.
 _ROW_MEMBERS: Final = frozenset({"data", "old", "before", "after", "NEW_VALUES", "OLD_VALUES", "u", "p", "d"})

@@ -5,7 +5,7 @@
     cd tests && ../.venv/bin/python -m fuzz.shapes --seed 7 --lane 31   # one lane again
 
 A lane is a route with options (`fuzz.lane`) and one sample of records. They are translated in their order, by a
-translator that compares each template with the straight line (`relay.shadow`). Where a record has a template,
+translator that compares each template with the straight line (`relay.core.verification`). Where a record has a template,
 it is changed inside its shape: values become edges of their own kind and of others (`fuzz.edges`), several at
 once or wherever the same value stands; members go, come twice or in another order; lengths of frames are wrong;
 times and offsets are extreme. Now and then the interpreter must give what the kernel gave.
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
+from reference_engine import Interpreter
 
 from fuzz.edges import Look, look_of, nearly, other_token
 from fuzz.findings import BrokenError, Finding, write
@@ -39,7 +40,6 @@ from fuzz.trial import ENGINE, Bench
 from relay import ConsumerRecord
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Message, Run, Translation
-from relay.templates.interpreter import Interpreter
 from relay.templates.ops import LOSS, Frames, Marker, Template
 from relay.templates.scanning import Token, parsed
 from relay.templates.tracing import Untraceable

@@ -44,10 +44,10 @@ from relay import (
 )
 from relay.codecs import BUILT_IN, PROTOCOLS
 from relay.codecs.codec import side_of, types_of_options
-from relay.model import Column, ColumnType, DdlKind, Source, TableId, TableSchema
-from relay.needs import RegisteredSchema
-from relay.partitioning import Partitioning
+from relay.model.events import Column, ColumnType, DdlKind, Source, TableId, TableSchema
+from relay.model.lookups import RegisteredSchema
 from relay.routing import TopicRule
+from relay.routing.partitioning import Partitioning
 from relay.testing.option_sets import option_sets
 
 SOURCE, TARGET = "ticdc-canal-json", "ticdc-open-protocol"

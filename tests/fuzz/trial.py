@@ -32,16 +32,16 @@ from relay import (
     RelayError,
     RowChange,
     Translator,
-    kernel,
 )
 from relay.codecs import PROTOCOLS
 from relay.codecs.losses import INFORMATIONAL
 from relay.codecs.simple.definitions import shown_table
-from relay.errors import DefinitionMissing, ServiceError
-from relay.model import ColumnType, TableSchema
-from relay.needs import ClaimCheck
-from relay.shadow import ShadowTranslator, TemplatesDiffer
-from relay.straight_line import State
+from relay.core.pipeline import State
+from relay.core.verification import ShadowTranslator, TemplatesDiffer
+from relay.io import kernel
+from relay.model.errors import DefinitionMissing, ServiceError
+from relay.model.events import ColumnType, TableSchema
+from relay.model.lookups import ClaimCheck
 from relay.templates.engine import Engine
 
 #: Processor time of a record of up to a megabyte, and of each megabyte more.

@@ -16,7 +16,7 @@ from unknown_support import FIXED, Member, is_unknown, with_unknown_members
 from fuzz.corpus import Sample, answer
 from relay import ConsumerRecord, Event, Need, RelayError, RowChange, Translator
 from relay.codecs.maxwell.messages import camel_case
-from relay.errors import ServiceError
+from relay.model.errors import ServiceError
 
 _KEY, _VALUE = "fuzz.key-without-member", "fuzz.value-without-member"
 _VALUES: Final = (

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from image.container import ROOT, Image, missing
 
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
 
 # The first test waits for the build, which is done once.
 pytestmark = [pytest.mark.timeout(2400), pytest.mark.xdist_group("image")]

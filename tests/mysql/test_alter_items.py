@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.model import DdlKind, TableId, TableSchema
+from relay.model.events import DdlKind, TableId, TableSchema
 from relay.mysql.ddl import alter_table, define_table, read_ddl
 from relay.mysql.ddl.statements import AlterTable, CreateTable
 

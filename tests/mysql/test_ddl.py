@@ -11,8 +11,8 @@ from cost_support import assert_linear
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.errors import DdlNotUnderstood
-from relay.model import (
+from relay.model.errors import DdlNotUnderstood
+from relay.model.events import (
     ABSENT,
     Column,
     ColumnType,

@@ -12,8 +12,8 @@ import re
 import pytest
 
 from relay.catalog import Catalog, DdlMessage, learn
-from relay.errors import DdlNotUnderstood
-from relay.model import DdlKind, Position, SchemaChange, Source, TableId, TableSchema
+from relay.model.errors import DdlNotUnderstood
+from relay.model.events import DdlKind, Position, SchemaChange, Source, TableId, TableSchema
 from relay.mysql.ddl import read_ddl
 from relay.mysql.types import format_type
 

@@ -7,7 +7,7 @@ import pytest
 from support import captured
 
 from relay import Translator
-from relay.model import Bootstrap, Index, TableId, TableSchema
+from relay.model.events import Bootstrap, Index, TableId, TableSchema
 from relay.mysql.ddl import define_table, read_ddl
 from relay.mysql.ddl.printed import create_statement
 from relay.mysql.ddl.statements import CreateTable

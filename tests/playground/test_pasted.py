@@ -10,8 +10,8 @@ from support import captured
 
 from relay import ConsumerRecord
 from relay.cli.playground.pasted import is_sql, records_in, statements_in
-from relay.errors import ConfigError
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError
 
 DOCUMENT = {"a": [1, {"b": "x"}], "n": None}
 RECORDS = captured("ticdc/simple.avro/09_dml")[:3]

@@ -22,13 +22,12 @@ import aiohttp
 import pytest
 from support import CANAL, TICDC
 
-from relay.cli.playground import command
+from relay.cli.playground import server as command
 from relay.cli.playground import server as module
 from relay.cli.playground.catalogue import catalogue, examples
-from relay.cli.playground.command import address
-from relay.cli.playground.server import MOST_BYTES, PlaygroundServer
+from relay.cli.playground.server import MOST_BYTES, PlaygroundServer, address
 from relay.cli.playground.translation import Request, answer
-from relay.errors import AddressUnavailable
+from relay.model.errors import AddressUnavailable
 from relay.service.observe.pages import Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

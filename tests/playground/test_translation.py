@@ -19,7 +19,7 @@ from relay.cli.playground.catalogue import Example, catalogue, examples
 from relay.cli.playground.pasted import records_in
 from relay.cli.playground.translation import MOST_RECORDS, Request, answer, encoded, part
 from relay.codecs import BUILT_IN
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
 
 READABLE = [codec.name for codec in BUILT_IN.values() if codec.is_readable]
 FLAGSHIP = "ticdc/canal-json.tidb-extension/09_dml"
@@ -305,7 +305,7 @@ def test_what_other_packages_answer_is_not_asked(monkeypatch: pytest.MonkeyPatch
     def installed(*_: Any) -> Iterator[Any]:
         raise AssertionError
 
-    monkeypatch.setattr("relay.resolver.installed", installed)
+    monkeypatch.setattr("relay.io.resolver.installed", installed)
     found = asked(
         "toy-lines",
         CANAL,

@@ -13,8 +13,8 @@ from readers.truth import Table
 from support import captured, protocol_of, reading_options
 
 from relay import ConsumerRecord, ProducerRecord, Resolver, Translator
-from relay.registry import RegistrySettings, SchemaRegistry
-from relay.selection import Selection, chosen_tables
+from relay.core.selection import Selection, chosen_tables
+from relay.io.registry import RegistrySettings, SchemaRegistry
 
 DEBEZIUM_AVRO = "debezium-avro"
 #: Debezium leaves a digit after a dot in a schema's name as it is, and Avro 1.12 refuses the schema.

@@ -17,9 +17,9 @@ from registry.apicurio import versions
 
 from relay import ConsumerRecord, ProducerRecord, Resolver, Translator
 from relay.demo.kafka import free_ports
-from relay.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
-from relay.needs import RegisteredSchema
-from relay.registry import RegistrySettings, SchemaRegistry
+from relay.io.registry import RegistrySettings, SchemaRegistry
+from relay.model.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
+from relay.model.lookups import RegisteredSchema
 
 pytestmark = pytest.mark.xdist_group("apicurio")
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from fake_registry import FakeRegistry, later, serving
 
-from relay.errors import ConfigError, RegistryUnavailable, SchemaMissing, SchemaRefused
-from relay.needs import RegisteredSchema
-from relay.registry import RegistrySettings, SchemaRegistry, registry_problems
-from relay.registry.transport import ANSWER_BYTES
+from relay.io.registry import RegistrySettings, SchemaRegistry, registry_problems
+from relay.io.registry.transport import ANSWER_BYTES
+from relay.model.errors import ConfigError, RegistryUnavailable, SchemaMissing, SchemaRefused
+from relay.model.lookups import RegisteredSchema
 
 SUBJECT = "shop.orders-value"
 
@@ -393,9 +393,9 @@ def test_schemas_that_one_refers_to_have_a_bound_together(
     outer = fake.add(SUBJECT, record("id").text)
     fake.references[outer] = [{"name": name, "subject": name, "version": 1} for name in names]
     size = len(record("a", name="R0").text)
-    monkeypatch.setattr("relay.registry.client.ANSWER_BYTES", 8 * size)
+    monkeypatch.setattr("relay.io.registry.client.ANSWER_BYTES", 8 * size)
     assert len(client(fake.url).schema(outer).references) == 8
-    monkeypatch.setattr("relay.registry.client.ANSWER_BYTES", 4 * size)
+    monkeypatch.setattr("relay.io.registry.client.ANSWER_BYTES", 4 * size)
     with pytest.raises(SchemaRefused, match="refers to schemas of more than"):
         client(fake.url).schema(outer)
 

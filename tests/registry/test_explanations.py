@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from relay.registry.incompatible import explanation
+from relay.io.registry.incompatible import explanation
 
 
 def record(*fields: Any, name: str = "a.Value") -> str:

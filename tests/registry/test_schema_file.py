@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from relay.errors import ConfigError
-from relay.needs import RegisteredSchema
-from relay.registry import SchemaFile, SchemaList
+from relay.io.registry import SchemaFile, SchemaList
+from relay.model.errors import ConfigError
+from relay.model.lookups import RegisteredSchema
 
 ONE, OTHER = '{"type":"record","name":"R","fields":[]}', '{"type":"record","name":"S","fields":[]}'
 

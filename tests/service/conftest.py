@@ -16,9 +16,9 @@ from service.memory import PlainTranslator
 
 from relay.config import Config
 from relay.demo.kafka import Cluster
-from relay.errors import Malformed
-from relay.logs import Log
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
+from relay.io.logs import Log
+from relay.model.errors import Malformed
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.app import run_until
 from relay.service.observe.about import About
 from relay.service.observe.status import Status

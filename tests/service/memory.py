@@ -10,14 +10,15 @@ from typing import Any
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.config import Config
-from relay.counts import UnwrittenStatement
-from relay.errors import TopicUnusable
-from relay.kafka.client_health import ClientHealth
-from relay.kafka.ports import Owner, Partition, StartPosition, Undelivered
-from relay.kafka.sizes import Misfit, NoKey, Oversize
-from relay.model import Event, TableId
-from relay.needs import Need
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.core.counts import UnwrittenStatement
+from relay.core.pipeline import State
+from relay.io.kafka.client_health import ClientHealth
+from relay.io.kafka.ports import Owner, Partition, StartPosition, Undelivered
+from relay.io.kafka.sizes import Misfit, NoKey, Oversize
+from relay.model.errors import TopicUnusable
+from relay.model.events import Event, TableId
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
@@ -25,7 +26,6 @@ from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.windows import Joins
 from relay.service.observe.about import About
 from relay.service.observe.status import Status
-from relay.straight_line import State
 
 _TABLES: dict[str, Any] = {
     "route": {"from": "ticdc-canal-json", "to": "canal-json"},

@@ -14,10 +14,10 @@ import pytest
 from aiokafka.conn import AIOKafkaConnection
 from service.memory import PlainTranslator
 
-from relay.kafka.ports import Partition
-from relay.kafka.source import KafkaSource
-from relay.model import Event, TableId
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
+from relay.io.kafka.ports import Partition
+from relay.io.kafka.source import KafkaSource
+from relay.model.events import Event, TableId
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.loop.relay_loop import Relay
 
 NOW = 1_700_000_000_000
@@ -42,7 +42,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("kafka.source", "kafka.sink", "kafka.whole_topic", "service.loop.ddl_follower"):
         monkeypatch.setattr(f"relay.{module}.REQUEST_SECONDS", SHORT_SECONDS)
     for name in ("COMMIT_SECONDS", "ASKING_SECONDS"):
-        monkeypatch.setattr(f"relay.kafka.source.{name}", SHORT_SECONDS)
+        monkeypatch.setattr(f"relay.io.kafka.source.{name}", SHORT_SECONDS)
 
 
 @pytest.fixture

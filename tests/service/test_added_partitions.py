@@ -14,9 +14,9 @@ from service.transport_support import NOW, Route, both_modes, route
 
 from relay.config import Start
 from relay.config.kafka import consumer_settings
-from relay.kafka.ports import Partition
-from relay.kafka.source import KafkaSource, ShardSource
-from relay.records import ConsumerRecord
+from relay.io.kafka.ports import Partition
+from relay.io.kafka.source import KafkaSource, ShardSource
+from relay.model.records import ConsumerRecord
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka
@@ -25,7 +25,7 @@ LATEST: Mapping[str, Any] = {"source_start": "latest", "target_partitions": 4}
 
 @pytest.fixture(autouse=True)
 def quick_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.kafka.source.METADATA_MAX_AGE_MS", 500)
+    monkeypatch.setattr("relay.io.kafka.source.METADATA_MAX_AGE_MS", 500)
 
 
 async def fill(route: Route, *partitions: int, count: int = 10, text: str = "new") -> None:
@@ -206,7 +206,7 @@ async def test_which_ones_were_added(
     async def told(_: object, __: str, asked: Iterable[Partition]) -> dict[Partition, int]:
         return {partition: 1 for partition in asked if partition.partition in committed}
 
-    monkeypatch.setattr("relay.kafka.source.committed_offsets", told)
+    monkeypatch.setattr("relay.io.kafka.source.committed_offsets", told)
     source = kind(consumer_settings(make_config("t", "out")))
     source._partitions_at_start = {"t": at_start}
     fresh = [TopicPartition("t", number) for number in ours - committed]

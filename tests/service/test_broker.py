@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from service.memory import PlainTranslator
 
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
-from relay.kafka.aiokafka_compat import started
-from relay.kafka.client_health import ANSWER_SECONDS, CURRENT_SECONDS, GRACE_SECONDS, ClientHealth
-from relay.kafka.ports import FaultKind, Partition
+from relay.io.kafka.aiokafka_compat import started
+from relay.io.kafka.client_health import ANSWER_SECONDS, CURRENT_SECONDS, GRACE_SECONDS, ClientHealth
+from relay.io.kafka.ports import FaultKind, Partition
 
 _PRODUCE, _FETCH, _METADATA, _OFFSET_COMMIT, _JOIN_GROUP = 0, 1, 3, 8, 11
 #: Codes of the protocol.

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError
 
-from relay.kafka import positions
-from relay.kafka.ports import Partition
-from relay.kafka.positions import committed_offsets
+from relay.io.kafka import positions
+from relay.io.kafka.ports import Partition
+from relay.io.kafka.positions import committed_offsets
 
 LOADING, NOT_COORDINATOR, NOT_ALLOWED = 14, 16, 30
 

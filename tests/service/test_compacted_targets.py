@@ -14,9 +14,9 @@ from service.conftest import Echo
 from service.transport_support import MODES, NOW, Route, both_modes, route
 
 from relay.config import Config
-from relay.kafka.admin import TopicInfo
-from relay.model import Event, SchemaChange, Source, TableId
-from relay.records import ConsumerRecord
+from relay.io.kafka.admin import TopicInfo
+from relay.model.events import Event, SchemaChange, Source, TableId
+from relay.model.records import ConsumerRecord
 from relay.topics.plan import RequiredTopic, Role, problems, warnings
 
 TOPIC = RequiredTopic(name="orders.canal", role=Role.TARGET, partitions=1)

@@ -11,8 +11,8 @@ from status_support import ORDERS_0, ORDERS_1, Clock, running_status
 from support import CANAL, TICDC, record, row_message
 
 from relay import Translator
-from relay.kafka.ports import Partition
-from relay.records import ConsumerRecord
+from relay.io.kafka.ports import Partition
+from relay.model.records import ConsumerRecord
 from relay.service.loop import database_times
 from relay.service.loop.database_times import DatabaseTimes
 

@@ -15,8 +15,8 @@ from aiokafka.admin import NewPartitions
 from support import CANAL, OPEN, TICDC, captured
 
 from relay import ConsumerRecord, Translator
-from relay.model import SchemaChange
-from relay.records import SOURCE_HEADER
+from relay.model.events import SchemaChange
+from relay.model.records import SOURCE_HEADER
 from relay.service.commands.offline import learned_translator
 
 pytestmark = pytest.mark.kafka
@@ -92,7 +92,7 @@ async def test_partitions_that_are_added_while_relay_runs(
     kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
     """With two shards, the new partition belongs to the one that has no part in the DDL."""
-    monkeypatch.setattr("relay.kafka.source.METADATA_MAX_AGE_MS", 300)
+    monkeypatch.setattr("relay.io.kafka.source.METADATA_MAX_AGE_MS", 300)
     records = [one for one in capture(TICDC) if is_ddl(TICDC, one)]
     topic, written = await kafka.topic(1), await kafka.topic(2)
     config = make_config(

@@ -16,9 +16,9 @@ from aiokafka import AIOKafkaProducer
 from support import CANAL, TICDC, captured, translated_records
 
 from relay import ConsumerRecord, ProducerRecord, Translator
-from relay.kafka.ports import Partition, PollFailed, Undelivered
-from relay.kafka.sink import KafkaSink, TransactionalSink
-from relay.records import SOURCE_HEADER
+from relay.io.kafka.ports import Partition, PollFailed, Undelivered
+from relay.io.kafka.sink import KafkaSink, TransactionalSink
+from relay.model.records import SOURCE_HEADER
 from relay.service.loop.async_resolver import learn
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.history import source_records

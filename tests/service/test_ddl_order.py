@@ -15,11 +15,11 @@ from service.memory import PLAIN, A, B, Bench, Copy, MemorySource, plain_status,
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import Wait
-from relay.kafka.ports import Partition, PollFailed, StartPosition, Undelivered
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.core.pipeline import State
+from relay.io.kafka.ports import Partition, PollFailed, StartPosition, Undelivered
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
 from relay.service.loop.history import Schemas
-from relay.straight_line import State
 
 C = Partition("in", 2)
 WAITING = PLAIN.model_copy(update={"schema": PLAIN.schema.model_copy(update={"wait": Wait.TRUE})})

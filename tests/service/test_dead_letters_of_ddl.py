@@ -18,10 +18,10 @@ from typer.testing import CliRunner, Result
 from relay import ConsumerRecord, Translator
 from relay.cli.commands import app
 from relay.config import load_config
-from relay.dead_letters import dead_letter, read_dead_letter
-from relay.errors import Malformed
-from relay.model import SchemaChange
-from relay.records import SOURCE_HEADER
+from relay.core.dead_letters import dead_letter, read_dead_letter
+from relay.model.errors import Malformed
+from relay.model.events import SchemaChange
+from relay.model.records import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from wrong_kernel_support import wrong_kernel
 
-from relay.demo.capture import PARTITIONS, captured_records, is_ddl
+from relay.demo.play import PARTITIONS, captured_records, is_ddl
 
 pytestmark = [
     pytest.mark.kafka,

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from support import captured
 
-from relay.logs import Log
-from relay.records import ConsumerRecord
+from relay.io.logs import Log
+from relay.model.records import ConsumerRecord
 from relay.service.loop import dialects
 from relay.service.loop.dialects import DialectWatch
 

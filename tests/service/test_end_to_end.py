@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from relay.cli.commands import app
 from relay.cli.record_files import RecordReader
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 

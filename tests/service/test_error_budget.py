@@ -14,9 +14,9 @@ from support import CANAL, TICDC, record, row_message
 from relay import Translator
 from relay.config.choices import OverBudget
 from relay.config.tables import Errors
-from relay.errors import Malformed, TooManyFailures
-from relay.policies import ErrorPolicies, Policy
-from relay.records import Place
+from relay.core.error_policies import ErrorPolicies, Policy
+from relay.model.errors import Malformed, TooManyFailures
+from relay.model.records import Place
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.error_budget import CHECK, ErrorBudget
 from relay.service.loop.intake import Intake

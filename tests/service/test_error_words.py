@@ -9,9 +9,9 @@ import pytest
 from aiokafka import errors
 from aiokafka.structs import TopicPartition
 
-from relay.kafka.aiokafka_compat import unreachable
-from relay.kafka.error_words import text_of
-from relay.kafka.oauth import NoToken
+from relay.io.kafka.aiokafka_compat import unreachable
+from relay.io.kafka.error_words import text_of
+from relay.io.kafka.oauth import NoToken
 
 
 def caused(error: Exception, cause: Exception) -> Exception:

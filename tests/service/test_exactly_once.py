@@ -16,9 +16,9 @@ from service.test_process import finished, has_logged, id_of, inserts, mark_of, 
 
 from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
-from relay.kafka.ports import Partition, Undelivered
-from relay.kafka.sink import KafkaSink, TransactionalSink
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
+from relay.io.kafka.ports import Partition, Undelivered
+from relay.io.kafka.sink import KafkaSink, TransactionalSink
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 
 pytestmark = pytest.mark.kafka
 

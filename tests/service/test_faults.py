@@ -12,10 +12,10 @@ import pytest
 from aiokafka.errors import CorruptRecordException
 
 from relay.demo.kafka import Cluster
-from relay.kafka.ports import Undelivered
-from relay.kafka.sink import KafkaBatch, KafkaSink
-from relay.kafka.source import KafkaSource
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.io.kafka.ports import Undelivered
+from relay.io.kafka.sink import KafkaBatch, KafkaSink
+from relay.io.kafka.source import KafkaSource
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
 from relay.topics.startup import Topics, check_topics
 
 pytestmark = pytest.mark.kafka

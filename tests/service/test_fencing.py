@@ -10,12 +10,12 @@ from aiokafka.client import CoordinationType
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaConnectionError, NotCoordinatorError
 
 from relay.config.kafka import transactional_settings
-from relay.errors import InstanceFenced
-from relay.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
-from relay.kafka.ports import Partition, Undelivered
-from relay.kafka.requests import TransactionsRequest, TransactionsResponse
-from relay.kafka.sink import TransactionalSink
-from relay.records import ProducerRecord
+from relay.io.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
+from relay.io.kafka.ports import Partition, Undelivered
+from relay.io.kafka.requests import TransactionsRequest, TransactionsResponse
+from relay.io.kafka.sink import TransactionalSink
+from relay.model.errors import InstanceFenced
+from relay.model.records import ProducerRecord
 
 NOW = 1_700_000_000_000
 OURS = ProducerIdAndEpoch(7, 3)

@@ -16,8 +16,8 @@ from secured_support import clusters_of
 from service.resilience_support import MODES, Echo, committed, has_logged, numbered, told_committed
 
 from relay.demo.kafka import Cluster
-from relay.kafka.fetched import relay_records
-from relay.kafka.requests import StableOffsetsRequest
+from relay.io.kafka.fetched import relay_records
+from relay.io.kafka.requests import StableOffsetsRequest
 from relay.service.check.findings import State
 from relay.service.check.route import preflight
 

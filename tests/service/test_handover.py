@@ -15,10 +15,10 @@ from support import OPEN, TICDC, captured, translated_records
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config
 from relay.config.kafka import start_settings
-from relay.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
-from relay.kafka.positions import start_offsets
-from relay.records import SOURCE_HEADER
-from relay.selection import Selection
+from relay.core.selection import Selection
+from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
+from relay.io.kafka.positions import start_offsets
+from relay.model.records import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
 
@@ -93,7 +93,7 @@ def is_before(one: ConsumerRecord, offsets: dict[str, int]) -> bool:
 async def test_a_commit_ts_divides_a_topic(
     kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch, files: str, delay_ms: int, margin_ms: int
 ) -> None:
-    monkeypatch.setattr("relay.kafka.positions.COMMIT_TS_MARGIN_MS", margin_ms)
+    monkeypatch.setattr("relay.io.kafka.positions.COMMIT_TS_MARGIN_MS", margin_ms)
     records = await filled(kafka, files, delay_ms)
     bound = middle_commit_ts(records)
     config = make_config(

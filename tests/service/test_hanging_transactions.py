@@ -15,12 +15,12 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
-from relay.kafka import progress
-from relay.kafka.clients import Brokers
-from relay.kafka.hanging_transactions import open_partitions
-from relay.kafka.ports import Partition, PollFailed
-from relay.kafka.sink import TransactionalSink
-from relay.records import ProducerRecord
+from relay.io.kafka import progress
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.hanging_transactions import open_partitions
+from relay.io.kafka.ports import Partition, PollFailed
+from relay.io.kafka.sink import TransactionalSink
+from relay.model.records import ProducerRecord
 
 pytestmark = pytest.mark.kafka
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from service.memory import A, B, Bench, Copy, until
 
-from relay.errors import Malformed
-from relay.kafka.ports import Fault, FaultKind, Partition
-from relay.model import TableId
-from relay.policies import ErrorPolicies, Policy
-from relay.records import ConsumerRecord
+from relay.core.error_policies import ErrorPolicies, Policy
+from relay.io.kafka.ports import Fault, FaultKind, Partition
+from relay.model.errors import Malformed
+from relay.model.events import TableId
+from relay.model.records import ConsumerRecord
 from relay.service.loop import health_checks
 from relay.service.loop.health_checks import HealthChecks
 

@@ -18,16 +18,16 @@ from support import CANAL, OPEN, TICDC, captured
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.catalog import Catalog
-from relay.errors import TopicUnusable
-from relay.kafka.client_health import ClientHealth
-from relay.kafka.ports import Partition, Undelivered
-from relay.kafka.progress import progress_in, progress_records
-from relay.model import TableId
+from relay.core.pipeline import State
+from relay.io.kafka.client_health import ClientHealth
+from relay.io.kafka.ports import Partition, Undelivered
+from relay.io.kafka.progress import progress_in, progress_records
+from relay.io.record_lines import format_record, parse_record
+from relay.model.errors import TopicUnusable
+from relay.model.events import TableId
+from relay.model.records import Header
 from relay.mysql.types import format_type
-from relay.record_lines import format_record, parse_record
-from relay.records import Header
 from relay.service.loop.history import Schemas, history_record, kept_records, source_records, teach
-from relay.straight_line import State
 
 GOLDEN = Path(__file__).with_name("schema_history.golden.jsonl")
 GOLDEN_PROGRESS = Path(__file__).with_name("progress.golden.jsonl")

@@ -33,9 +33,9 @@ from status_support import (
 )
 
 from relay.codecs.losses import Lossy
-from relay.counts import OTHER_TABLES
-from relay.errors import AddressUnavailable
-from relay.model import TableId
+from relay.core.counts import OTHER_TABLES
+from relay.model.errors import AddressUnavailable
+from relay.model.events import TableId
 from relay.service.observe import server as http
 from relay.service.observe.http import PATHS, HttpServer
 from relay.service.observe.pages import Page, content_security_policy

@@ -19,15 +19,15 @@ from support import CANAL, TICDC, record, row_message
 
 from relay import Limits, Translator
 from relay.catalog import Catalog
-from relay.kafka.ports import Partition
-from relay.kafka.sink import KafkaBatch
-from relay.needs import ClaimCheck
-from relay.policies import ErrorPolicies, Policy
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.core.error_policies import ErrorPolicies, Policy
+from relay.core.pipeline import State
+from relay.io.kafka.ports import Partition
+from relay.io.kafka.sink import KafkaBatch
+from relay.model.lookups import ClaimCheck
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.intake import TOGETHER, Intake
 from relay.service.loop.ledger import Owned, Round
-from relay.straight_line import State
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 

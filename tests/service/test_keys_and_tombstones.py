@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import captured
 
-from relay.records import ConsumerRecord
+from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 

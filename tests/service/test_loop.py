@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from service.memory import PLAIN, A, B, Bench, MemoryBatch, until
 
-from relay.counts import UnwrittenStatement
-from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
-from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Undelivered
-from relay.logs import ClientLogs
-from relay.model import TableId
+from relay.core.counts import UnwrittenStatement
+from relay.io.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Undelivered
+from relay.io.logs import ClientLogs
+from relay.model.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
+from relay.model.events import TableId
 from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.recovery import GIVE_UP_POLLS
 

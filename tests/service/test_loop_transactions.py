@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from service.memory import A, B, Bench, MemoryBatch, MemorySink, until
 
-from relay.errors import DeliveryFailed, InstanceFenced
-from relay.kafka.ports import PollFailed, Undelivered
+from relay.io.kafka.ports import PollFailed, Undelivered
+from relay.model.errors import DeliveryFailed, InstanceFenced
 from relay.service.loop.ledger import RecordRefused
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from service.memory import A, B, Bench, Copy, until
 
-from relay.errors import BrokerUnavailable, ClaimCheckMissing, DeliveryFailed, TopicUnusable
-from relay.kafka.ports import Owner, Partition, Undelivered
-from relay.needs import Need
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.io.kafka.ports import Owner, Partition, Undelivered
+from relay.model.errors import BrokerUnavailable, ClaimCheckMissing, DeliveryFailed, TopicUnusable
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.ledger import RecordRefused
@@ -377,7 +377,7 @@ async def test_checks_are_ok_again_when_records_flow_again(
 STUCK = """
 import sys, time
 from relay.service.observe import watchdog
-from relay.logs import Log
+from relay.io.logs import Log
 
 class Status:
     began = time.monotonic()

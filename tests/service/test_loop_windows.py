@@ -13,12 +13,12 @@ import pytest
 from service.memory import A, B, Bench, PlainTranslator, Target, plain_status, until
 
 from relay.codecs.codec import Joining
-from relay.errors import Malformed
-from relay.joining import Joiner
-from relay.kafka.ports import Partition, Undelivered
-from relay.model import TableId
-from relay.policies import ErrorPolicies, Policy
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
+from relay.core.batching import Joiner
+from relay.core.error_policies import ErrorPolicies, Policy
+from relay.io.kafka.ports import Partition, Undelivered
+from relay.model.errors import Malformed
+from relay.model.events import TableId
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.intake import Intake
 from relay.service.loop.ledger import Owned, RecordRefused, Round

@@ -20,8 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from status_support import LIMIT, ORDERS_0, Clock, Translated, make_status, running_status, together
 
 from relay.codecs.losses import Lossy
-from relay.counts import OTHER_TABLES
-from relay.model import (
+from relay.core.counts import OTHER_TABLES
+from relay.core.selection import kind_of
+from relay.core.translator import Translator
+from relay.model.events import (
     Bootstrap,
     Event,
     Heartbeat,
@@ -32,11 +34,9 @@ from relay.model import (
     TransactionMark,
     Watermark,
 )
-from relay.selection import kind_of
 from relay.service.observe import report
 from relay.service.observe.metrics import OPS, OTHER_KINDS, ROW_CHANGE, exposition, registry_of
 from relay.service.observe.status import STAGES, Status
-from relay.translator import Translator
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 #: What is not known of a partition is not there.

@@ -11,8 +11,8 @@ from aiokafka.protocol.admin import DeleteGroupsRequest
 from service.resilience_support import MODES, Echo, committed, has_logged, numbered, told_committed
 from support import TICDC, captured
 
-from relay.errors import TopicUnusable
-from relay.records import ConsumerRecord
+from relay.model.errors import TopicUnusable
+from relay.model.records import ConsumerRecord
 from relay.service.loop.ledger import REFRESH_SECONDS
 
 pytestmark = pytest.mark.kafka

@@ -16,14 +16,14 @@ from service.memory import A, B, Bench, PlainTranslator, until
 from support import DATA, TICDC, captured
 
 from relay import Translator
-from relay.errors import ClaimCheckMissing, Malformed, StorageUnavailable
-from relay.needs import ClaimCheck
-from relay.records import Blob, ConsumerRecord, ProducerRecord
-from relay.resolver import Resolver
+from relay.io.resolver import Resolver
+from relay.io.storage import Storage
+from relay.model.errors import ClaimCheckMissing, Malformed, StorageUnavailable
+from relay.model.lookups import ClaimCheck
+from relay.model.records import Blob, ConsumerRecord, ProducerRecord
 from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.ledger import RecordRefused
-from relay.storage import Storage
 
 
 class Checks(PlainTranslator):

@@ -18,14 +18,14 @@ from secured_support import clusters_of
 from service.topics_support import refusal
 
 from relay.config.kafka import consumer_settings, producer_settings, target_cluster
-from relay.kafka.clients import Brokers
-from relay.kafka.ports import Partition
-from relay.kafka.reading import look_up
-from relay.kafka.settings import ClusterSettings, Security
-from relay.kafka.sink import KafkaSink
-from relay.kafka.source import KafkaSource
-from relay.kafka.whole_topic import WholeTopic
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Partition
+from relay.io.kafka.reading import look_up
+from relay.io.kafka.settings import ClusterSettings, Security
+from relay.io.kafka.sink import KafkaSink
+from relay.io.kafka.source import KafkaSource
+from relay.io.kafka.whole_topic import WholeTopic
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.check.findings import State
 from relay.service.check.route import preflight
 

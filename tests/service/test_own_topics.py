@@ -22,10 +22,10 @@ from service.topics_support import (
 )
 
 from relay.demo.kafka import Cluster
-from relay.errors import BrokerUnavailable
-from relay.kafka.error_words import text_of
-from relay.kafka.permissions import Operation
-from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
+from relay.io.kafka.error_words import text_of
+from relay.io.kafka.requests import Operation
+from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
+from relay.model.errors import BrokerUnavailable
 from relay.topics.plan import HEADER_ROOM_BYTES
 from relay.topics.startup import check_topics
 

@@ -10,11 +10,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from relay.config.kafka import start_settings
 from relay.config.tables import Source
-from relay.errors import ConfigError, RecordsGone
-from relay.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
-from relay.kafka.positions import start_offsets
-from relay.kafka.settings import StartSettings
-from relay.records import ConsumerRecord
+from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
+from relay.io.kafka.positions import start_offsets
+from relay.io.kafka.settings import StartSettings
+from relay.model.errors import ConfigError, RecordsGone
+from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 

@@ -16,7 +16,7 @@ from servers_support import talking
 
 from relay.config import Config
 from relay.demo.kafka import free_ports
-from relay.kafka.permissions import Operation
+from relay.io.kafka.requests import Operation
 from relay.service.check import connectivity
 from relay.service.check.findings import Finding, State
 from relay.service.check.route import preflight

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 

@@ -30,7 +30,7 @@ from service.test_process import (
 )
 
 from relay.demo.kafka import free_ports
-from relay.records import ConsumerRecord
+from relay.model.records import ConsumerRecord
 from relay.service.check.route import preflight
 from relay.service.processes import supervisor
 from relay.service.processes.supervisor import supervise_until

@@ -22,8 +22,8 @@ from servers_support import talking
 from service.resilience_support import MODES, Echo, committed, numbered
 
 from relay.demo.kafka import Cluster, free_ports, java_binary, kafka_jars
-from relay.kafka import reconnecting
-from relay.kafka.permissions import Operation
+from relay.io.kafka import reconnecting
+from relay.io.kafka.requests import Operation
 
 pytestmark = pytest.mark.kafka
 

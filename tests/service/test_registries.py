@@ -15,12 +15,12 @@ from service.test_history import Topic, as_read, put
 from support import captured
 
 from relay import TableId, Translator
-from relay.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
-from relay.logs import Log
-from relay.needs import Need
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.registry import RegistrySettings, SchemaRegistry
-from relay.resolver import Resolver
+from relay.io.logs import Log
+from relay.io.registry import RegistrySettings, SchemaRegistry
+from relay.io.resolver import Resolver
+from relay.model.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop import async_resolver
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas, history_record, teach

@@ -12,11 +12,11 @@ import pytest
 from config_support import MINIMAL, load
 
 from relay.config import Config
-from relay.dead_letters import ReplayClaim, read_claim, replay_claim
-from relay.errors import DeliveryFailed, ReplayUnderWay
-from relay.kafka.parts import Part
-from relay.kafka.ports import Undelivered
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.core.dead_letters import ReplayClaim, read_claim, replay_claim
+from relay.io.kafka.parts import Part
+from relay.io.kafka.ports import Undelivered
+from relay.model.errors import DeliveryFailed, ReplayUnderWay
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.commands import replay_claim as module
 from relay.service.commands.replay import Outcome
 

@@ -28,7 +28,7 @@ from service.resilience_support import (
 )
 
 from relay.demo.kafka import Cluster, free_ports
-from relay.records import ConsumerRecord
+from relay.model.records import ConsumerRecord
 from relay.service.observe.watchdog import Watchdog
 
 pytestmark = pytest.mark.kafka
@@ -225,7 +225,7 @@ async def test_a_rebalance_while_the_target_is_away(
     await kafka.produce(source, numbered(100))
     await committed(kafka, relay, 100)
     shorten(monkeypatch)
-    monkeypatch.setattr("relay.kafka.whole_topic.END_SECONDS", 2.0)
+    monkeypatch.setattr("relay.io.kafka.whole_topic.END_SECONDS", 2.0)
     await in_thread(node.kill)
     group = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": relay.config.source.group_id}
     # It must not commit its own positions over the relay's.

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from service.resilience_support import MODES, NOW, Echo, committed, committed_at, numbered
 
-from relay.dead_letters import CODE_HEADER
-from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable
-from relay.kafka.ports import Partition, Undelivered
-from relay.kafka.sink import TransactionalSink
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
+from relay.core.dead_letters import CODE_HEADER
+from relay.io.kafka.ports import Partition, Undelivered
+from relay.io.kafka.sink import TransactionalSink
+from relay.model.errors import ClaimCheckMissing, Malformed, NotRepresentable
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 
 pytestmark = pytest.mark.kafka
 

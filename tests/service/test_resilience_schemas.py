@@ -10,8 +10,8 @@ from aiokafka import AIOKafkaProducer
 from service.resilience_support import MODES, NOW, committed
 from support import CANAL, TICDC, captured, translated_records
 
-from relay.records import ConsumerRecord
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 

@@ -23,8 +23,8 @@ from service.resilience_support import (
     slow_polls,
 )
 
-from relay.kafka.ports import Partition
-from relay.records import ConsumerRecord
+from relay.io.kafka.ports import Partition
+from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
@@ -33,7 +33,7 @@ __all__ = ["slow_polls"]
 @pytest.fixture
 def quick_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     """New partitions are noticed within half a second."""
-    monkeypatch.setattr("relay.kafka.source.METADATA_MAX_AGE_MS", 500)
+    monkeypatch.setattr("relay.io.kafka.source.METADATA_MAX_AGE_MS", 500)
 
 
 async def delete(kafka: Any, topic: str) -> None:

@@ -11,9 +11,9 @@ import pytest
 from aiokafka.admin import NewPartitions
 from service.resilience_support import MODES, NOW, committed, has_logged
 
-from relay.kafka.ports import Undelivered
-from relay.kafka.sink import KafkaSink, TransactionalSink
-from relay.records import ConsumerRecord
+from relay.io.kafka.ports import Undelivered
+from relay.io.kafka.sink import KafkaSink, TransactionalSink
+from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 
@@ -143,7 +143,7 @@ async def test_several_instances_are_refused_unless_watermarks_are_dropped(
 async def test_a_new_partition_counts_as_soon_as_it_is_noticed(
     kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr("relay.kafka.source.METADATA_MAX_AGE_MS", 500)
+    monkeypatch.setattr("relay.io.kafka.source.METADATA_MAX_AGE_MS", 500)
     relay = run_relay(
         make_config(await kafka.topic(1), await kafka.topic(TARGETS), **ROUTE, **MODES[mode]), None
     )

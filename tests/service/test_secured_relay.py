@@ -13,9 +13,9 @@ from secured_support import GROUP, PASSWORD, SECRETS, TOPIC, TRANSACTIONAL_ID, S
 from service.transport_support import MODES, both_modes, check_complete, numbered
 
 from relay.config import Config
-from relay.errors import BrokerUnavailable
-from relay.kafka.permissions import Operation
-from relay.kafka.ports import Undelivered
+from relay.io.kafka.ports import Undelivered
+from relay.io.kafka.requests import Operation
+from relay.model.errors import BrokerUnavailable
 from relay.service import app
 from relay.service.check.findings import State
 from relay.service.check.reasons import with_reasons

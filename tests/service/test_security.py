@@ -36,8 +36,8 @@ from secured_support import (
 from servers_support import Idp, serving
 
 from relay.config import Config, Security
-from relay.errors import ConfigError
-from relay.kafka.permissions import Operation
+from relay.io.kafka.requests import Operation
+from relay.model.errors import ConfigError
 
 SECRET = "client-battery"
 KEY_PASSWORD = "key-battery"

@@ -23,9 +23,9 @@ from status_support import (
 from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
-from relay.counts import OTHER_TABLES
-from relay.kafka.ports import Partition
-from relay.model import TableId
+from relay.core.counts import OTHER_TABLES
+from relay.io.kafka.ports import Partition
+from relay.model.events import TableId
 from relay.service.observe import report
 from relay.service.observe.about import About, heartbeat_limit
 from relay.service.observe.status import END_SECONDS, LAST_ERRORS, LONGEST_TEXT, SAMPLES, Status

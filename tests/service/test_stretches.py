@@ -13,15 +13,15 @@ import pytest
 from service.memory import MemoryBatch, PlainTranslator, Target, plain_status
 
 from relay.catalog import Catalog
-from relay.errors import Malformed, TopicUnusable
-from relay.kafka.ports import Partition
-from relay.model import TableId
-from relay.policies import ErrorPolicies, Policy
-from relay.records import ConsumerRecord, Place, ProducerRecord
+from relay.core.error_policies import ErrorPolicies, Policy
+from relay.core.pipeline import State
+from relay.io.kafka.ports import Partition
+from relay.model.errors import Malformed, TopicUnusable
+from relay.model.events import TableId
+from relay.model.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.intake import Intake, RoundBuilder
 from relay.service.loop.ledger import Owned, Round
-from relay.straight_line import State
 
 #: The first record whose topic is not certain, and how many there are.
 FIRST, COUNT = 3, 9

@@ -19,8 +19,8 @@ from relay import ConsumerRecord
 from relay.cli.commands import app
 from relay.config import Config, load_config
 from relay.config.kafka import source_cluster, target_cluster
-from relay.joining import Joiner
-from relay.kafka.clients import Clusters
+from relay.core.batching import Joiner
+from relay.io.kafka.clients import Clusters
 from relay.service.check.findings import State
 from relay.service.check.route import preflight
 from relay.service.observe.report import summary

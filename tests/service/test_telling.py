@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from status_support import Clock, running_status
 
-from relay.service.observe import telling as telling_module
-from relay.service.observe.telling import telling
+from relay.service.observe import recovery_log as telling_module
+from relay.service.observe.recovery_log import telling
 
 
 async def test_the_end_of_an_outage_is_logged_with_its_length(list_log: Any) -> None:
@@ -64,7 +64,7 @@ async def test_lines_that_were_left_out_are_counted_out_at_the_end(list_log: Any
 async def test_they_are_counted_out_when_no_more_come(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once each: a line that comes later begins anew."""
     monkeypatch.setattr(telling_module, "_LOOK_SECONDS", 0.005)
-    monkeypatch.setattr("relay.logs.REPEAT_SECONDS", 0.1)
+    monkeypatch.setattr("relay.io.logs.REPEAT_SECONDS", 0.1)
     async with telling(list_log, running_status(Clock())):
         for _ in range(5):
             list_log.seldom("kafka.client", "no node", level="error")

@@ -22,7 +22,7 @@ from status_support import (
 )
 
 from relay.codecs.losses import Lossy
-from relay.model import TableId
+from relay.model.events import TableId
 from relay.service.observe import report
 from relay.service.observe.figures import Check
 from relay.service.observe.metrics import exposition, registry_of

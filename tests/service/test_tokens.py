@@ -18,8 +18,7 @@ from aiokafka.errors import KafkaError
 from secured_support import arguments_of, security_of
 from servers_support import Idp, serving
 
-from relay.errors import TokenUnavailable
-from relay.kafka.oauth import (
+from relay.io.kafka.oauth import (
     LONGEST_SECONDS,
     SPARE_SECONDS,
     Credentials,
@@ -28,6 +27,7 @@ from relay.kafka.oauth import (
     NoToken,
     _answer,
 )
+from relay.model.errors import TokenUnavailable
 
 SECRET = "client-battery"
 

@@ -11,10 +11,10 @@ import pytest
 from service.topics_support import exists, new_name, refusal, settings_of, without_history
 
 from relay.demo.kafka import Cluster, NodeOptions
-from relay.kafka import admin
-from relay.kafka.admin import ClusterTopics
-from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
-from relay.records import ConsumerRecord
+from relay.io.kafka import admin
+from relay.io.kafka.admin import ClusterTopics
+from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
+from relay.model.records import ConsumerRecord
 from relay.topics.startup import Topics, check_topics
 
 pytestmark = pytest.mark.kafka

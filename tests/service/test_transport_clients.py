@@ -22,10 +22,10 @@ from service.transport_support import MODES, SMALL, Route
 
 from relay.config.kafka import consumer_settings, producer_settings, transactional_settings
 from relay.demo.kafka import Cluster
-from relay.errors import ConfigError, DeliveryFailed, InstanceFenced, TopicUnusable
-from relay.kafka.ports import Partition, Undelivered
-from relay.kafka.sink import KafkaSink, TransactionalSink
-from relay.kafka.source import KafkaSource
+from relay.io.kafka.ports import Partition, Undelivered
+from relay.io.kafka.sink import KafkaSink, TransactionalSink
+from relay.io.kafka.source import KafkaSource
+from relay.model.errors import ConfigError, DeliveryFailed, InstanceFenced, TopicUnusable
 
 LIMIT = 1_048_588
 
@@ -39,8 +39,8 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         found.update(settings)
         return SimpleNamespace()
 
-    monkeypatch.setattr("relay.kafka.source.AIOKafkaConsumer", client)
-    monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", client)
+    monkeypatch.setattr("relay.io.kafka.source.AIOKafkaConsumer", client)
+    monkeypatch.setattr("relay.io.kafka.sink.AIOKafkaProducer", client)
     return found
 
 
@@ -152,7 +152,7 @@ async def test_a_transaction_that_outlived_its_time_is_not_another_instance(
     """The broker answers alike; only the time since the transaction began tells."""
     now = time.monotonic()
     sink = TransactionalSink(transactional_settings(plain_config(mode="exactly-once")), {"out": LIMIT})
-    monkeypatch.setattr("relay.kafka.fencing.time.monotonic", lambda: now)
+    monkeypatch.setattr("relay.io.kafka.fencing.time.monotonic", lambda: now)
 
     async def begun() -> None:
         pass

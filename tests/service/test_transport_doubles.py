@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from service.memory import A, B, Bench, until
 
-from relay.kafka.ports import Owner, Partition
-from relay.records import ConsumerRecord
+from relay.io.kafka.ports import Owner, Partition
+from relay.model.records import ConsumerRecord
 
 
 @pytest.fixture(params=[False, True], ids=["at-least-once", "exactly-once"])

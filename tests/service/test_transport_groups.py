@@ -22,9 +22,9 @@ from service.conftest import Echo
 from service.transport_support import NOW, SMALL, Route, both_modes, marks, route
 
 from relay.config.kafka import consumer_settings
-from relay.kafka.ports import Partition, StartPosition
-from relay.kafka.source import KafkaSource, ShardSource
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.io.kafka.ports import Partition, StartPosition
+from relay.io.kafka.source import KafkaSource, ShardSource
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.intake import LOOK_EVERY
 from relay.service.loop.relay_loop import Relay
 

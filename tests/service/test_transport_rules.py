@@ -21,10 +21,10 @@ from aiokafka.protocol.transaction import (
 from service.transport_support import MODES, NOW, SMALL, Route, both_modes, marks, route
 
 from relay.config.kafka import producer_settings, transactional_settings
-from relay.errors import InstanceFenced
-from relay.kafka.ports import Partition, Undelivered
-from relay.kafka.sink import KafkaSink, TransactionalSink
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.io.kafka.ports import Partition, Undelivered
+from relay.io.kafka.sink import KafkaSink, TransactionalSink
+from relay.model.errors import InstanceFenced
+from relay.model.records import ConsumerRecord, ProducerRecord
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka
@@ -138,7 +138,7 @@ async def test_a_sequence_out_of_order_replaces_the_producer(route: Route, mode:
 async def test_a_producer_is_changed_before_its_sequence_numbers_end(
     route: Route, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr("relay.kafka.sink.ROTATE_AFTER_RECORDS", 2_000)
+    monkeypatch.setattr("relay.io.kafka.sink.ROTATE_AFTER_RECORDS", 2_000)
     await route.lay(mode, **SMALL)
     await route.produce(20_000)
     relay = route.start()
@@ -157,7 +157,7 @@ async def test_a_client_whose_stop_never_returns_is_left_behind(
     route: Route, monkeypatch: pytest.MonkeyPatch, which: str, mode: str
 ) -> None:
     for module in ("sink", "aiokafka_compat"):
-        monkeypatch.setattr(f"relay.kafka.{module}.STOP_SECONDS", 0.3)
+        monkeypatch.setattr(f"relay.io.kafka.{module}.STOP_SECONDS", 0.3)
     hung = []
 
     def hang(end: Any, _: int) -> None:

@@ -17,8 +17,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
-from relay.kafka.fetched import KNOWN_RELEASES, read_by_batch, relay_records
-from relay.records import ConsumerRecord
+from relay.io.kafka.fetched import KNOWN_RELEASES, read_by_batch, relay_records
+from relay.model.records import ConsumerRecord
 
 Fetched = Callable[..., Any]
 

@@ -13,12 +13,12 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
 
 from relay.config.kafka import target_cluster
-from relay.errors import BrokerUnavailable
-from relay.kafka.clients import Brokers
-from relay.kafka.ports import Partition
-from relay.kafka.progress import ProgressTopic, progress_records
-from relay.kafka.whole_topic import WholeTopic
-from relay.records import ConsumerRecord
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Partition
+from relay.io.kafka.progress import ProgressTopic, progress_records
+from relay.io.kafka.whole_topic import WholeTopic
+from relay.model.errors import BrokerUnavailable
+from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 COUNT = 40

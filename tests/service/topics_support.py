@@ -11,7 +11,7 @@ import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config import Config
-from relay.errors import TopicUnusable
+from relay.model.errors import TopicUnusable
 from relay.topics.startup import check_topics
 
 

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config import Config
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
 from relay.service import app
 
 NOW = 1_700_000_000_000

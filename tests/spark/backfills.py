@@ -8,7 +8,7 @@ from typing import Any
 
 from relay import ConsumerRecord
 from relay.config import Config
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
 
 _NUMBER = re.compile(r"part-(\d+)")
 

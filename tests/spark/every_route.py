@@ -30,10 +30,10 @@ from relay.catalog import Catalog
 from relay.codecs import BUILT_IN
 from relay.config import Config
 from relay.config.choices import FileFormat
-from relay.dead_letters import dead_letter
-from relay.errors import RelayError
-from relay.record_lines import format_record, parse_record
-from relay.resolver import Resolver
+from relay.core.dead_letters import dead_letter
+from relay.io.record_lines import format_record, parse_record
+from relay.io.resolver import Resolver
+from relay.model.errors import RelayError
 from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED, RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from relay.records import ProducerRecord, source_mark
+from relay.model.records import ProducerRecord, source_mark
 
 ROOT = Path(__file__).parent.parent.parent
 _CONFIG = """

@@ -10,7 +10,7 @@ import pytest
 from spark.backfills import config_for
 
 from relay.config import Config
-from relay.errors import ConfigError
+from relay.model.errors import ConfigError
 from spark_backfill.checkpoint import Checkpoint, described, differing, local_problems
 
 GOLDEN = Path(__file__).parent / "checkpoint.golden.json"

@@ -20,7 +20,7 @@ from support import DATA, captured
 from wrong_kernel_support import wrong_kernel
 
 from relay.demo.kafka import java_binary
-from relay.errors import Malformed, RelayError, ServiceError
+from relay.model.errors import Malformed, RelayError, ServiceError
 from spark_backfill.command import main
 from spark_backfill.counts import Counts
 from spark_backfill.spark_errors import explained

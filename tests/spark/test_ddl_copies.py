@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from relay.catalog import Unknown
 from relay.cli.commands import app
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
 from spark_backfill.counts import as_document, as_text
 from spark_backfill.job import from_files
 

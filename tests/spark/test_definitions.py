@@ -9,9 +9,9 @@ import pytest
 from spark.backfills import config_for
 from support import DATA
 
-from relay.definitions import Definition, definition_record, schema_of
-from relay.limits import DEFAULT_LIMITS
-from relay.model import TableId
+from relay.catalog.definitions import Definition, definition_record, schema_of
+from relay.model.events import TableId
+from relay.model.limits import DEFAULT_LIMITS
 from spark_backfill.checkpoint import described
 from spark_backfill.command import _tell_definitions
 from spark_backfill.frames import Columns, record_batch

@@ -10,7 +10,7 @@ import pytest
 from spark.backfills import config_for, lines_in
 from support import DATA
 
-from relay.errors import TooManyFailures
+from relay.model.errors import TooManyFailures
 from spark_backfill.counts import Counts, as_document
 from spark_backfill.first_records import share_exceeded
 from spark_backfill.job import from_files

@@ -19,7 +19,7 @@ from support import CANAL, DATA, OPEN, TICDC, captured, captured_files, record, 
 from relay import ConsumerRecord
 from relay.config import Config
 from relay.config.choices import InputFormat
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
 from spark_backfill.counts import Counts
 from spark_backfill.files import read_files
 from spark_backfill.job import from_files
@@ -193,7 +193,7 @@ def test_offsets_are_counted_as_longs(spark: Any) -> None:
 
 
 def _parsed(line: bytes) -> ConsumerRecord:
-    from relay.record_lines import parse_record
+    from relay.io.record_lines import parse_record
 
     return parse_record(line)
 

@@ -18,8 +18,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from spark.java import SHORT_RUNS, java_home
 from support import captured
 
+from relay.core.translator import Translator
 from relay.demo.kafka import cache_dir
-from relay.translator import Translator
 from spark_backfill.connector import IN_SPARK
 
 ROOT = Path(__file__).parents[2]

@@ -22,8 +22,8 @@ from support import captured, record, row_message
 
 from relay import ConsumerRecord, Translator
 from relay.config.choices import InputFormat
-from relay.errors import ConfigError, Malformed
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError, Malformed
 from spark_backfill.counts import Counts, Parts
 from spark_backfill.files import as_records, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch

@@ -12,8 +12,8 @@ from support import DATA, OPEN, TICDC, captured, captured_files, translated_reco
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
-from relay.joining import Joiner
-from relay.record_lines import format_record
+from relay.core.batching import Joiner
+from relay.io.record_lines import format_record
 from spark_backfill.job import from_files
 
 BULK = "ticdc/canal-json.tidb-extension/12_bulk"

@@ -19,9 +19,9 @@ from support import OPEN, captured, record, row_message
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config.choices import FileFormat, OutputLayout
-from relay.errors import ConfigError
-from relay.model import TableId
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError
+from relay.model.events import TableId
 from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES
 from spark_backfill.job import from_files

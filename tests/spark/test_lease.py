@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from relay.errors import ServiceError
+from relay.model.errors import ServiceError
 from spark_backfill.lease import Holder, Lease, pid_space
 
 

@@ -14,8 +14,8 @@ from spark.storage_sink import lay_out
 from support import captured
 
 from relay.config import Config
-from relay.errors import ConfigError
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError
 from spark_backfill.frames import record_batch
 from spark_backfill.job import from_files
 from spark_backfill.spark_errors import explained

@@ -12,7 +12,7 @@ from toy_protocol.codec import NAME as TOY
 
 from relay import Resolver
 from relay.config import Config
-from relay.record_lines import format_record, parse_record
+from relay.io.record_lines import format_record, parse_record
 from spark_backfill.job import from_files
 
 

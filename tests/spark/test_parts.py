@@ -15,8 +15,8 @@ from support import TICDC, captured, record, row_message
 from relay import ConsumerRecord, Translator
 from relay.config import Security
 from relay.config.kafka import security_settings
-from relay.errors import ConfigError
-from relay.kafka.settings import ClusterSettings
+from relay.io.kafka.settings import ClusterSettings
+from relay.model.errors import ConfigError
 from spark_backfill.brokers import client_options
 from spark_backfill.counts import Counts, CountsParam, total
 from spark_backfill.frames import Columns, record_batch

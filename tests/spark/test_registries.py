@@ -18,9 +18,9 @@ from support import DATA, captured
 from relay import ConsumerRecord
 from relay.config import Config
 from relay.config.registries import resolver_of
-from relay.errors import SchemaRefused
-from relay.record_lines import format_record
-from relay.registry import RETRIES
+from relay.io.record_lines import format_record
+from relay.io.registry import RETRIES
+from relay.model.errors import SchemaRefused
 from spark_backfill.job import from_files
 
 AVRO = "debezium-avro"

@@ -18,8 +18,8 @@ from support import captured, record, row_message
 from relay import ConsumerRecord
 from relay.config import load_config
 from relay.config.choices import FileFormat, OutputLayout
-from relay.errors import ConfigError, RecordsGone
-from relay.record_lines import format_record
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError, RecordsGone
 from spark_backfill.checkpoint import StepStore
 from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED

@@ -16,8 +16,8 @@ from support import captured
 
 from relay import ConsumerRecord
 from relay.config import Config
-from relay.errors import ConfigError, Malformed, RecordsGone
-from relay.model import SchemaChange
+from relay.model.errors import ConfigError, Malformed, RecordsGone
+from relay.model.events import SchemaChange
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.job import from_files
 from spark_backfill.ticdc_layout import Place, in_order, newest, place_of, renames_in_order, statement_of

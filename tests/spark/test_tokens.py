@@ -19,8 +19,8 @@ from spark.test_topics import contents, expected_of, of_topic, topics_config
 from relay.config import Security
 from relay.config.kafka import security_settings, source_cluster
 from relay.demo.kafka import JAVA_OPTIONS, Node, NodeOptions, Ports, free_ports, kafka_jars
-from relay.errors import ConfigError
-from relay.kafka.settings import ClusterSettings
+from relay.io.kafka.settings import ClusterSettings
+from relay.model.errors import ConfigError
 from spark_backfill.brokers import JavaAdmin, allowed_urls, client_options
 from spark_backfill.job import TopicsRun
 

@@ -26,14 +26,14 @@ from support import captured
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
 from relay.config.kafka import start_settings, target_cluster
-from relay.errors import ConfigError, RelayError, TopicUnusable
-from relay.kafka.admin import TopicAdmin
-from relay.kafka.clients import Brokers
-from relay.kafka.ports import Undelivered
-from relay.kafka.positions import start_offsets
-from relay.kafka.sink import KafkaSink
-from relay.record_lines import format_record
-from relay.records import SOURCE_HEADER
+from relay.io.kafka.admin import TopicAdmin
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Undelivered
+from relay.io.kafka.positions import start_offsets
+from relay.io.kafka.sink import KafkaSink
+from relay.io.record_lines import format_record
+from relay.model.errors import ConfigError, RelayError, TopicUnusable
+from relay.model.records import SOURCE_HEADER
 from relay.topics.startup import Topics
 from spark_backfill.counts import as_document, as_text
 from spark_backfill.job import TopicsRun, from_files
@@ -257,7 +257,7 @@ async def test_letters_have_the_relays_headers(spark: Any, kafka: Any, tmp_path:
     counts = TopicsRun(spark, config).run()
     assert counts.failed == {"dead letters": {"decode.malformed": 1}}
     (letter,) = await kafka.read(letters, 1)
-    from relay.dead_letters import read_dead_letter
+    from relay.core.dead_letters import read_dead_letter
 
     found = read_dead_letter(letter)
     assert found is not None
@@ -548,7 +548,7 @@ async def test_a_producer_is_replaced_before_its_numbers_end(
         await begin(sink)
 
     monkeypatch.setattr(KafkaSink, "start", counted)
-    monkeypatch.setattr("relay.kafka.sink.ROTATE_AFTER_RECORDS", 20)
+    monkeypatch.setattr("relay.io.kafka.sink.ROTATE_AFTER_RECORDS", 20)
     monkeypatch.setattr("spark_backfill.sink._RECORDS", 10)
     assert list(await asyncio.to_thread(Write(config, known({target: 1_000_000})), [batch_of(records)])) == []
     assert len(started) == math.ceil(len(records) / 20)
@@ -570,7 +570,7 @@ def test_who_did_not_get_an_acknowledgement_is_told_what_follows(
 
     for name, instead in {"start": nothing, "abandon": nothing, "write": undelivered}.items():
         monkeypatch.setattr(KafkaSink, name, instead)
-    monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", lambda **_: SimpleNamespace())
+    monkeypatch.setattr("relay.io.kafka.sink.AIOKafkaProducer", lambda **_: SimpleNamespace())
     with pytest.raises(Stopped, match=f"writing failed: no answer; {said}"):
         Write(config_for(given), known({"t": 1_000_000}))(
             [batch_of([ProducerRecord("t", 0, 0, None, b"", (("h", b""),))])]

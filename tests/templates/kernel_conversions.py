@@ -21,10 +21,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 from engine_support import ANYWHERE, KERNEL, filled, template
+from reference_engine.conversions import UNFIT, read_function, token_value, write_function
 from templates import values_support as made
 
-from relay.native import Conversion
-from relay.templates.conversions import UNFIT, read_function, token_value, write_function
+from relay.mysql.conversion_names import Conversion
 from relay.templates.engine import MOST_PAID, Engine
 from relay.templates.ops import Constant, Put, Take, Template
 

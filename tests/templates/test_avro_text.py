@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from avro_support import avro_bytes
 from engine_support import ENGINES, KERNEL, needs_kernel
+from reference_engine import Interpreter
 
-from relay.codecs.debezium.connect_reading import ConnectReader, text_op
-from relay.codecs.debezium.connect_writing import ConnectWriter
-from relay.codecs.wire.avro import AvroSchema
-from relay.errors import Malformed
+from relay.codecs.debezium.shared.connect_reading import ConnectReader, text_op
+from relay.codecs.debezium.shared.connect_writing import ConnectWriter
+from relay.codecs.shared.avro import AvroSchema
+from relay.model.errors import Malformed
 from relay.templates.avro_ops import Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 from relay.templates.engine import AvroReader, Engine
-from relay.templates.interpreter import Interpreter
 
 PRIMITIVES: tuple[PlainKind, ...] = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
 TEXTS = ("", "a", 'a "b" \\ c', "\n\b\f\x00\x1f\x7f", "é漢😀", "long " * 30)

@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 import pytest
+from reference_engine import Interpreter
 from support import CAPTURED, captured, protocol_of
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, Translator
+from relay.model.records import TIME_END_MS
 from relay.mysql import numbers
-from relay.records import TIME_END_MS
-from relay.templates.interpreter import Interpreter
 
 NUMBERS: Final = (
     *(

@@ -9,14 +9,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 from fake_registry import MemoryRegistry
+from reference_engine import Interpreter
 from support import CANAL, TICDC
 
 from benchmarks import wide
 from relay import ConsumerRecord, Resolver, Translator
-from relay.limits import DEFAULT_LIMITS
-from relay.templates.interpreter import Interpreter
-from relay.templating import route_templates, topic_templates
-from relay.templating.route_templates import RouteTemplates
+from relay.model.limits import DEFAULT_LIMITS
+from relay.templates.route import route_templates, topic_templates
+from relay.templates.route.route_templates import RouteTemplates
 
 TABLES: Final = 4
 COLUMNS: Final = 12

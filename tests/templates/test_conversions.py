@@ -12,26 +12,35 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from reference_engine.conversions import (
+    EXACT,
+    READ_KINDS,
+    READS,
+    UNFIT,
+    WRITES,
+    read_function,
+    write_function,
+)
 from templates import values_support as made_values
 
-from relay.codecs.canal import ckafka_values
-from relay.codecs.debezium import semantic_names, ticdc_columns
-from relay.codecs.debezium import value_writing as ticdc
-from relay.codecs.debezium.native import forms
+from relay.codecs.canal.ckafka import values as ckafka_values
+from relay.codecs.debezium.native import value_formats as forms
 from relay.codecs.debezium.native import value_writing as debezium
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.codecs.debezium.schema import DeclaredColumn
+from relay.codecs.debezium.shared import semantic_names
+from relay.codecs.debezium.shared import value_writing as ticdc
+from relay.codecs.debezium.shared.schemas import DeclaredColumn
+from relay.codecs.debezium.ticdc import columns as ticdc_columns
 from relay.codecs.flat import values as flat
 from relay.codecs.maxwell import values as maxwell
-from relay.codecs.open_protocol import columns as open_protocol
+from relay.codecs.open_protocol import values as open_protocol
+from relay.codecs.shared.base64_text import base64_text, read_base64
+from relay.codecs.shared.shaped import written_in_key
 from relay.codecs.simple.json_wire import JsonWire, html_text
-from relay.codecs.wire.base64_text import base64_text, read_base64
-from relay.codecs.wire.shaped import written_in_key
-from relay.model import Column, ColumnType
+from relay.model.events import Column, ColumnType
 from relay.mysql import numbers, values
+from relay.mysql.conversion_names import conversion_of, loss_of, steps_of
 from relay.mysql.types import BLOBS, CHARS, FLOATS, FRACTIONAL, GEOMETRIES, INTEGERS
-from relay.native import conversion_of, loss_of, steps_of
-from relay.templates.conversions import EXACT, READ_KINDS, READS, UNFIT, WRITES, read_function, write_function
 
 _TOKYO = ZoneInfo("Asia/Tokyo")
 _M = made_values.MEMBERS

@@ -10,9 +10,9 @@ from engine_support import ANYWHERE, KERNEL, filled, needs_kernel, template
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_templates import Made, changed_message, made
+from reference_engine import Interpreter
 
 from relay.templates.engine import Engine
-from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Constant, Marker, Put, Repeated, Take, Template, Unordered
 
 OFFSETS = (0, 1, 4711, (1 << 63) - 1)

@@ -7,10 +7,9 @@ import random
 import msgspec
 import pytest
 from engine_support import needs_kernel
+from reference_engine.conversions import READS, WRITES
 from templates import kernel_conversions
 from templates.kernel_conversions import Pair, compare, counts, uses
-
-from relay.templates.conversions import READS, WRITES
 
 _COUNTS = list(counts(10_000))
 _PARTS = 8

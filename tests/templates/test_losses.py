@@ -10,16 +10,16 @@ import msgspec
 import pytest
 from engine_support import ENGINES
 from open_support import cell, ddl, framed, row
+from reference_engine import Interpreter
 from support import OPEN, record, row_message
 from templates_support import Both
 
 from relay import ConsumerRecord, Translator
 from relay.codecs.losses import Lossy
-from relay.limits import DEFAULT_LIMITS
+from relay.model.limits import DEFAULT_LIMITS
 from relay.templates.engine import Engine
-from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Template
-from relay.templating import route_templates
+from relay.templates.route import route_templates
 
 TABLE = ddl(
     "CREATE TABLE d.t (id INT PRIMARY KEY, price DECIMAL(30,18), day DATE, at DATETIME(6) NOT NULL,"

@@ -15,11 +15,11 @@ from test_table_topics import ddl
 
 from relay import ConsumerRecord, Translator
 from relay.codecs.losses import Lossy
-from relay.limits import DEFAULT_LIMITS
+from relay.model.limits import DEFAULT_LIMITS
 from relay.templates import scanning
 from relay.templates.engine import Engine
+from relay.templates.route import route_templates, topic_templates
 from relay.templates.tracing import Untraceable
-from relay.templating import route_templates, topic_templates
 
 DEBEZIUM = "debezium-json"
 #: A time of records, in ms since 1970.

@@ -11,9 +11,9 @@ from support import OPEN, TICDC
 from templates_support import Both
 
 from relay import ConsumerRecord
-from relay.model import RowChange
+from relay.model.events import RowChange
 from relay.templates.engine import MOST_TRIED
-from relay.templating.deriving import Deriver
+from relay.templates.route.deriving import Deriver
 
 TABLE = ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name VARCHAR(9), price DOUBLE, note TEXT, at TIMESTAMP)")
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from output_digests import OPTION_SETS
+from reference_engine import Interpreter
 from support import CAPTURED, captured, protocol_of, reading_options
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, Resolver, Translator
 from relay.catalog import Catalog
 from relay.codecs import BUILT_IN
-from relay.model import RowChange, TableId, TransactionMark
-from relay.needs import Need
-from relay.selection import Selection
-from relay.templates.interpreter import Interpreter
+from relay.core.selection import Selection
+from relay.model.events import RowChange, TableId, TransactionMark
+from relay.model.lookups import Need
 
 #: Files of the protocols of which templates are made, and the protocols that they are made for.
 FOLDERS = sorted({file.rpartition("/")[0] for file in CAPTURED if BUILT_IN[protocol_of(file)].marker})

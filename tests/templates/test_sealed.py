@@ -9,17 +9,17 @@ import msgspec
 import pytest
 from engine_support import ENGINES, KERNEL
 from fake_registry import MemoryRegistry
+from reference_engine import Interpreter
 from support import captured, captured_files
 
 from relay import CodecError, ConsumerRecord, Need, ProducerRecord, Resolver, Translator
-from relay.codecs.wire.avro import Part, framed
-from relay.codecs.wire.avro_opening import EngineSchema
-from relay.codecs.wire.avro_sealing import EngineSealer
-from relay.codecs.wire.caches import CachePool
-from relay.needs import RegisteredSchema
+from relay.codecs.shared.avro import Part, framed
+from relay.codecs.shared.avro_opening import EngineSchema
+from relay.codecs.shared.avro_sealing import EngineSealer
+from relay.codecs.shared.caches import CachePool
+from relay.model.lookups import RegisteredSchema
 from relay.templates.avro_ops import Plain
 from relay.templates.engine import Engine
-from relay.templates.interpreter import Interpreter
 
 AVRO, JSON = "debezium-avro", "debezium-json"
 _NAMES = {"field.name.adjustment.mode": "avro_unicode"}

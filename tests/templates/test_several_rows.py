@@ -10,8 +10,8 @@ from support import OPEN, TICDC
 from templates_support import Both
 
 from relay import ConsumerRecord
-from relay.limits import Limits
-from relay.selection import Selection, chosen_tables
+from relay.core.selection import Selection, chosen_tables
+from relay.model.limits import Limits
 
 OLD, NEW = (
     {"id": cell(3, 1, 11), "name": cell(15, "a", 64)},

@@ -12,7 +12,7 @@ from templates_support import Both
 
 from relay import ConsumerRecord
 from relay.codecs.losses import Lossy
-from relay.limits import Limits
+from relay.model.limits import Limits
 from relay.templates.engine import Engine
 
 Row = dict[str, str | None]

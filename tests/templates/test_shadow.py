@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 from engine_support import ENGINES
+from reference_engine import Interpreter
 from support import CANAL, TICDC, captured
 
 from relay import Malformed, ProducerRecord
-from relay.shadow import ShadowTranslator, TemplatesDiffer
+from relay.core.translator import Translator
+from relay.core.verification import ShadowTranslator, TemplatesDiffer
 from relay.templates.engine import Engine, Translation
-from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Frames, Marker, Template
-from relay.translator import Translator
 
 RECORDS = captured("ticdc/canal-json/09_dml")
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pytest
+from reference_engine import Interpreter
 from support import CAPTURED, captured, protocol_of, reading_options
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, Translator
 from relay.routing import TopicRule
-from relay.templates.interpreter import Interpreter
 
 ROUNDS: Final = 8
 ROWS: Final = ("insert", "update", "delete", "read")

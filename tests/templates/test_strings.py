@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from engine_support import ANYWHERE, ENGINES, filled, template
 
-from relay.codecs.wire.ticdc_json import printed
+from relay.codecs.shared.ticdc import printed
 from relay.templates.engine import Engine
 from relay.templates.ops import MOST_REWRITTEN, Put, Take
 

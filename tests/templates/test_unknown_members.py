@@ -12,7 +12,7 @@ from unknown_support import Member, with_unknown_members
 
 from relay import ConsumerRecord, Lossy, NotRepresentable, Resolver, RowChange, Translator
 from relay.codecs.maxwell.messages import camel_case
-from relay.shadow import ShadowTranslator
+from relay.core.verification import ShadowTranslator
 from relay.templates.engine import Engine
 
 ROWS = {

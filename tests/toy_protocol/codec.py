@@ -21,10 +21,10 @@ from msgspec import Meta
 
 from relay.catalog import Catalog, define
 from relay.codecs.codec import Codec, Options, Payload
+from relay.codecs.detection import Message, Sign, Strength
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
-from relay.codecs.signs import Message, Sign, Strength
-from relay.errors import Malformed, NotRepresentable
-from relay.model import (
+from relay.model.errors import Malformed, NotRepresentable
+from relay.model.events import (
     ABSENT,
     Bootstrap,
     Column,
@@ -41,10 +41,10 @@ from relay.model import (
     Transaction,
     TransactionMark,
 )
+from relay.model.lookups import Answers, RegisteredSchema, SchemaById, SchemaId
+from relay.model.records import ConsumerRecord
 from relay.mysql import numbers, temporal
 from relay.mysql.types import BINARIES, INTEGER_BITS
-from relay.needs import Answers, RegisteredSchema, SchemaById, SchemaId
-from relay.records import ConsumerRecord
 
 NAME: Final = "toy-lines"
 

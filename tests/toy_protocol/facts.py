@@ -10,12 +10,12 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import Codec, Options, encodes_nothing
+from relay.codecs.detection import Message, Sign, Strength
 from relay.codecs.losses import Before, Carries, Lossy
-from relay.codecs.signs import Message, Sign, Strength
-from relay.errors import Malformed
-from relay.model import Column, ColumnType, Event, Op, RowChange, Rows, Source, TableId, TableSchema
-from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.model.errors import Malformed
+from relay.model.events import Column, ColumnType, Event, Op, RowChange, Rows, Source, TableId, TableSchema
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 
 NAME: Final = "toy-facts"
 

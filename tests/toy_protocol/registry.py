@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from relay.errors import NeedUnanswered, StorageUnavailable
-from relay.needs import Need, RegisteredSchema, SchemaById, SchemaId
-from relay.resolver import Fetch
+from relay.io.resolver import Fetch
+from relay.model.errors import NeedUnanswered, StorageUnavailable
+from relay.model.lookups import Need, RegisteredSchema, SchemaById, SchemaId
 
 #: Registries that are this memory.
 _IN_MEMORY = {"", "source", "target"}

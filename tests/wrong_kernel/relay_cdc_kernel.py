@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from relay import kernel
+from reference_engine import Interpreter
+
+from relay.io import kernel
 from relay.templates.engine import Translation
-from relay.templates.interpreter import Interpreter
 from relay.templates.ops import Template
 
 __version__: Final = "0.0.0"

@@ -1,6 +1,6 @@
 """What a user has pasted, as records or statements.
 
-A text is record lines (`relay.record_lines`), message values, one a line, or one document of JSON, over as
+A text is record lines (`relay.io.record_lines`), message values, one a line, or one document of JSON, over as
 many lines as it likes. A value that is no text is given in base64, which no message of text can be.
 """
 
@@ -17,10 +17,10 @@ import msgspec
 
 from relay.cli.arguments import InputFormat
 from relay.cli.record_files import DEFAULT_TOPIC, detect
-from relay.errors import ConfigError, DdlNotUnderstood, Problem
+from relay.io.record_lines import DECODE_ERRORS, parse_record
+from relay.model.errors import ConfigError, DdlNotUnderstood, Problem
+from relay.model.records import ConsumerRecord
 from relay.mysql.ddl.tokens import Token, tokenize
-from relay.record_lines import DECODE_ERRORS, parse_record
-from relay.records import ConsumerRecord
 
 #: What `base64` prints, in lines or as one.
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{2,}={0,2}").fullmatch

@@ -8,15 +8,19 @@ server's own. A request is JSON by its type, which forms of other sites cannot s
 from __future__ import annotations
 
 import asyncio
+import signal
+import webbrowser
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 import msgspec
 from aiohttp import web
 
+from relay.cli.exits import say
 from relay.cli.playground.catalogue import catalogue
 from relay.cli.playground.translation import Request, answer, encoded
-from relay.record_lines import DECODE_ERRORS
+from relay.cli.requests.route import PlaygroundRequest
+from relay.io.record_lines import DECODE_ERRORS
 from relay.service.observe.pages import Page
 from relay.service.observe.server import HEADER_BYTES, Server, Settings, json_answer
 
@@ -96,3 +100,29 @@ _OWN_PAGES: Final = {"same-origin", "none"}
 def _too_large() -> web.Response:
     most = f"{MOST_BYTES >> 20} MiB"
     return json_answer({"error": f"this is more than {most}; `relay translate` takes files of any size"}, 413)
+
+
+def play(request: PlaygroundRequest) -> None:
+    """Serve the playground until the process is asked to end. Raises AddressUnavailable."""
+    asyncio.run(_serve(request.host, request.port, opens=request.opens))
+
+
+async def _serve(host: str, port: int, *, opens: bool) -> None:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked.set)
+    async with PlaygroundServer(host, port) as server:
+        url = address(host, server.port)
+        say(f"The playground is at {url} until Ctrl-C.")
+        if opens and not await asyncio.to_thread(webbrowser.open, url):
+            say("There is no browser that could be opened.")
+        await asked.wait()
+
+
+def address(host: str, port: int) -> str:
+    """Return the URL by which a browser on this machine finds it."""
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - only compared
+        host = "localhost"
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/"

@@ -13,15 +13,21 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from relay.advice import advice
 from relay.catalog import DdlMessage, learn
 from relay.cli.event_text import Line, event_lines
 from relay.cli.inspect import event_object, exact
 from relay.cli.playground.pasted import Pasted, Statement, is_sql, records_in, statements_in
+from relay.codecs.detection import Strength
 from relay.codecs.losses import INFORMATIONAL, Lossy
-from relay.codecs.signs import Strength
-from relay.detection import detect
-from relay.errors import (
+from relay.core.config_lint import advice
+from relay.core.detection import detect
+from relay.core.loss_texts import KIND_WORDS, large_row_losses, route_losses
+from relay.core.selection import kind_of
+from relay.core.translator import Translator
+from relay.io.record_lines import DECODE_ERRORS, format_record
+from relay.io.registry import SchemaLine, SchemaList
+from relay.io.resolver import Answer, Resolver
+from relay.model.errors import (
     CodecError,
     ConfigError,
     DdlNotUnderstood,
@@ -31,18 +37,12 @@ from relay.errors import (
     RelayError,
     SchemaMissing,
 )
-from relay.limits import Limits
-from relay.loss_texts import KIND_WORDS, large_row_losses, route_losses
-from relay.model import Event, Position, Source, TableId
+from relay.model.events import Event, Position, Source, TableId
+from relay.model.limits import Limits
+from relay.model.lookups import Need, RegisteredSchema, SchemaById, SchemaId
+from relay.model.records import ConsumerRecord, Header, ProducerRecord
 from relay.mysql.ddl import read_ddl
-from relay.needs import Need, RegisteredSchema, SchemaById, SchemaId
-from relay.record_lines import DECODE_ERRORS, format_record
-from relay.records import ConsumerRecord, Header, ProducerRecord
-from relay.registry import SchemaLine, SchemaList
-from relay.resolver import Answer, Resolver
-from relay.selection import kind_of
-from relay.shown import plain_json, printable, to_json
-from relay.translator import Translator
+from relay.text.redaction import plain_json, printable, to_json
 
 #: Records of a request that are translated; the rest is counted.
 MOST_RECORDS: Final = 100

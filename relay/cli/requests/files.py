@@ -29,8 +29,8 @@ from relay.cli.requests.options import (
     sources,
     targets,
 )
-from relay.partitioning import Partitioning
-from relay.policies import Policy
+from relay.core.error_policies import Policy
+from relay.routing.partitioning import Partitioning
 
 
 class TranslateRequest(Request, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import typer
 
 from relay.cli.arguments import STANDARD, InputFormat
 from relay.cli.command import Options
-from relay.errors import ConfigError, Problem
+from relay.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from relay.codecs.codec import Side

@@ -8,7 +8,7 @@ import typer
 
 from relay.cli.command import Request
 from relay.cli.requests.options import ConfigSource, Json
-from relay.log_text import LogFormat, LogLevel
+from relay.io.log_text import LogFormat, LogLevel
 
 Processes = Annotated[
     int | None,
@@ -125,7 +125,7 @@ class PlaygroundRequest(Request, frozen=True, kw_only=True):
     All options and profiles are there, with their meaning. Only what is pasted is read, and nothing is kept.
     """
 
-    WORK: ClassVar = "relay.cli.playground.command:play"
+    WORK: ClassVar = "relay.cli.playground.server:play"
     EXAMPLE: ClassVar = "relay playground --open"
 
     host: Annotated[

@@ -15,7 +15,7 @@ from msgspec import Meta
 from relay.codecs.codec import ZonedOptions
 from relay.codecs.flat.values import Forms
 from relay.codecs.losses import Before, Carries
-from relay.errors import Problem
+from relay.model.errors import Problem
 
 _TARGET: Final = {"side": "target"}
 

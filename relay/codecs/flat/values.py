@@ -19,13 +19,13 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.conversions import Convert, Read, Write
-from relay.codecs.wire.lenient_json import json_document
-from relay.model import Column
+from relay.codecs.shared.conversions import Convert, Read, Write
+from relay.codecs.shared.lenient_json import json_document
+from relay.model.events import Column
 from relay.mysql import numbers, temporal
+from relay.mysql.conversion_names import losing, named_after, native
 from relay.mysql.members import label_writer
 from relay.mysql.types import BINARIES
-from relay.native import losing, named_after, native
 
 #: Types of which some values are no dates of the calendar.
 _DATES: Final = ("date", "datetime", "timestamp")

@@ -26,15 +26,24 @@ from relay.codecs.maxwell.messages import (
 from relay.codecs.maxwell.options import NAME, MaxwellOptions
 from relay.codecs.maxwell.rows import RowDecoder
 from relay.codecs.maxwell.traced import traced_row
-from relay.codecs.wire.tables import NAMELESS
-from relay.codecs.wire.unknown_members import below, with_unknown
-from relay.errors import Malformed, UnsupportedMessage
-from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, TableSchema, TransactionMark
+from relay.codecs.shared.tables import NAMELESS
+from relay.codecs.shared.unknown_members import below, with_unknown
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.events import (
+    Event,
+    Op,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+    TransactionMark,
+)
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 from relay.mysql.ddl.drops import rename_words
 from relay.mysql.ddl.parts import renames_alone, words_of_drops
 from relay.mysql.types import quoted_table
-from relay.needs import Answers
-from relay.records import ConsumerRecord
 from relay.templates.tracing import Trace
 
 _OPS: Final = {

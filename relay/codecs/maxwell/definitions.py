@@ -16,11 +16,11 @@ import msgspec
 
 from relay.codecs.maxwell.options import NAME
 from relay.codecs.maxwell.values import spelled
-from relay.codecs.wire.lenient_json import REFUSED, complaint
-from relay.codecs.wire.unknown_members import Message, MessageParser
-from relay.errors import Malformed
-from relay.limits import Limits, check_columns
-from relay.model import Column, ColumnType, TableId, TableSchema
+from relay.codecs.shared.lenient_json import REFUSED, complaint
+from relay.codecs.shared.unknown_members import Message, MessageParser
+from relay.model.errors import Malformed
+from relay.model.events import Column, ColumnType, TableId, TableSchema
+from relay.model.limits import Limits, check_columns
 from relay.mysql.ddl.tokens import unquoted
 from relay.mysql.types import (
     BINARIES,

@@ -22,15 +22,15 @@ from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.traced import TracedXid
 from relay.codecs.maxwell.values import SOME_DOCUMENT, ValueWriter, as_it_came, read_unknown_set
-from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.conversions import Write
-from relay.codecs.wire.row_writing import RowTarget, TypedWriters
-from relay.codecs.wire.rows import TypeInfo
-from relay.codecs.wire.shaping import op_without_before
-from relay.codecs.wire.ticdc import mysql_text
-from relay.codecs.wire.traced import TracedCells, put_of
-from relay.errors import NotRepresentable
-from relay.model import (
+from relay.codecs.shared.caches import CachePool
+from relay.codecs.shared.conversions import Write
+from relay.codecs.shared.row_writing import RowTarget, TypedWriters
+from relay.codecs.shared.rows import TypeInfo
+from relay.codecs.shared.shaping import op_without_before
+from relay.codecs.shared.ticdc import mysql_text
+from relay.codecs.shared.traced import TracedCells, put_of
+from relay.model.errors import NotRepresentable
+from relay.model.events import (
     Column,
     DdlKind,
     Event,
@@ -43,9 +43,9 @@ from relay.model import (
     Transaction,
     TransactionMark,
 )
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 from relay.mysql.types import has_parameters
-from relay.needs import Answers
-from relay.records import ConsumerRecord
 from relay.templates.tracing import Traced, TracedNumber, TracedOp, Untraceable, mark_of
 
 _UPDATE: Final = Op.UPDATE

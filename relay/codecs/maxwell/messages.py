@@ -17,15 +17,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relay.codecs.losses import Lossy
-from relay.codecs.maxwell import signs
+from relay.codecs.maxwell import detection as signs
 from relay.codecs.maxwell.options import NAME
-from relay.codecs.wire import unknown_members
-from relay.codecs.wire.event_times import event_time_ns
-from relay.codecs.wire.lenient_json import REFUSED, complaint
-from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import Limits, exceeded
-from relay.model import TSO_LOGICAL_BITS, Snapshot, Source, Transaction
-from relay.records import TIME_END_MS, ConsumerRecord
+from relay.codecs.shared import unknown_members
+from relay.codecs.shared.lenient_json import REFUSED, complaint
+from relay.codecs.shared.local_times import event_time_ns
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.events import TSO_LOGICAL_BITS, Snapshot, Source, Transaction
+from relay.model.limits import Limits, exceeded
+from relay.model.records import TIME_END_MS, ConsumerRecord
 
 CONNECTOR: Final = "maxwell"
 _NULL: Final = msgspec.Raw(b"null")

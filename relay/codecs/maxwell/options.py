@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from relay.codecs.codec import Options
 from relay.codecs.losses import Before, Carries
-from relay.codecs.wire.shaping import KeepUnknownBefore, Key, Tombstones
+from relay.codecs.shared.shaping import KeepUnknownBefore, Key, Tombstones
 
 NAME: Final = "maxwell-json"
 _TARGET: Final = {"side": "target"}

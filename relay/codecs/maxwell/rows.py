@@ -19,14 +19,14 @@ from relay.codecs.losses import Lossy
 from relay.codecs.maxwell import values
 from relay.codecs.maxwell.messages import Message, camel_case, key_columns
 from relay.codecs.maxwell.options import NAME
-from relay.codecs.wire.caches import columns_bytes
-from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
-from relay.codecs.wire.lenient_json import REFUSED, complaint
-from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
-from relay.codecs.wire.tables import Table, Tables
-from relay.errors import Malformed
-from relay.limits import Limits, check_columns
-from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, TableId, TableSchema
+from relay.codecs.shared.caches import columns_bytes
+from relay.codecs.shared.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
+from relay.codecs.shared.lenient_json import REFUSED, complaint
+from relay.codecs.shared.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.codecs.shared.tables import Table, Tables
+from relay.model.errors import Malformed
+from relay.model.events import ABSENT, Column, ColumnType, Images, Op, Position, TableId, TableSchema
+from relay.model.limits import Limits, check_columns
 
 _PARTS: Final = PartNames(deleted="data", old="old", new="data")
 #: Layouts of one table's rows that are kept ready.

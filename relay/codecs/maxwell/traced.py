@@ -15,13 +15,13 @@ from relay.catalog import Catalog
 from relay.codecs.codec import TracedMessage
 from relay.codecs.maxwell.messages import CONNECTOR, END_OF_PLACES, FIELDS
 from relay.codecs.maxwell.rows import RowDecoder
-from relay.codecs.wire.rows import TypedRows
-from relay.codecs.wire.traced import TracedReader, TracedRows, conversion, follows_ddl
-from relay.limits import Limits
-from relay.model import Column, Op, RowChange, Source, Transaction, TransactionMark
+from relay.codecs.shared.rows import TypedRows
+from relay.codecs.shared.traced import TracedReader, TracedRows, conversion, follows_ddl
+from relay.model.events import Column, Op, RowChange, Source, Transaction, TransactionMark
+from relay.model.limits import Limits
+from relay.model.records import TIME_END_MS, ConsumerRecord
+from relay.mysql.conversion_names import READ_INTEGER, READ_PLAIN_DECIMAL, READ_SIGNED
 from relay.mysql.types import FLOATS, GEOMETRIES, INTEGERS
-from relay.native import READ_INTEGER, READ_PLAIN_DECIMAL, READ_SIGNED
-from relay.records import TIME_END_MS, ConsumerRecord
 from relay.templates.ops import (
     TIME_MS,
     Among,

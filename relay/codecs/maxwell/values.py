@@ -24,15 +24,15 @@ from msgspec import Meta
 
 from relay.codecs.losses import Lossy
 from relay.codecs.maxwell.geometry import geometry_text, read_geometry
-from relay.codecs.wire.base64_text import base64_text, read_base64
-from relay.codecs.wire.conversions import Read, Write
-from relay.codecs.wire.lenient_json import REFUSED, json_document
-from relay.model import ABSENT, Column, ColumnType
+from relay.codecs.shared.base64_text import base64_text, read_base64
+from relay.codecs.shared.conversions import Read, Write
+from relay.codecs.shared.lenient_json import REFUSED, json_document
+from relay.model.events import ABSENT, Column, ColumnType
 from relay.mysql import numbers, temporal
+from relay.mysql.conversion_names import Conversion, losing, native
 from relay.mysql.members import label_text
 from relay.mysql.types import BINARIES, GEOMETRIES, INTEGERS
 from relay.mysql.values import padded_reader
-from relay.native import Conversion, losing, native
 
 # ---------------------------------------------------------------- parsed
 

@@ -15,23 +15,23 @@ from relay.codecs.open_protocol.frames import DDL, NAME, RESOLVED, ROW, unframe
 from relay.codecs.open_protocol.options import OpenOptions
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
 from relay.codecs.open_protocol.traced import traced_row
-from relay.codecs.wire.ddl_codes import kinds_of
-from relay.codecs.wire.event_times import event_time_ns
-from relay.codecs.wire.large_messages import (
+from relay.codecs.shared.ddl_codes import kinds_of
+from relay.codecs.shared.large_messages import (
     Compression,
     Decompression,
     claim_check_parts,
     claim_checked,
     decompressed,
 )
-from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
-from relay.codecs.wire.unknown_members import Message, MessageParser, below, merged, with_unknown
-from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import check_levels, check_values, uncounted_bytes
-from relay.model import TSO_LOGICAL_BITS, Event, RowChange, SchemaChange, Source, TableId, Watermark
-from relay.needs import Answers
-from relay.records import TIME_END_MS, ConsumerRecord
+from relay.codecs.shared.lenient_json import REFUSED
+from relay.codecs.shared.local_times import event_time_ns
+from relay.codecs.shared.ticdc import CONNECTOR, TSO_END, is_restored
+from relay.codecs.shared.unknown_members import Message, MessageParser, below, merged, with_unknown
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.events import TSO_LOGICAL_BITS, Event, RowChange, SchemaChange, Source, TableId, Watermark
+from relay.model.limits import check_levels, check_values, uncounted_bytes
+from relay.model.lookups import Answers
+from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.tracing import Trace, Untraceable
 
 _NS_PER_MS: Final = 1_000_000

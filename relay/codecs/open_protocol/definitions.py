@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from relay.codecs.open_protocol.columns import (
+from relay.codecs.open_protocol.frames import NAME
+from relay.codecs.open_protocol.values import (
     BINARY,
     GENERATED,
     HANDLE_KEY,
@@ -25,10 +26,9 @@ from relay.codecs.open_protocol.columns import (
     same_code,
     type_of,
 )
-from relay.codecs.open_protocol.frames import NAME
-from relay.codecs.wire.tables import Table
-from relay.errors import UnsupportedMessage
-from relay.model import Column, Generated, Index, TableSchema, UniqueKey
+from relay.codecs.shared.tables import Table
+from relay.model.errors import UnsupportedMessage
+from relay.model.events import Column, Generated, Index, TableSchema, UniqueKey
 from relay.mysql.types import BINARIES, CHARS
 
 

@@ -12,7 +12,6 @@ from msgspec import UNSET, UnsetType
 
 from relay.codecs.codec import Payload
 from relay.codecs.losses import Lossy, loss_of, source_losses
-from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.frames import (
     DDL,
     LENGTH_BYTES,
@@ -24,25 +23,26 @@ from relay.codecs.open_protocol.frames import (
     framed_value,
 )
 from relay.codecs.open_protocol.options import OpenOptions, carries
-from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.conversions import Write
-from relay.codecs.wire.ddl_codes import code_of
-from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, compressed
-from relay.codecs.wire.row_writing import RowTarget, TypedWriters
-from relay.codecs.wire.rows import TypedReader, TypeInfo
-from relay.codecs.wire.shaping import op_without_before
-from relay.codecs.wire.ticdc import (
+from relay.codecs.open_protocol.values import HANDLE_KEY, column_code, column_flags, loses_type, write_of
+from relay.codecs.shared.caches import CachePool
+from relay.codecs.shared.conversions import Write
+from relay.codecs.shared.ddl_codes import code_of
+from relay.codecs.shared.large_messages import SizeLimit, claim_check_document, compressed
+from relay.codecs.shared.row_writing import RowTarget, TypedWriters
+from relay.codecs.shared.rows import TypedReader, TypeInfo
+from relay.codecs.shared.shaping import op_without_before
+from relay.codecs.shared.ticdc import (
     commit_ts_of,
     handle_key_places,
     lacks_handle_key,
     per_table_statements,
+    printed,
     split_updates,
 )
-from relay.codecs.wire.ticdc_json import printed
-from relay.errors import NotRepresentable
-from relay.model import Column, Event, Op, RowChange, SchemaChange, TableSchema, Watermark
-from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.model.errors import NotRepresentable
+from relay.model.events import Column, Event, Op, RowChange, SchemaChange, TableSchema, Watermark
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 from relay.templates.tracing import mark_of
 
 #: TiCDC reads flags as 64 bits without a sign, of which eight have a meaning.

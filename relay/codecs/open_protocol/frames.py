@@ -14,8 +14,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import DEFAULT_LIMITS, Limits, check_rows
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.limits import DEFAULT_LIMITS, Limits, check_rows
 
 NAME: Final = "ticdc-open-protocol"
 #: The kinds of events, as `t` of a key has them.

@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from relay.codecs.losses import Before, Carries
-from relay.codecs.wire.large_messages import LargeMessageOptions
-from relay.codecs.wire.shaping import InsertUnknownBefore
-from relay.codecs.wire.ticdc_options import RawChangeEvent
+from relay.codecs.shared.large_messages import LargeMessageOptions
+from relay.codecs.shared.shaping import InsertUnknownBefore
+from relay.codecs.shared.ticdc import RawChangeEvent
 
 
 class OpenOptions(LargeMessageOptions, frozen=True):

@@ -23,21 +23,21 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.codecs.open_protocol.columns import is_base64, is_wide, read_of, wire_type
 from relay.codecs.open_protocol.definitions import DeclaredColumn, resolved
 from relay.codecs.open_protocol.frames import NAME
-from relay.codecs.wire.base64_text import try_base64
-from relay.codecs.wire.caches import columns_bytes
-from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
-from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
-from relay.codecs.wire.local_times import LocalTimes, is_local_time
-from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
-from relay.codecs.wire.tables import Columns, Table, Tables
-from relay.codecs.wire.unknown_members import Message, MessageParser, Unknown, merged
-from relay.errors import Malformed
-from relay.limits import DEFAULT_LIMITS, Limits, check_columns
-from relay.model import ABSENT, ColumnType, Images, Op, Source, TableSchema
-from relay.records import ConsumerRecord
+from relay.codecs.open_protocol.values import is_base64, is_wide, read_of, wire_type
+from relay.codecs.shared.base64_text import try_base64
+from relay.codecs.shared.caches import columns_bytes
+from relay.codecs.shared.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
+from relay.codecs.shared.lenient_json import REFUSED, complaint, with_negative_zeros
+from relay.codecs.shared.local_times import LocalTimes, is_local_time
+from relay.codecs.shared.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.codecs.shared.tables import Columns, Table, Tables
+from relay.codecs.shared.unknown_members import Message, MessageParser, Unknown, merged
+from relay.model.errors import Malformed
+from relay.model.events import ABSENT, ColumnType, Images, Op, Source, TableSchema
+from relay.model.limits import DEFAULT_LIMITS, Limits, check_columns
+from relay.model.records import ConsumerRecord
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u", value=".v")
 #: Layouts of one table's rows that are kept ready: full rows, deletes with the key alone, versions of the

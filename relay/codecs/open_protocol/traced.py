@@ -10,15 +10,15 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import TracedMessage
-from relay.codecs.open_protocol.columns import wire_type
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, VERSION
-from relay.codecs.wire.local_times import is_local_time
-from relay.codecs.wire.rows import TypedReader, TypedRows
-from relay.codecs.wire.traced import TracedReader, TracedRows, conversion, follows_ddl
-from relay.limits import Limits
-from relay.model import TSO_LOGICAL_BITS, Column, Images, Op, RowChange, Source
-from relay.native import READ_DOUBLE, READ_INTEGER
-from relay.records import TIME_END_MS, ConsumerRecord
+from relay.codecs.open_protocol.values import wire_type
+from relay.codecs.shared.local_times import is_local_time
+from relay.codecs.shared.rows import TypedReader, TypedRows
+from relay.codecs.shared.traced import TracedReader, TracedRows, conversion, follows_ddl
+from relay.model.events import TSO_LOGICAL_BITS, Column, Images, Op, RowChange, Source
+from relay.model.limits import Limits
+from relay.model.records import TIME_END_MS, ConsumerRecord
+from relay.mysql.conversion_names import READ_DOUBLE, READ_INTEGER
 from relay.templates.ops import TIME_MS, Constant, Conversion, Kinds, Length, Members, Take, Unordered
 from relay.templates.scanning import INTEGER, Path, Token, parsed, source_ops
 from relay.templates.tracing import Trace, TracedCell, TracedNumber, Untraceable

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import tzinfo
 from typing import Any, Final
 
+from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.simple.avro_bytes import AvroReader, avro_bytes, avro_long, avro_text
 from relay.codecs.simple.values import (
     ZonedText,
@@ -24,8 +25,7 @@ from relay.codecs.simple.values import (
     timestamp_reader,
     timestamp_writer,
 )
-from relay.codecs.wire.conversions import Read, Write
-from relay.model import ColumnType
+from relay.model.events import ColumnType
 from relay.mysql import numbers, values
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import UNSET
 
+from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.simple.avro_bytes import (
     AvroReader,
     avro_block,
@@ -24,12 +25,10 @@ from relay.codecs.simple.avro_bytes import (
 )
 from relay.codecs.simple.avro_values import NULL, read_of, read_value, write_of
 from relay.codecs.simple.definitions import ColumnEntry, DataType, IndexEntry, TableEntry, temporal_digits
-from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Image, Message
-from relay.codecs.wire.conversions import Read, Write
-from relay.errors import Malformed, NotRepresentable
-from relay.model import ColumnType
-from relay.mysql.binary_defaults import default_bytes, default_text
-from relay.mysql.types import BINARIES, FLOATS, INTEGERS, MAX_BITS
+from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, Image, Message
+from relay.model.errors import Malformed, NotRepresentable
+from relay.model.events import ColumnType
+from relay.mysql.types import BINARIES, FLOATS, INTEGERS, MAX_BITS, default_bytes, default_text
 
 _MESSAGE: Final = avro_long(11)
 _KINDS: Final = (WATERMARK, BOOTSTRAP, "DDL", "DML")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.model import DdlKind, SchemaChange
+from relay.model.events import DdlKind, SchemaChange
 
 _ALTER, _QUERY = "ALTER", "QUERY"
 _TYPES: Final = {

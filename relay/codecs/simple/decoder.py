@@ -9,26 +9,25 @@ import msgspec
 from relay.catalog import Catalog, DdlMessage, define, learn, left_by
 from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Lossy
-from relay.codecs.simple.ddl_types import DDL_TYPES
-from relay.codecs.simple.definitions import TableEntry, definition, entry_text, is_tso, named_id
-from relay.codecs.simple.message import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
-from relay.codecs.simple.options import SimpleOptions
-from relay.codecs.simple.rows import RowDecoder, definition_of_version
-from relay.codecs.simple.traced import traced_row
-from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
-from relay.codecs.wire.event_times import event_time_ns
-from relay.codecs.wire.large_messages import (
+from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
+from relay.codecs.shared.large_messages import (
     Compression,
     Decompression,
     claim_check_parts,
     claim_checked,
     decompressed,
 )
-from relay.codecs.wire.ticdc import CONNECTOR, TSO_END, is_restored
-from relay.codecs.wire.unknown_members import merged
-from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import check_levels, check_values, uncounted_bytes
-from relay.model import (
+from relay.codecs.shared.local_times import event_time_ns
+from relay.codecs.shared.ticdc import CONNECTOR, TSO_END, is_restored
+from relay.codecs.shared.unknown_members import merged
+from relay.codecs.simple.ddl_types import DDL_TYPES
+from relay.codecs.simple.definitions import TableEntry, definition, entry_text, is_tso, named_id
+from relay.codecs.simple.messages import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
+from relay.codecs.simple.options import SimpleOptions
+from relay.codecs.simple.rows import RowDecoder, definition_of_version
+from relay.codecs.simple.traced import traced_row
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.events import (
     TSO_LOGICAL_BITS,
     Bootstrap,
     DdlKind,
@@ -45,8 +44,9 @@ from relay.model import (
     TableSchema,
     Watermark,
 )
-from relay.needs import Answers
-from relay.records import TIME_END_MS, ConsumerRecord
+from relay.model.limits import check_levels, check_values, uncounted_bytes
+from relay.model.lookups import Answers
+from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.tracing import Trace
 
 #: How `TableChange` names what a message says of tables.

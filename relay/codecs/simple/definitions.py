@@ -16,11 +16,10 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relay.codecs.wire.ticdc_json import printed
-from relay.codecs.wire.tidb_defaults import NOW, next_value, sequence_default, stored_default
-from relay.errors import Malformed
-from relay.limits import Limits, check_columns
-from relay.model import (
+from relay.codecs.shared.ticdc import printed
+from relay.codecs.shared.tidb_defaults import NOW, next_value, sequence_default, stored_default
+from relay.model.errors import Malformed
+from relay.model.events import (
     ABSENT,
     Absent,
     Column,
@@ -31,6 +30,7 @@ from relay.model import (
     TableSchema,
     UniqueKey,
 )
+from relay.model.limits import Limits, check_columns
 from relay.mysql.charsets import CHARSET, TEXTS, charset_of, default_collation
 from relay.mysql.ddl.apply import key_order
 from relay.mysql.types import (

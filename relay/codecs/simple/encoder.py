@@ -14,22 +14,22 @@ import msgspec
 
 from relay.codecs.codec import Payload
 from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.shared.caches import CachePool
+from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
+from relay.codecs.shared.conversions import Write
+from relay.codecs.shared.large_messages import SizeLimit, claim_check_document, compressed
+from relay.codecs.shared.row_writing import RowTarget, TypedWriters
+from relay.codecs.shared.rows import TypeInfo
+from relay.codecs.shared.shaping import op_without_before
+from relay.codecs.shared.ticdc import commit_ts_of, handle_key_places, per_table_statements, split_updates
 from relay.codecs.simple.ddl_types import ddl_type
 from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
 from relay.codecs.simple.definitions import TableEntry, are_names, read_entry, shown_table
-from relay.codecs.simple.message import BOOTSTRAP, VERSION, WATERMARK, WORDS, Checksum, Image, Message, Wire
+from relay.codecs.simple.messages import BOOTSTRAP, VERSION, WATERMARK, WORDS, Checksum, Image, Message, Wire
 from relay.codecs.simple.options import SimpleOptions, carries
 from relay.codecs.simple.values import location_of
-from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
-from relay.codecs.wire.conversions import Write
-from relay.codecs.wire.large_messages import SizeLimit, claim_check_document, compressed
-from relay.codecs.wire.row_writing import RowTarget, TypedWriters
-from relay.codecs.wire.rows import TypeInfo
-from relay.codecs.wire.shaping import op_without_before
-from relay.codecs.wire.ticdc import commit_ts_of, handle_key_places, per_table_statements, split_updates
-from relay.errors import NotRepresentable
-from relay.model import (
+from relay.model.errors import NotRepresentable
+from relay.model.events import (
     Bootstrap,
     Column,
     DdlKind,
@@ -41,8 +41,8 @@ from relay.model import (
     TableSchema,
     Watermark,
 )
-from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 from relay.templates.tracing import refuse_traced
 
 _NS_PER_MS: Final = 1_000_000

@@ -15,8 +15,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from relay.codecs.shared import unknown_members
+from relay.codecs.shared.base64_text import base64_text, read_base64
+from relay.codecs.shared.conversions import Read, Write
+from relay.codecs.shared.lenient_json import REFUSED, complaint
 from relay.codecs.simple.definitions import TableEntry
-from relay.codecs.simple.message import BOOTSTRAP, OPS, WATERMARK, Checksum, Message
+from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, Message
 from relay.codecs.simple.values import (
     ZonedText,
     checked_number,
@@ -26,15 +30,11 @@ from relay.codecs.simple.values import (
     timestamp_reader,
     timestamp_writer,
 )
-from relay.codecs.wire import unknown_members
-from relay.codecs.wire.base64_text import base64_text, read_base64
-from relay.codecs.wire.conversions import Read, Write
-from relay.codecs.wire.lenient_json import REFUSED, complaint
-from relay.errors import Malformed, NotRepresentable
-from relay.model import ColumnType
+from relay.model.errors import Malformed, NotRepresentable
+from relay.model.events import ColumnType
 from relay.mysql import numbers, values
+from relay.mysql.conversion_names import native
 from relay.mysql.values import TextStyle
-from relay.native import native
 from relay.templates.ops import Put
 from relay.templates.tracing import Traced, mark_of
 

@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from relay.codecs.codec import KeepOrDrop
 from relay.codecs.losses import Before, Carries
-from relay.codecs.wire.large_messages import LargeMessageOptions
-from relay.codecs.wire.shaping import InsertUnknownBefore
-from relay.codecs.wire.ticdc_options import (
+from relay.codecs.shared.large_messages import LargeMessageOptions
+from relay.codecs.shared.shaping import InsertUnknownBefore
+from relay.codecs.shared.ticdc import (
     CorruptionHandling,
     IntegrityCheck,
     RawChangeEvent,

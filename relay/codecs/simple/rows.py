@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
+from relay.codecs.shared.caches import columns_bytes
+from relay.codecs.shared.local_times import LocalTimes
+from relay.codecs.shared.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.codecs.shared.tables import NAMELESS, Table, Tables
 from relay.codecs.simple.definitions import table_id_of, version_of
-from relay.codecs.simple.message import Image, Message, Wire
+from relay.codecs.simple.messages import Image, Message, Wire
 from relay.codecs.simple.values import location_in, named_zone
-from relay.codecs.wire.caches import columns_bytes
-from relay.codecs.wire.local_times import LocalTimes
-from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
-from relay.codecs.wire.tables import NAMELESS, Table, Tables
-from relay.errors import DefinitionMissing, Malformed
-from relay.limits import Limits, check_columns
-from relay.model import ABSENT, Images, Op, TableId, TableSchema
+from relay.model.errors import DefinitionMissing, Malformed
+from relay.model.events import ABSENT, Images, Op, TableId, TableSchema
+from relay.model.limits import Limits, check_columns
 
 _PARTS: Final = PartNames(deleted="old", old="old", new="data")
 #: Readers of one table that are kept ready: versions of its definition.

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.simple import signs
+from relay.codecs.simple import detection as signs
 from relay.codecs.simple.avro_wire import AvroWire
-from relay.codecs.simple.codec import codec_of
 from relay.codecs.simple.options import SimpleOptions
+from relay.codecs.simple.protocol import codec_of
 
 NAME: Final = "ticdc-simple-avro"
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.codec import RowSignature
-from relay.codecs.simple import signs
-from relay.codecs.simple.codec import codec_of
+from relay.codecs.simple import detection as signs
 from relay.codecs.simple.json_wire import JsonWire
 from relay.codecs.simple.options import SimpleJsonOptions
+from relay.codecs.simple.protocol import codec_of
 from relay.templates.ops import Marker
 
 NAME: Final = "ticdc-simple-json"

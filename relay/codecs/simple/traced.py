@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.codecs.codec import TracedMessage
+from relay.codecs.shared.conversions import Read
+from relay.codecs.shared.rows import TypedRows
+from relay.codecs.shared.traced import TracedReader, TracedRows, conversion, integer_at
 from relay.codecs.simple.values import read_text
-from relay.codecs.wire.conversions import Read
-from relay.codecs.wire.rows import TypedRows
-from relay.codecs.wire.traced import TracedReader, TracedRows, conversion, integer_at
-from relay.model import TSO_LOGICAL_BITS, RowChange
-from relay.native import Conversion
-from relay.records import TIME_END_MS, ConsumerRecord
+from relay.model.events import TSO_LOGICAL_BITS, RowChange
+from relay.model.records import TIME_END_MS, ConsumerRecord
+from relay.mysql.conversion_names import Conversion
 from relay.templates.ops import Take
 from relay.templates.scanning import INTEGER, TEXT_OR_NULL, Path, Token, parsed, source_ops
 from relay.templates.tracing import Trace, TracedCell, TracedNumber, Untraceable

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.codec import zone_of
-from relay.model import ColumnType
+from relay.model.events import ColumnType
 from relay.mysql import temporal
-from relay.native import native
+from relay.mysql.conversion_names import native
 
 #: The zone of a server that was not told its own by name (Go's time.Local).
 LOCAL: Final = "Local"

@@ -14,15 +14,14 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from relay.codecs import signs
-from relay.codecs.ticdc_avro.columns import NAME
-from relay.codecs.wire.avro import has_id_header
-from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.ticdc import TSO_END
-from relay.codecs.wire.ticdc_json import printed
-from relay.codecs.wire.unknown_members import Message, MessageParser
-from relay.errors import Malformed
-from relay.records import ConsumerRecord
+from relay.codecs import detection as signs
+from relay.codecs.shared.avro import has_id_header
+from relay.codecs.shared.lenient_json import REFUSED
+from relay.codecs.shared.ticdc import TSO_END, printed
+from relay.codecs.shared.unknown_members import Message, MessageParser
+from relay.codecs.ticdc_avro.values import NAME
+from relay.model.errors import Malformed
+from relay.model.records import ConsumerRecord
 
 DDL, WATERMARK, DELETE = b"\x01", b"\x02", b"\x03"
 _DDL_START: Final = DDL + b"{"

@@ -9,7 +9,13 @@ import msgspec
 
 from relay.catalog import Catalog, DdlMessage, learn
 from relay.codecs.losses import Lossy
-from relay.codecs.ticdc_avro.columns import NAME
+from relay.codecs.shared.avro import AvroSchema, Part, RegisteredSchemas
+from relay.codecs.shared.checksums import CHECKSUM_VERSION
+from relay.codecs.shared.ddl_codes import kinds_of
+from relay.codecs.shared.local_times import LocalTimes, event_time_ns, is_local_time
+from relay.codecs.shared.rows import PartialRows, TypedRows
+from relay.codecs.shared.ticdc import CONNECTOR, is_restored
+from relay.codecs.shared.unknown_members import with_unknown
 from relay.codecs.ticdc_avro.control import (
     DDL,
     WATERMARK,
@@ -29,17 +35,9 @@ from relay.codecs.ticdc_avro.rows import (
     Layout,
     Layouts,
 )
-from relay.codecs.wire.avro import AvroSchema, Part, RegisteredSchemas
-from relay.codecs.wire.checksums import CHECKSUM_VERSION
-from relay.codecs.wire.ddl_codes import kinds_of
-from relay.codecs.wire.event_times import event_time_ns
-from relay.codecs.wire.local_times import LocalTimes, is_local_time
-from relay.codecs.wire.rows import PartialRows, TypedRows
-from relay.codecs.wire.ticdc import CONNECTOR, is_restored
-from relay.codecs.wire.unknown_members import with_unknown
-from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import check_levels, check_values
-from relay.model import (
+from relay.codecs.ticdc_avro.values import NAME
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.events import (
     TSO_LOGICAL_BITS,
     Event,
     Images,
@@ -50,8 +48,9 @@ from relay.model import (
     TableId,
     Watermark,
 )
-from relay.needs import Answers
-from relay.records import TIME_END_MS, ConsumerRecord
+from relay.model.limits import check_levels, check_values
+from relay.model.lookups import Answers
+from relay.model.records import TIME_END_MS, ConsumerRecord
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.INSERT}
 _NS_PER_MS: Final = 1_000_000

@@ -10,13 +10,19 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.avro_types import parse_types
 from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none
 from relay.codecs.losses import Lossy, loss_of, source_losses
 from relay.codecs.row_keys import without_key
-from relay.codecs.ticdc_avro.columns import NAME, Modes, field_schema, loses_type, write_of
+from relay.codecs.shared.avro import Part, SchemaIds, compact, is_full_name, subject_of
+from relay.codecs.shared.avro_writing import value_writer, written
+from relay.codecs.shared.caches import ByteCache, CachePool
+from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
+from relay.codecs.shared.conversions import Write
+from relay.codecs.shared.ddl_codes import code_of
+from relay.codecs.shared.row_writing import RowTarget, TypedWriters
+from relay.codecs.shared.rows import TypeInfo
+from relay.codecs.shared.ticdc import commit_ts_of, per_table_statements, split_chosen_keys, split_updates
 from relay.codecs.ticdc_avro.control import DELETE, WATERMARK, Statement, statement_value, with_commit_ts
-from relay.codecs.ticdc_avro.names import sanitized, subject_topic
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
 from relay.codecs.ticdc_avro.rows import (
     ADDED,
@@ -28,19 +34,20 @@ from relay.codecs.ticdc_avro.rows import (
     OP,
     TIME,
 )
-from relay.codecs.wire.avro import Part, SchemaIds, compact, is_full_name, subject_of
-from relay.codecs.wire.avro_writing import value_writer, written
-from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.codecs.wire.checksums import CHECKSUM_VERSION, row_checksum
-from relay.codecs.wire.conversions import Write
-from relay.codecs.wire.ddl_codes import code_of
-from relay.codecs.wire.row_writing import RowTarget, TypedWriters
-from relay.codecs.wire.rows import TypeInfo
-from relay.codecs.wire.ticdc import commit_ts_of, per_table_statements, split_chosen_keys, split_updates
-from relay.errors import NotRepresentable
-from relay.model import Column, Event, Generated, Op, RowChange, SchemaChange, TableSchema, Watermark
-from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.codecs.ticdc_avro.values import (
+    NAME,
+    Modes,
+    field_schema,
+    loses_type,
+    sanitized,
+    subject_topic,
+    write_of,
+)
+from relay.model.avro_types import parse_types
+from relay.model.errors import NotRepresentable
+from relay.model.events import Column, Event, Generated, Op, RowChange, SchemaChange, TableSchema, Watermark
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 
 _NS_PER_MS: Final = 1_000_000
 _WORDS: Final = {Op.INSERT: "c", Op.READ: "c", Op.UPDATE: "u", Op.DELETE: "d"}

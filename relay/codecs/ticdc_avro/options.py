@@ -8,15 +8,15 @@ from msgspec import Meta
 
 from relay.codecs.codec import ZonedOptions
 from relay.codecs.losses import Before, Carries
-from relay.codecs.ticdc_avro.columns import Modes
-from relay.codecs.wire.id_headers import SchemaIdPlace
-from relay.codecs.wire.ticdc_options import (
+from relay.codecs.shared.id_headers import SchemaIdPlace
+from relay.codecs.shared.ticdc import (
     CorruptionHandling,
     DecimalMode,
     IntegrityCheck,
     RawChangeEvent,
 )
-from relay.errors import Problem
+from relay.codecs.ticdc_avro.values import Modes
+from relay.model.errors import Problem
 
 _TARGET: Final = {"side": "target"}
 

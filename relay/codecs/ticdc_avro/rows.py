@@ -14,9 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.avro_types import AvroField, AvroType
 from relay.catalog import Catalog
-from relay.codecs.ticdc_avro.columns import (
+from relay.codecs.shared.avro import AvroSchema, Part
+from relay.codecs.shared.caches import ByteCache, CachePool
+from relay.codecs.shared.checksums import row_checksum
+from relay.codecs.shared.rows import PartialRows, PartNames, TypedReader, TypedRows
+from relay.codecs.shared.unknown_members import Unknown
+from relay.codecs.ticdc_avro.values import (
     NAME,
     Modes,
     field_type,
@@ -24,17 +28,13 @@ from relay.codecs.ticdc_avro.columns import (
     form_of_field,
     is_known_field,
     read_of,
+    sanitized,
     told_default,
 )
-from relay.codecs.ticdc_avro.names import sanitized
-from relay.codecs.wire.avro import AvroSchema, Part
-from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.codecs.wire.checksums import row_checksum
-from relay.codecs.wire.rows import PartialRows, PartNames, TypedReader, TypedRows
-from relay.codecs.wire.unknown_members import Unknown
-from relay.errors import UnsupportedMessage
-from relay.limits import Limits, check_columns
-from relay.model import ABSENT, Column, ColumnType, Generated, Images, Position, TableId, TableSchema
+from relay.model.avro_types import AvroField, AvroType
+from relay.model.errors import UnsupportedMessage
+from relay.model.events import ABSENT, Column, ColumnType, Generated, Images, Position, TableId, TableSchema
+from relay.model.limits import Limits, check_columns
 
 BEFORE, OP = "_ticdc_before", "_tidb_op"
 COMMIT_TS, TIME = "_tidb_commit_ts", "_tidb_commit_physical_time"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from relay.errors import DdlNotUnderstood
-from relay.model import DdlKind
+from relay.model.errors import DdlNotUnderstood
+from relay.model.events import DdlKind
 from relay.mysql.ddl.columns import (
     charset_name,
     column_definition,

@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from relay.limits import MYSQL_COLUMNS
-from relay.model import ABSENT, Column, ColumnType, Default, Index, TableId, TableSchema, UniqueKey
+from relay.model.events import ABSENT, Column, ColumnType, Default, Index, TableId, TableSchema, UniqueKey
+from relay.model.limits import MYSQL_COLUMNS
 from relay.mysql.ddl.columns import bits_text
 from relay.mysql.ddl.statements import (
     AddColumn,

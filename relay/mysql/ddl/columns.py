@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from relay.errors import DdlNotUnderstood
-from relay.model import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
-from relay.mysql.binary_defaults import default_text
+from relay.model.errors import DdlNotUnderstood
+from relay.model.events import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
 from relay.mysql.ddl.statements import (
     AddForeignKey,
     AddIndex,
@@ -24,7 +23,7 @@ from relay.mysql.ddl.statements import (
     OtherChange,
 )
 from relay.mysql.ddl.tokens import Cursor, Token
-from relay.mysql.types import defined_type, is_known_type, joined_name, with_implied_parameters
+from relay.mysql.types import default_text, defined_type, is_known_type, joined_name, with_implied_parameters
 
 #: Where a column's attributes end before the item does, in ALTER TABLE.
 _STOPS: Final = frozenset({"FIRST", "AFTER", "PARTITION", "REMOVE"})

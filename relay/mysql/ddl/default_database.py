@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from relay.model import DdlKind, TableId
+from relay.model.events import DdlKind, TableId
 from relay.mysql.ddl.statements import (
     AlterTable,
     CreateTable,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.errors import DdlNotUnderstood
+from relay.model.errors import DdlNotUnderstood
 from relay.mysql.ddl.tokens import Cursor, tokenize
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from relay.model import DdlKind, RenamedTable, SchemaChange, TableId
+from relay.model.events import DdlKind, RenamedTable, SchemaChange, TableId
 from relay.mysql.ddl.drops import drop_words, rename_words
 from relay.mysql.types import quoted_table
 

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from relay.model import Column, Default, TableSchema
-from relay.mysql.binary_defaults import is_hex
-from relay.mysql.types import BINARIES, BLOBS, CHARS, format_type, quoted_name
+from relay.model.events import Column, Default, TableSchema
+from relay.mysql.types import BINARIES, BLOBS, CHARS, format_type, is_hex, quoted_name
 
 
 def create_statement(schema: TableSchema) -> str | None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from relay.errors import DdlNotUnderstood
-from relay.limits import DEFAULT_LIMITS, exceeded
-from relay.model import DdlKind
+from relay.model.errors import DdlNotUnderstood
+from relay.model.events import DdlKind
+from relay.model.limits import DEFAULT_LIMITS, exceeded
 from relay.mysql.ddl.alter import (
     accept_charset,
     alter_items,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from relay.model import Column, DdlKind, Default, TableId
+from relay.model.events import Column, DdlKind, Default, TableId
 
 
 class TableName(msgspec.Struct, frozen=True, gc=False):

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
-from relay.errors import DdlNotUnderstood
-from relay.limits import MYSQL_NAME
+from relay.model.errors import DdlNotUnderstood
+from relay.model.limits import MYSQL_NAME
 
 _Read = TypeVar("_Read")
 _WORD: Final = r"0-9A-Za-z_$\u0080-\U0010FFFF"

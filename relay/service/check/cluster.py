@@ -14,12 +14,11 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import EndTxnRequest, InitProducerIdRequest
 
 from relay.config.addresses import Address, parse_server, split_servers
-from relay.kafka.admin import SETTINGS, TopicInfo
-from relay.kafka.clients import Brokers
-from relay.kafka.error_words import text_of
-from relay.kafka.permissions import UNTOLD
-from relay.kafka.requests import GroupsRequest, TopicsRequest
-from relay.kafka.settings import Mechanism
+from relay.io.kafka.admin import SETTINGS, TopicInfo
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.error_words import text_of
+from relay.io.kafka.requests import UNTOLD, GroupsRequest, TopicsRequest
+from relay.io.kafka.settings import Mechanism
 from relay.service.check.connectivity import Unreachable, close, connect
 
 #: How long a broker may be busy: a new cluster makes the topics for coordinators first.

@@ -19,10 +19,10 @@ from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
 from relay.config.addresses import Address
-from relay.kafka.clients import Brokers
-from relay.kafka.error_words import text_of
-from relay.kafka.oauth import NoToken
-from relay.kafka.requests import TopicsRequest
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.error_words import text_of
+from relay.io.kafka.oauth import NoToken
+from relay.io.kafka.requests import TopicsRequest
 
 STEP_SECONDS = 5.0
 REQUEST_SECONDS = 10.0

@@ -6,10 +6,10 @@ import asyncio
 from typing import Final
 
 from relay.config import Config
-from relay.errors import ServiceError
-from relay.kafka.clients import Clusters
-from relay.kafka.parts import Part, read_part
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.io.kafka.clients import Clusters
+from relay.io.kafka.parts import Part, read_part
+from relay.model.errors import ServiceError
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
 
 _SECONDS: Final = 10.0
 

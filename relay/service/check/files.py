@@ -11,8 +11,8 @@ from relay.config.bootstrap import bootstrapped
 from relay.config.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.registries import resolver_of
-from relay.errors import ConfigError, Problem
-from relay.kafka.clients import Clusters
+from relay.io.kafka.clients import Clusters
+from relay.model.errors import ConfigError, Problem
 
 
 def file_problems(config: Config) -> Iterator[Problem]:

@@ -11,15 +11,15 @@ from aiokafka import TopicPartition
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from relay.config import Config, Mode
-from relay.errors import ServiceError
-from relay.kafka.admin import TopicInfo
-from relay.kafka.permissions import Operation, allows
-from relay.kafka.ports import Partition, PollFailed
-from relay.kafka.progress import ProgressTopic
-from relay.kafka.reading import bounds, consuming
+from relay.io.kafka.admin import TopicInfo
+from relay.io.kafka.ports import Partition, PollFailed
+from relay.io.kafka.progress import ProgressTopic
+from relay.io.kafka.reading import bounds, consuming
+from relay.io.kafka.requests import Operation, allows
+from relay.model.errors import ServiceError
 from relay.service.check.cluster import ClusterInspection, Group
 from relay.service.check.findings import Finding, State, unreported
-from relay.shown import first_of, printable
+from relay.text.redaction import first_of, printable
 
 #: The client id of every client of relay.
 _CLIENT: Final = "relay"

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from relay.config import Config
-from relay.detection import FormatHints, detect
-from relay.errors import Malformed, RelayError, ServiceError, UnsupportedMessage
-from relay.kafka.clients import Brokers
-from relay.kafka.parts import Part, read_part
-from relay.needs import Need
-from relay.records import ConsumerRecord
+from relay.core.detection import FormatHints, detect
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.parts import Part, read_part
+from relay.model.errors import Malformed, RelayError, ServiceError, UnsupportedMessage
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord
 from relay.service.check.findings import Finding, State
 
 #: How many records of each topic are looked at, and how long they may take.

@@ -8,8 +8,8 @@ import asyncio
 import time
 from typing import Final, Literal, TypeAlias
 
-from relay.errors import BrokerUnavailable
-from relay.kafka.clients import Clusters
+from relay.io.kafka.clients import Clusters
+from relay.model.errors import BrokerUnavailable
 from relay.service.check.route import diagnosis
 
 Side: TypeAlias = Literal["source", "target"]

@@ -11,8 +11,8 @@ from typing import Final
 
 from relay.config import Config
 from relay.config.registries import registry_settings
-from relay.errors import ConfigError, RelayError, SchemaRefused, ServiceError
-from relay.registry import RegistrySettings, SchemaRegistry
+from relay.io.registry import RegistrySettings, SchemaRegistry
+from relay.model.errors import ConfigError, RelayError, SchemaRefused, ServiceError
 from relay.service.check.findings import Finding, State
 from relay.service.check.subjects import subject_patterns
 

@@ -2,8 +2,8 @@
 
 Each finding is one line. Brokers are asked one by one, including those that the cluster advertises: clients
 are sent on to these, and an address that works only inside a network is the most frequent mistake. What the
-brokers allow comes from their own answers (`relay.kafka.permissions`); what they do not tell is reported as
-untested.
+brokers allow comes from their own answers (`relay.io.kafka.requests`); what they do not tell is reported
+as untested.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from relay.codecs import codec_named
 from relay.config import Config, Mode
 from relay.config.choices import Wait
 from relay.config.kafka import transactional_settings
-from relay.errors import BrokerUnavailable
-from relay.kafka.admin import TopicAdmin, TopicInfo
-from relay.kafka.clients import Brokers, Clusters
-from relay.kafka.permissions import UNTOLD, Operation, allows
+from relay.io.kafka.admin import TopicAdmin, TopicInfo
+from relay.io.kafka.clients import Brokers, Clusters
+from relay.io.kafka.requests import UNTOLD, Operation, allows
+from relay.model.errors import BrokerUnavailable
 from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
 from relay.service.check.findings import Finding, State, unreported
 from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
-from relay.shown import plural
+from relay.text.redaction import plural
 from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
 from relay.topics.startup import table_topic_warnings, topics_of_tables
 

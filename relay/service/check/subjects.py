@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from relay.config import Config
-from relay.errors import RelayError
-from relay.needs import Need, SchemaId
-from relay.records import ConsumerRecord
-from relay.translator import Translator
+from relay.core.translator import Translator
+from relay.model.errors import RelayError
+from relay.model.lookups import Need, SchemaId
+from relay.model.records import ConsumerRecord
 
 #: The made-up table. Nothing that adjusts names for topics and schemas changes these.
 _DATABASE, _TABLE = "relaydatabase", "relaytable"

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from relay.config import Config
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
-from relay.errors import DeliveryFailed, RecordTooLarge, TopicUnusable
-from relay.kafka.admin import TopicAdmin
-from relay.kafka.clients import Brokers
-from relay.kafka.ports import Undelivered, start_sink
-from relay.kafka.reading import Progress, read_topic
-from relay.kafka.sink import KafkaSink
-from relay.kafka.sizes import TopicLimits
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.io.kafka.admin import TopicAdmin
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Undelivered, start_sink
+from relay.io.kafka.reading import Progress, read_topic
+from relay.io.kafka.sink import KafkaSink
+from relay.io.kafka.sizes import TopicLimits
+from relay.model.errors import DeliveryFailed, RecordTooLarge, TopicUnusable
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.check.cluster import ClusterInspection
 from relay.service.commands.replay import target_topics
 from relay.service.loop.history import kept_records

@@ -8,12 +8,12 @@ from relay.config import Config
 from relay.config.bootstrap import bootstrapped_translator
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.registries import resolver_of
-from relay.errors import TopicUnusable
-from relay.kafka.admin import TopicAdmin
-from relay.kafka.clients import Brokers
-from relay.records import ConsumerRecord, Place
+from relay.core.translator import Translator
+from relay.io.kafka.admin import TopicAdmin
+from relay.io.kafka.clients import Brokers
+from relay.model.errors import TopicUnusable
+from relay.model.records import ConsumerRecord, Place
 from relay.service.loop.history import read_history, teach
-from relay.translator import Translator
 
 
 class Learned(NamedTuple):

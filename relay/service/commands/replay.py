@@ -18,21 +18,21 @@ from typing import NamedTuple
 from relay.config import Config
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
 from relay.config.registries import resolver_of
-from relay.dead_letters import DeadLetter, by_original, marker
-from relay.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
-from relay.kafka.admin import TopicAdmin
-from relay.kafka.clients import Brokers
-from relay.kafka.ports import Undelivered, start_sink
-from relay.kafka.reading import Progress
-from relay.kafka.sink import KafkaSink
-from relay.kafka.sizes import Misfit, TopicLimits, misfit_error
-from relay.logs import Log
-from relay.policies import tables_in
-from relay.records import ProducerRecord
+from relay.core.dead_letters import DeadLetter, by_original, marker
+from relay.core.error_policies import tables_in
+from relay.core.translator import Translator
+from relay.io.kafka.admin import TopicAdmin
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Undelivered, start_sink
+from relay.io.kafka.reading import Progress
+from relay.io.kafka.sink import KafkaSink
+from relay.io.kafka.sizes import Misfit, TopicLimits, misfit_error
+from relay.io.logs import Log
+from relay.model.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
+from relay.model.records import ProducerRecord
 from relay.service.loop.history import history_record
 from relay.topics.startup import Topics, WrittenTopics, topics_of_tables
 from relay.topics.table_topics import TableTopics
-from relay.translator import Translator
 
 #: Originals of dead letters between two waits for acknowledgements.
 CHUNK = 500

@@ -17,13 +17,13 @@ from typing import Final
 
 from relay.config import Config
 from relay.config.kafka import producer_settings, target_cluster
-from relay.dead_letters import read_claim, replay_claim
-from relay.errors import DeliveryFailed, ReplayUnderWay
-from relay.kafka.clients import Brokers
-from relay.kafka.parts import Part, read_part
-from relay.kafka.ports import Undelivered, start_sink
-from relay.kafka.sink import KafkaSink
-from relay.records import ConsumerRecord
+from relay.core.dead_letters import read_claim, replay_claim
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.parts import Part, read_part
+from relay.io.kafka.ports import Undelivered, start_sink
+from relay.io.kafka.sink import KafkaSink
+from relay.model.errors import DeliveryFailed, ReplayUnderWay
+from relay.model.records import ConsumerRecord
 from relay.service.commands.replay import Outcome, target_topics
 
 #: How long another replay is watched that does not repeat its announcement.

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from relay.catalog import Catalog
-from relay.counts import UnwrittenStatement
-from relay.errors import ClaimCheckMissing, RegistryUnavailable, SchemaMissing, StorageUnavailable
-from relay.logs import Log
-from relay.model import Event, TableId
-from relay.needs import ClaimCheck, Need
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.resolver import Learns, Resolver
+from relay.core.counts import UnwrittenStatement
+from relay.core.pipeline import State
+from relay.io.logs import Log
+from relay.io.resolver import Learns, Resolver
+from relay.model.errors import ClaimCheckMissing, RegistryUnavailable, SchemaMissing, StorageUnavailable
+from relay.model.events import Event, TableId
+from relay.model.lookups import ClaimCheck, Need
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.observe.figures import HasCounts
-from relay.straight_line import State
 
 #: Waits between two tries. An object store may show an object later than the message that refers to it.
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from relay.kafka.ports import Partition
-from relay.records import ConsumerRecord
+from relay.io.kafka.ports import Partition
+from relay.model.records import ConsumerRecord
 from relay.service.loop.async_resolver import Translates
 from relay.service.observe.status import Status
 

@@ -21,15 +21,15 @@ from aiokafka.errors import KafkaError
 from relay.codecs import codec_named
 from relay.config import Config
 from relay.config.kafka import source_cluster
-from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped
-from relay.kafka.client_health import ClientHealth
-from relay.kafka.clients import Brokers
-from relay.kafka.error_words import text_of
-from relay.kafka.fetched import relay_records
-from relay.kafka.header_names import take_any_name
-from relay.kafka.ports import Partition, PollFailed
-from relay.records import ConsumerRecord, size_of
-from relay.resolver import Resolver
+from relay.io.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped
+from relay.io.kafka.client_health import ClientHealth
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.error_words import text_of
+from relay.io.kafka.fetched import relay_records
+from relay.io.kafka.header_names import take_any_name
+from relay.io.kafka.ports import Partition, PollFailed
+from relay.io.resolver import Resolver
+from relay.model.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates, learn
 from relay.service.loop.ddl_order import DdlPlaces
 

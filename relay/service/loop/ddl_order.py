@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from relay.kafka.ports import Partition, RecordSource
-from relay.records import ConsumerRecord
+from relay.io.kafka.ports import Partition, RecordSource
+from relay.model.records import ConsumerRecord
 
 
 class DdlPlaces:

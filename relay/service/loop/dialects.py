@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from relay.detection import Dialect, detect
-from relay.logs import Log
-from relay.records import ConsumerRecord
+from relay.core.detection import Dialect, detect
+from relay.io.logs import Log
+from relay.model.records import ConsumerRecord
 
 #: How often a record of a topic is looked at.
 LOOK_SECONDS: Final = 10.0

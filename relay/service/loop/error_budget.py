@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from relay.config.choices import OverBudget
 from relay.config.tables import Errors
-from relay.counts import changes_in
-from relay.errors import RelayError, TooManyFailures
-from relay.policies import nothing_relayed
-from relay.records import Place
+from relay.core.counts import changes_in
+from relay.core.error_policies import nothing_relayed
+from relay.model.errors import RelayError, TooManyFailures
+from relay.model.records import Place
 from relay.service.observe.figures import HasCounts
 from relay.service.observe.status import Status
 

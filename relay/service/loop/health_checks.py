@@ -12,13 +12,13 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from relay.errors import ServiceError
-from relay.kafka.ports import Fault, FaultKind, Health, Partition, PollFailed
+from relay.io.kafka.ports import Fault, FaultKind, Health, Partition, PollFailed
+from relay.model.errors import ServiceError
 from relay.service.check.reasons import Side
 from relay.service.loop.history import Schemas
 from relay.service.loop.ledger import Connections, Ledger
 from relay.service.observe.status import Status
-from relay.shown import first_of
+from relay.text.redaction import first_of
 
 LOOK_SECONDS: Final = 0.5
 #: How often the positions of all partitions are reported.

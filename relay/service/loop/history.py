@@ -14,20 +14,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+from relay.catalog.definitions import is_definition, undefined
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
-from relay.dead_letters import ROUTE_HEADER
-from relay.definitions import is_definition, undefined
-from relay.errors import CodecError, TopicUnusable
-from relay.kafka.clients import Brokers, Clusters
-from relay.kafka.ports import Health, Partition, RecordSource, StartPosition
-from relay.kafka.whole_topic import WholeTopic
-from relay.logs import Log
-from relay.needs import Need
-from relay.record_lines import format_record, parse_record
-from relay.records import ConsumerRecord, Header, ProducerRecord, size_of
-from relay.resolver import Resolver
-from relay.selection import chosen_tables
+from relay.core.dead_letters import ROUTE_HEADER
+from relay.core.selection import chosen_tables
+from relay.io.kafka.clients import Brokers, Clusters
+from relay.io.kafka.ports import Health, Partition, RecordSource, StartPosition
+from relay.io.kafka.whole_topic import WholeTopic
+from relay.io.logs import Log
+from relay.io.record_lines import format_record, parse_record
+from relay.io.resolver import Resolver
+from relay.model.errors import CodecError, TopicUnusable
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord, Header, ProducerRecord, size_of
 from relay.service.loop.async_resolver import Translates, learn
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.ddl_order import DdlOrder, DdlPlaces

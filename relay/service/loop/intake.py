@@ -15,15 +15,16 @@ from functools import partial
 from typing import NamedTuple
 
 from relay.catalog import Catalog
-from relay.detection import FormatHints
-from relay.errors import RelayError, ServiceError, TopicUnusable
-from relay.joining import Joiner
-from relay.kafka.ports import Partition, Sink
-from relay.kafka.sizes import Misfit, misfit_error
-from relay.logs import Log
-from relay.needs import Need
-from relay.policies import ErrorPolicies, Policy, tables_in
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.core.batching import Joiner
+from relay.core.detection import FormatHints
+from relay.core.error_policies import ErrorPolicies, Policy, tables_in
+from relay.core.pipeline import State
+from relay.io.kafka.ports import Partition, Sink
+from relay.io.kafka.sizes import Misfit, misfit_error
+from relay.io.logs import Log
+from relay.model.errors import RelayError, ServiceError, TopicUnusable
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.dialects import DialectWatch
 from relay.service.loop.error_budget import ErrorBudget
@@ -31,7 +32,6 @@ from relay.service.loop.history import history_record
 from relay.service.loop.ledger import GivenUp, Owned, RecordRefused, Round
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
-from relay.straight_line import State
 from relay.topics.table_topics import TableTopics
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.

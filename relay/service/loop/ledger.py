@@ -14,15 +14,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from relay.errors import DeliveryFailed, WatermarksUnknowable
-from relay.kafka.ports import Batch, OwnershipLost, Partition, RecordSource, Sink, StartPosition, Undelivered
-from relay.logs import Log
-from relay.policies import Policy
-from relay.records import ConsumerRecord, size_of
+from relay.core.error_policies import Policy
+from relay.core.pipeline import State
+from relay.io.kafka.ports import (
+    Batch,
+    OwnershipLost,
+    Partition,
+    RecordSource,
+    Sink,
+    StartPosition,
+    Undelivered,
+)
+from relay.io.logs import Log
+from relay.model.errors import DeliveryFailed, WatermarksUnknowable
+from relay.model.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.database_times import DatabaseTimes
 from relay.service.observe.status import Status
-from relay.straight_line import State
 
 #: How often offsets of transactions are committed again, moved or not. The group has no members, so brokers
 #: forget its offsets after `offsets.retention.minutes`, and tools that tidy up may delete it at any time.

@@ -11,9 +11,9 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 
-from relay.errors import BrokerUnavailable, DeliveryFailed, ServiceError
-from relay.kafka.ports import FaultKind, Owner, PollFailed, Undelivered
-from relay.logs import Log
+from relay.io.kafka.ports import FaultKind, Owner, PollFailed, Undelivered
+from relay.io.logs import Log
+from relay.model.errors import BrokerUnavailable, DeliveryFailed, ServiceError
 from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import SOURCE, TARGET, HealthChecks
 from relay.service.loop.history import Schemas

@@ -24,8 +24,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from dataclasses import dataclass
 from typing import Final
 
-from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError
-from relay.kafka.ports import (
+from relay.io.kafka.ports import (
     OwnershipLost,
     Partition,
     PollFailed,
@@ -35,8 +34,9 @@ from relay.kafka.ports import (
     Undelivered,
     start_sink,
 )
-from relay.logs import Log
-from relay.records import ConsumerRecord, size_of
+from relay.io.logs import Log
+from relay.model.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError
+from relay.model.records import ConsumerRecord, size_of
 from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import COMMIT, TARGET
 from relay.service.loop.history import Schemas

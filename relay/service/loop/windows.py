@@ -1,4 +1,4 @@
-"""Windows of records whose rows may become one message: `max-batch-size` in the loop (`relay.joining`).
+"""Windows of records whose rows may become one message: `max-batch-size` in the loop (`relay.core.batching`).
 
 A window holds the records of a partition whose offsets have the same quotient when divided by its size. It is
 taken as a whole, so that what is written does not depend on where polls and rounds end: one whose rest has
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from relay.codecs.codec import Joining
-from relay.joining import Joiner
-from relay.kafka.ports import Partition
-from relay.records import ConsumerRecord
+from relay.core.batching import Joiner
+from relay.io.kafka.ports import Partition
+from relay.model.records import ConsumerRecord
 
 
 class Windows:

@@ -10,9 +10,9 @@ import msgspec
 
 from relay.config import Config
 from relay.config.tables import Delivery
-from relay.kernel import engine_name
+from relay.io.kernel import engine_name
 from relay.service.observe.series import Series
-from relay.shown import shown_option
+from relay.text.redaction import shown_option
 
 #: What relay writes besides the target's records.
 DEAD_LETTERS, SCHEMA_HISTORY = "dead-letter", "schema-history"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from relay.codecs.losses import Lossy
-from relay.model import TableId
+from relay.model.events import TableId
 
 
 class HasCounts(Protocol):

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from aiohttp import web
 
 from relay.config.tables import Http
-from relay.logs import Log
+from relay.io.logs import Log
 from relay.service.observe import report
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.pages import Page

@@ -17,7 +17,7 @@ from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector
 
 from relay.codecs.losses import INFORMATIONAL, Lossy
-from relay.model import Op
+from relay.model.events import Op
 from relay.service.observe.figures import Histogram, Progress
 from relay.service.observe.process_metrics import ProcessesCollector
 from relay.service.observe.status import Status

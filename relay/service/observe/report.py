@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from relay.codecs.losses import INFORMATIONAL
-from relay.kafka.ports import Partition
+from relay.io.kafka.ports import Partition
 from relay.service.observe.about import SCHEMA_HISTORY, Endpoint
 from relay.service.observe.figures import Failure, Progress, Sample, Traffic
 from relay.service.observe.status import RUNNING, STARTING, ProcessReport, Status

@@ -7,7 +7,9 @@ import msgspec
 from relay.codecs import LargeMessageOptions
 from relay.codecs.losses import Lossy, expected_losses
 from relay.config import Config
-from relay.errors import (
+from relay.core.error_policies import ERROR_CLASSES, Policy
+from relay.core.route import Route
+from relay.model.errors import (
     BrokerUnavailable,
     ClaimCheckMissing,
     DefinitionMissing,
@@ -25,8 +27,6 @@ from relay.errors import (
     UnsupportedMessage,
     UnusableTopicName,
 )
-from relay.policies import ERROR_CLASSES, Policy
-from relay.route import Route
 
 #: Errors from which relay recovers, whatever the route: by where they come up.
 _RECOVERED: tuple[tuple[str, type[RelayError]], ...] = (

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 import orjson
 from aiohttp import web
 
-from relay.errors import AddressUnavailable
-from relay.logs import Log, frames_of
+from relay.io.logs import Log, frames_of
+from relay.model.errors import AddressUnavailable
 from relay.service.observe.hosts import Hosts
-from relay.shown import to_json
+from relay.text.redaction import to_json
 
 #: Connections at a time; each costs a file descriptor that the process itself may need.
 MAX_CONNECTIONS: Final = 64

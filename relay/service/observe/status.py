@@ -13,8 +13,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from relay.counts import OTHER_TABLES
-from relay.kafka.ports import Partition
+from relay.core.counts import OTHER_TABLES
+from relay.io.kafka.ports import Partition
 from relay.service.observe.about import About
 from relay.service.observe.figures import (
     Check,
@@ -27,7 +27,7 @@ from relay.service.observe.figures import (
     Totals,
     Traffic,
 )
-from relay.shown import printable
+from relay.text.redaction import printable
 
 STARTING, RUNNING, DRAINING, STOPPED = "starting", "running", "draining", "stopped"
 #: The parts of a round that are timed. The core has no clock, so decoding and encoding are one stage.

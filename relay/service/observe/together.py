@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from relay.kafka.ports import Partition
+from relay.io.kafka.ports import Partition
 from relay.service.observe.about import About
 from relay.service.observe.figures import Check, Counts, Failure, Histogram, Progress, Totals, Traffic
 from relay.service.observe.status import (

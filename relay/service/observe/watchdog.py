@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from relay.logs import Log
+from relay.io.logs import Log
 from relay.service.observe.status import Status
 
 STALLED = 3

@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Final
 
-from relay.errors import ServiceError
-from relay.logs import Log
+from relay.io.logs import Log
+from relay.model.errors import ServiceError
 from relay.service.app import run_member
 from relay.service.observe.status import ProcessReport, Status
 from relay.service.processes.channel import packed, receive_first

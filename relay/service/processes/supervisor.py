@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final, Self
 
 from relay.config import Config
-from relay.errors import RelayError, ServiceError
-from relay.logs import Log, frames_of
+from relay.io.logs import Log, frames_of
+from relay.model.errors import RelayError, ServiceError
 from relay.service.announcement import announce
 from relay.service.observe.about import About
 from relay.service.observe.http import serving

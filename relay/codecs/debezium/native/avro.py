@@ -18,19 +18,19 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import ChosenKey, Codec, Payload, Seal
-from relay.codecs.debezium import signs
-from relay.codecs.debezium.as_json import error_of, unwrapped
-from relay.codecs.debezium.connect_reading import ConnectReader, engine_schema
-from relay.codecs.debezium.connect_writing import ConnectWriter
+from relay.codecs.debezium import detection as signs
 from relay.codecs.debezium.native import decoder as json_decoder
-from relay.codecs.debezium.native import writing as json_writing
-from relay.codecs.debezium.native.envelope import MARKER
+from relay.codecs.debezium.native import encoder as json_writing
+from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY
+from relay.codecs.debezium.native.messages import MARKER
 from relay.codecs.debezium.native.options import AVRO_NAME, DebeziumAvroOptions
 from relay.codecs.debezium.native.profiles import AVRO_PROFILES, AVRO_REASONS
 from relay.codecs.debezium.native.topics import ddl_topics
-from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY
+from relay.codecs.debezium.shared.avro_bridge import error_of, unwrapped
+from relay.codecs.debezium.shared.connect_reading import ConnectReader, engine_schema
+from relay.codecs.debezium.shared.connect_writing import ConnectWriter
 from relay.codecs.losses import Carries, Keys, Lossy
-from relay.codecs.wire.avro import (
+from relay.codecs.shared.avro import (
     ID_HEADERS,
     AvroSchema,
     Part,
@@ -40,15 +40,15 @@ from relay.codecs.wire.avro import (
     named_schemas,
     subject_of,
 )
-from relay.codecs.wire.avro_opening import EngineOpener, EngineSchema
-from relay.codecs.wire.avro_sealing import EngineSealer
-from relay.codecs.wire.by_topic import ByTopic
-from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.codecs.wire.id_headers import placing
-from relay.errors import DecodeError, EncodeError, Malformed, NotRepresentable, UnsupportedMessage
-from relay.model import Event
-from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.codecs.shared.avro_opening import EngineOpener, EngineSchema
+from relay.codecs.shared.avro_sealing import EngineSealer
+from relay.codecs.shared.by_topic import ByTopic
+from relay.codecs.shared.caches import ByteCache, CachePool
+from relay.codecs.shared.id_headers import placing
+from relay.model.errors import DecodeError, EncodeError, Malformed, NotRepresentable, UnsupportedMessage
+from relay.model.events import Event
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 from relay.templates.engine import Engine
 
 NAME: Final = AVRO_NAME

@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from relay.codecs.debezium.defaults import null_default, zero_is_null
-from relay.codecs.debezium.dialect import Doubt, Form, Object
-from relay.codecs.debezium.envelope import Key
-from relay.codecs.debezium.kinds import fitting
 from relay.codecs.debezium.native.declared_types import declared_type, expected
-from relay.codecs.debezium.native.envelope import key_of
-from relay.codecs.debezium.native.forms import form_of
+from relay.codecs.debezium.native.messages import key_of
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.codecs.debezium.schema import DeclaredColumn
+from relay.codecs.debezium.native.value_formats import form_of
+from relay.codecs.debezium.shared.defaults import null_default, zero_is_null
+from relay.codecs.debezium.shared.dialect import Doubt, Form, Object
+from relay.codecs.debezium.shared.json_kinds import fitting
+from relay.codecs.debezium.shared.messages import Key
+from relay.codecs.debezium.shared.schemas import DeclaredColumn
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.base64_text import base64_text
-from relay.model import ABSENT, Column, ColumnType, TableSchema
+from relay.codecs.shared.base64_text import base64_text
+from relay.model.events import ABSENT, Column, ColumnType, TableSchema
 
 #: The first of all times, as connectors write it for dates that are not in the calendar.
 _EPOCHS: Final = (0, "1970-01-01Z", "1970-01-01T00:00:00Z")

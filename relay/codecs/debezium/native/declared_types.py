@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.codecs.debezium.schema import DeclaredColumn, guessed_type
-from relay.model import ColumnType
+from relay.codecs.debezium.shared import semantic_names
+from relay.codecs.debezium.shared.schemas import DeclaredColumn, guessed_type
+from relay.model.events import ColumnType
 from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, parse_type
 
 #: The mark of a binary column that was declared as text with CHARACTER SET binary.

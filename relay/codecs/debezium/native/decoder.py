@@ -20,22 +20,22 @@ from msgspec import UNSET
 
 from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import TracedMessage
-from relay.codecs.debezium.decoding import MessageDecoder
-from relay.codecs.debezium.envelope import image, unknown_in_columns
-from relay.codecs.debezium.layouts import Shape
-from relay.codecs.debezium.native import envelope as _wire
+from relay.codecs.debezium.native import messages as _wire
 from relay.codecs.debezium.native.columns import DebeziumColumns
-from relay.codecs.debezium.native.envelope import Body, Envelope, Origin, RowBody
+from relay.codecs.debezium.native.messages import Body, Envelope, Origin, RowBody
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.table_changes import NATIVE
 from relay.codecs.debezium.native.traced import traced_row
-from relay.codecs.debezium.reading import RowDecoder, RowParts
-from relay.codecs.debezium.table_changes import change_word, parse, told_events
+from relay.codecs.debezium.shared.decoder import MessageDecoder
+from relay.codecs.debezium.shared.definitions import change_word, parse, told_events
+from relay.codecs.debezium.shared.layouts import Shape
+from relay.codecs.debezium.shared.messages import image, unknown_in_columns
+from relay.codecs.debezium.shared.rows import RowDecoder, RowParts
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.tables import NAMELESS
-from relay.codecs.wire.unknown_members import Unknown, merged, with_unknown
-from relay.errors import Malformed, UnsupportedMessage
-from relay.model import (
+from relay.codecs.shared.tables import NAMELESS
+from relay.codecs.shared.unknown_members import Unknown, merged, with_unknown
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.events import (
     Bootstrap,
     Event,
     Heartbeat,
@@ -46,9 +46,9 @@ from relay.model import (
     TableId,
     TransactionMark,
 )
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
 from relay.mysql.types import quoted_table
-from relay.needs import Answers
-from relay.records import ConsumerRecord
 from relay.templates.tracing import Trace
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}

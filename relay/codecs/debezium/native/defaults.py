@@ -15,16 +15,15 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium import semantic_names
-from relay.codecs.debezium.defaults import within_64_bits
 from relay.codecs.debezium.native.fields import DATES, Field
-from relay.codecs.wire.conversions import Write
-from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days
-from relay.codecs.wire.tidb_defaults import NOW
-from relay.model import Column, Default
-from relay.mysql.binary_defaults import default_bytes
+from relay.codecs.debezium.shared import semantic_names
+from relay.codecs.debezium.shared.defaults import within_64_bits
+from relay.codecs.shared.conversions import Write
+from relay.codecs.shared.debezium_temporal import ZERO_TIMESTAMP, calendar_days
+from relay.codecs.shared.tidb_defaults import NOW
+from relay.model.events import Column, Default
 from relay.mysql.members import label_reader
-from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
+from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS, default_bytes
 
 _EPOCH: Final = "1970-01-01 00:00:00"
 #: Exact for every DECIMAL, which has at most 65 digits.

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium import semantic_names
 from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.model import Column, ColumnType
+from relay.codecs.debezium.shared import semantic_names
+from relay.model.events import Column, ColumnType
 from relay.mysql.types import BINARIES, GEOMETRIES
 
 Json = dict[str, Any]

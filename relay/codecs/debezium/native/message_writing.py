@@ -18,8 +18,6 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.codec import ChosenKey, Payload
-from relay.codecs.debezium import semantic_names
-from relay.codecs.debezium.message_writing import image_names, present_names
 from relay.codecs.debezium.native.defaults import fallback, schema_default
 from relay.codecs.debezium.native.fields import (
     DATES,
@@ -34,17 +32,29 @@ from relay.codecs.debezium.native.fields import (
 )
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.value_writing import ValueWriter
+from relay.codecs.debezium.shared import semantic_names
+from relay.codecs.debezium.shared.value_writing import image_names, present_names
 from relay.codecs.losses import Lossy
 from relay.codecs.row_keys import without_key
-from relay.codecs.wire.base64_text import base64_text
-from relay.codecs.wire.caches import ByteCache, CachePool
-from relay.codecs.wire.compiled import Null
-from relay.codecs.wire.conversions import Write
-from relay.codecs.wire.row_writing import RowTarget
-from relay.codecs.wire.rows import TypeInfo
-from relay.codecs.wire.traced import replacing
-from relay.errors import NotRepresentable
-from relay.model import ABSENT, Column, ColumnType, Op, Snapshot, Source, TableId, TableSchema, Transaction
+from relay.codecs.shared.base64_text import base64_text
+from relay.codecs.shared.caches import ByteCache, CachePool
+from relay.codecs.shared.compiled import Null
+from relay.codecs.shared.conversions import Write
+from relay.codecs.shared.row_writing import RowTarget
+from relay.codecs.shared.rows import TypeInfo
+from relay.codecs.shared.traced import replacing
+from relay.model.errors import NotRepresentable
+from relay.model.events import (
+    ABSENT,
+    Column,
+    ColumnType,
+    Op,
+    Snapshot,
+    Source,
+    TableId,
+    TableSchema,
+    Transaction,
+)
 from relay.mysql.numbers import decimal_text
 from relay.mysql.types import BINARIES, CHARS, has_parameters
 from relay.templates.tracing import mark_of
@@ -65,7 +75,7 @@ _MIDDLES: Final = {
 _WORDS: Final = {Op.UPDATE: b"u", Op.INSERT: b"c", Op.READ: b"r", Op.DELETE: b"d"}
 
 #: An image: `{column: value}`, or of a whole row a struct that prints alike
-#: (`relay.codecs.wire.compiled.row_struct`).
+#: (`relay.codecs.shared.compiled.row_struct`).
 Row = Any
 
 

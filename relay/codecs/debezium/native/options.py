@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.codec import ZonedOptions
-from relay.codecs.wire.avro import SubjectNames
-from relay.codecs.wire.id_headers import SchemaIdPlace
-from relay.codecs.wire.shaping import InsertUnknownBefore
-from relay.errors import Problem
+from relay.codecs.shared.avro import SubjectNames
+from relay.codecs.shared.id_headers import SchemaIdPlace
+from relay.codecs.shared.shaping import InsertUnknownBefore
+from relay.model.errors import Problem
 
 NAME: Final = "debezium-json"
 _TARGET: Final = {"side": "target"}

@@ -2,8 +2,8 @@
 
 Contract: `changes_of` gives what the connector writes for a statement, from the canonical event alone: one
 message a table for a rename or DROP of several. What it shows of a column is what TiCDC shows
-(`relay.codecs.debezium.ddl_events`), but for `_own_members`. Texts are spelled as literals of DDL. Sources:
-debezium/debezium ConnectTableChangeSerializer, SchemaFactory (3.6); records of 3.6.1.
+(`relay.codecs.debezium.shared.ddl_events`), but for `_own_members`. Texts are spelled as literals of DDL.
+Sources: debezium/debezium ConnectTableChangeSerializer, SchemaFactory (3.6); records of 3.6.1.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.debezium import ddl_events
 from relay.codecs.debezium.native.fields import SOURCE, Json, node
 from relay.codecs.debezium.native.message_writing import native_key
 from relay.codecs.debezium.native.table_changes import id_of
+from relay.codecs.debezium.shared import ddl_events
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.ticdc import mysql_text, per_table_statements
-from relay.codecs.wire.tidb_defaults import NOW
-from relay.model import (
+from relay.codecs.shared.ticdc import mysql_text, per_table_statements
+from relay.codecs.shared.tidb_defaults import NOW
+from relay.model.events import (
     Bootstrap,
     Column,
     DdlKind,

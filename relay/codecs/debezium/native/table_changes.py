@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.debezium.defaults import read_default
 from relay.codecs.debezium.native.declared_types import AS_TEXT
-from relay.codecs.debezium.table_changes import ListedColumn, TableDialect, told_column
-from relay.model import ABSENT, Absent, Column, ColumnType, Default, TableId, TableSchema
+from relay.codecs.debezium.shared.defaults import read_default
+from relay.codecs.debezium.shared.definitions import ListedColumn, TableDialect, told_column
+from relay.model.events import ABSENT, Absent, Column, ColumnType, Default, TableId, TableSchema
 from relay.mysql.ddl.tokens import unquoted
 from relay.mysql.types import (
     CHARS,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 from typing import Final
 
-from relay.codecs.wire.conversions import Read
-from relay.codecs.wire.debezium_temporal import (
+from relay.codecs.shared.conversions import Read
+from relay.codecs.shared.debezium_temporal import (
     FIRST_TIMESTAMP,
     LOCAL_TIME,
     ZERO_TEXT,
@@ -24,8 +24,8 @@ from relay.codecs.wire.debezium_temporal import (
     time_text,
     timestamp_text,
 )
+from relay.mysql.conversion_names import native
 from relay.mysql.temporal import read_date, read_timestamp
-from relay.native import native
 
 #: The smallest TIME, and how far below it Debezium before 2.6 writes it in a column with digits of a second.
 LEAST_TIME_MICROS: Final = -3_020_399_000_000

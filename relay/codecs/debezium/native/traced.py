@@ -10,10 +10,10 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import AfterDdl, TracedMessage
-from relay.codecs.debezium.reading import RowDecoder
-from relay.codecs.debezium.traced import RowMessage, fitting_change
-from relay.model import Position, RowChange, Source, Transaction
-from relay.records import TIME_END_MS, ConsumerRecord
+from relay.codecs.debezium.shared.rows import RowDecoder
+from relay.codecs.debezium.shared.traced import RowMessage, fitting_change
+from relay.model.events import Position, RowChange, Source, Transaction
+from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.scanning import Path
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 

@@ -21,10 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.debezium.native.fields import counts_micros, is_exact, is_text
-from relay.codecs.debezium.native.forms import decimal_reader
-from relay.codecs.debezium.native.options import NAME, DebeziumOptions
-from relay.codecs.debezium.native.temporal_reading import datetime_reader, time_reader, timestamp_reader
-from relay.codecs.debezium.native.unchanged import (
+from relay.codecs.debezium.native.identity_conversions import (
     same_bigint,
     same_bits,
     same_date,
@@ -33,7 +30,10 @@ from relay.codecs.debezium.native.unchanged import (
     same_time,
     same_timestamp,
 )
-from relay.codecs.debezium.value_writing import (
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.temporal_reading import datetime_reader, time_reader, timestamp_reader
+from relay.codecs.debezium.native.value_formats import decimal_reader
+from relay.codecs.debezium.shared.value_writing import (
     DATE,
     LONGEST,
     NULL,
@@ -42,16 +42,16 @@ from relay.codecs.debezium.value_writing import (
     LabelWriter,
     timestamp_writer,
 )
-from relay.codecs.debezium.values import bits, read_bits, signed64, unsigned64
+from relay.codecs.debezium.shared.values import bits, read_bits, signed64, unsigned64
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.base64_text import base64_text
-from relay.codecs.wire.conversions import Convert, Read, Write
-from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days, date_text, time_micros
-from relay.errors import NotRepresentable
-from relay.model import Column, ColumnType
+from relay.codecs.shared.base64_text import base64_text
+from relay.codecs.shared.conversions import Convert, Read, Write
+from relay.codecs.shared.debezium_temporal import ZERO_TIMESTAMP, calendar_days, date_text, time_micros
+from relay.model.errors import NotRepresentable
+from relay.model.events import Column, ColumnType
 from relay.mysql import numbers, temporal
+from relay.mysql.conversion_names import BOOLEANS, losing, named_after, native
 from relay.mysql.types import BINARIES, GEOMETRIES
-from relay.native import BOOLEANS, losing, named_after, native
 
 _ZERO_DATE: Final = Lossy.ZERO_DATE
 _TIME_RANGE: Final = Lossy.TIME_RANGE

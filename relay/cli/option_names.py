@@ -1,0 +1,56 @@
+"""How commands spell what messages are about: the core, and modules that several commands share, know it by
+keys of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from relay.model.errors import Problem
+
+
+class Spelling(msgspec.Struct, frozen=True):
+    """What a command calls its input, the input's protocol, and what goes with these."""
+
+    input: str = "INPUT"
+    protocol: str = "--from"
+    option: str = "--from-option"
+    registry: str = "--from-registry"
+    dump: str = "--bootstrap"
+    dump_database: str = "--bootstrap-database"
+    dump_as_of: str = "--bootstrap-as-of"
+
+    def of_problems(self, problems: Iterable[Problem]) -> list[Problem]:
+        """Return what the core says of its settings as something about the command's options."""
+        return [problem._replace(path=self._of_path(problem.path)) for problem in problems]
+
+    def _of_path(self, path: str) -> str:
+        side, option, name = path.partition(".option.")
+        if option:
+            return f"{self.option if side == 'from' else TARGET_OPTION} {name}"
+        return self.protocol if path == "from" else _OTHERS.get(path, path)
+
+
+TARGET_OPTION: Final = "--to-option"
+TARGET_REGISTRY: Final = "--to-registry"
+#: Options that have one spelling, by the keys of the core.
+_OTHERS: Final = {
+    "to": "--to",
+    "target.topic": "--topic",
+    "target.partition_by": "--partition-by",
+    "include_tables": "--include-table",
+    "exclude_tables": "--exclude-table",
+    "include_events": "--include-event",
+    "exclude_events": "--exclude-event",
+}
+
+USUAL: Final = Spelling()
+#: Of `relay diff`.
+SIDES: Final = tuple(
+    Spelling(name.upper(), f"--{name}", f"--{name}-option", f"--{name}-registry") for name in "ab"
+)
+#: Of `relay schema-history import`.
+IMPORT: Final = Spelling(dump="--sql", dump_database="--database", dump_as_of="--as-of")

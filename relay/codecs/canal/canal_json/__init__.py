@@ -1,0 +1,1 @@
+"""JSON of upstream Canal (flatMessage=true)."""

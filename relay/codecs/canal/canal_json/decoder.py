@@ -1,0 +1,143 @@
+"""Decoder of Canal's JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from relay.catalog import Catalog, DdlMessage
+from relay.codecs.canal.canal_json.messages import NAME
+from relay.codecs.canal.canal_json.options import CanalOptions, text_style
+from relay.codecs.canal.shared.canal_common import (
+    canal_readers,
+)
+from relay.codecs.canal.shared.local_times import ZonedReaders, zoned
+from relay.codecs.canal.shared.messages import (
+    DELETE,
+    READ,
+    ROW_OPS,
+    CanalMessage,
+    check_size,
+    foreign_members,
+    parse,
+    unchecked_bytes,
+)
+from relay.codecs.canal.shared.row_readers import TextReaders
+from relay.codecs.canal.shared.traced import traced_row
+from relay.codecs.canal.shared.wire_table import are_full, parse_mysql_types
+from relay.codecs.codec import TracedMessage
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.ddl_codes import ddl_events
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.events import Event, Op, RowChange, Snapshot, Source, TableId
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
+from relay.mysql.types import BINARIES
+from relay.mysql.values import read_hex
+from relay.templates.tracing import Trace, Untraceable
+
+#: INIT, INIT_INSERT, ROW and READ are words of look-alikes for rows of a snapshot (Tencent DTS, Paimon's test
+#: data).
+_OPS: Final = {**ROW_OPS, "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ}
+
+
+class Decoder:
+    """Reads upstream Canal of all releases, and its look-alikes."""
+
+    def __init__(self, options: CanalOptions, answers: Answers) -> None:
+        self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
+        style, most = text_style(options), answers.limits.cache_bytes
+        self._is_told = options.hex_binary or options.binary != "producer"
+        self._name = options.table.partition(".")
+        self._rows = canal_readers(NAME, style, most)
+        hex_style = msgspec.structs.replace(style, read_binary=read_hex)
+        self._hex_rows = zoned(TextReaders(NAME, hex_style, are_full, most_bytes=most), style)
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        if not record.value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        message = parse(NAME, record.value, self._limits)
+        if len(record.value) > self._unchecked:
+            check_size(NAME, message, self._limits)
+        op = _OPS.get(message.type)
+        if op is DELETE and not message.data and message.old:
+            # Flink CDC until 2024 and Huawei DRS have the deleted row here; no other meaning is possible.
+            message.data, message.old = [row for row in message.old if row], None
+        if not message.is_ddl and op is not None and message.data:
+            source = _source(message, record, lossy, is_snapshot=op is READ)
+            rows = self._rows
+            if len(message.sql_type) <= len(b"null") and not self._is_told:
+                rows = self._rows_without_numbers(message, lossy)
+            if not message.table and self._name[0]:
+                message.database, _, message.table = self._name
+            return rows.changes(message, op, source, record, catalog, lossy), catalog
+        if message.type == "TIDB_WATERMARK":
+            raise UnsupportedMessage(NAME, "type", "TiCDC's watermark, which Canal does not have")
+        if message.is_ddl or (message.is_ddl is None and op is None and not message.data and message.sql):
+            return ddl_events(_ddl(message, record, lossy), catalog, lossy)
+        if op is None and message.data is None and message.sql is not None:
+            # A query event: DDL of a database (Canal up to 1.1.4), or no change (rows query log, XA).
+            return ddl_events(_ddl(message, record, lossy), catalog, lossy, is_certain=False)
+        raise _refusal(message, op)
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        message = parse(NAME, record.value or b"", self._limits)
+        if len(message.sql_type) <= len(b"null") and not self._is_told:
+            raise Untraceable
+        return traced_row(record, change, catalog, trace, ignored=(("id",),), may_have_more=True)
+
+    def _rows_without_numbers(self, message: CanalMessage, lossy: list[Lossy]) -> TextReaders | ZonedReaders:
+        """Return who reads rows without `sqlType`, as Tencent DTS and other look-alikes write them.
+
+        DTS writes binary values in hex and offsets behind TIMESTAMP, or neither. Where no row has such an
+        offset, binary values are taken for Canal's, and counted.
+        """
+        types = {
+            name: text.lower() for name, text in (parse_mysql_types(NAME, message.mysql_type) or {}).items()
+        }
+        timestamps = [name for name, text in types.items() if text.startswith("timestamp")]
+        rows = message.data or []
+        if any(_HAS_OFFSET(row.get(name) or "") for row in rows for name in timestamps):
+            return self._hex_rows
+        if any(text.partition("(")[0] in BINARIES for text in types.values()):
+            lossy += [Lossy.VALUE_GUESSED] * len(rows)
+        return self._rows
+
+
+_HAS_OFFSET: Final = re.compile(r".* [+-]\d\d:\d\d", re.ASCII).fullmatch
+
+
+def _ddl(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> DdlMessage:
+    # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
+    table = TableId((message.database or "").strip("`"), message.table or "")
+    return message.ddl(table, _source(message, record, lossy), record)
+
+
+def _source(
+    message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy], *, is_snapshot: bool = False
+) -> Source:
+    gtid = message.gtid or None
+    snapshot = Snapshot.TRUE if is_snapshot else None
+    time_ns, extras = message.event_time_ns(record, lossy), foreign_members(message)
+    return Source("canal", time_ns, gtid=gtid, snapshot=snapshot, extras=extras)
+
+
+def _refusal(message: CanalMessage, op: Op | None) -> Malformed | UnsupportedMessage:
+    if op is not None and message.sql:
+        reason = (
+            "a statement without its rows (binlog_format is not ROW), "
+            "so the change itself is not in the message"
+        )
+        return UnsupportedMessage(NAME, "sql", reason)
+    if op is not None:
+        return Malformed(NAME, "data", "a row message without a row")
+    return UnsupportedMessage(NAME, "type", "not a type of Canal's")

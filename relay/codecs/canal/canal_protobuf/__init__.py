@@ -1,0 +1,1 @@
+"""Protocol Buffers of upstream Canal (flatMessage=false)."""

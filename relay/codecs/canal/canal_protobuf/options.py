@@ -1,0 +1,48 @@
+"""Options of Canal's packets, and the capabilities of their messages with them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from relay.codecs.canal.shared.canal_common import (
+    UpstreamOptions,
+    canal_carries,
+)
+from relay.codecs.losses import Before, Carries
+
+NAME: Final = "canal-protobuf"
+
+MS_NS: Final = 1_000_000
+
+#: What an END says besides its id, as properties, which Canal's clients ignore.
+COUNT_HEADER, TABLES = "eventCount", "tableCounts"
+
+
+class ProtobufOptions(UpstreamOptions, frozen=True):
+    """Options of upstream Canal's packets."""
+
+    max_batch_size: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="entries a packet; more than 1 puts events of one source record together",
+            extra={"side": "target"},
+        ),
+    ] = 1
+    filter_transaction_entry: Annotated[
+        bool,
+        Meta(description="leave BEGIN and END of transactions out", extra={"side": "target"}),
+    ] = msgspec.field(name="canal.instance.filter.transaction.entry", default=False)
+
+
+def carries(options: ProtobufOptions) -> Carries:
+    """Return what a message can say."""
+    return msgspec.structs.replace(
+        canal_carries(options, Before.FULL),
+        binlog_position=True,
+        server_id=True,
+        transaction_marks=not options.filter_transaction_entry,
+    )

@@ -1,0 +1,327 @@
+"""Canal's packets: what a Kafka value of `flatMessage=false` is made of.
+
+    Packet       1 magic | 2 version | 3 type (7 MESSAGES) | 4 compression | 5 body
+    Messages     1 batch id | 2 entries, each as bytes
+    Entry        1 Header | 2 kind | 3 value: RowChange, TransactionBegin or TransactionEnd
+
+Contract: `entries_of` gives the entries of a packet, read but for their values; `row_change` and `boundary`
+read these. Raises Malformed, UnsupportedMessage, LimitExceeded, whatever the bytes. Text that is no UTF-8 has
+U+FFFD in place of its bytes, counted. Source: alibaba/canal 1.1.8 CanalProtocol.proto, EntryProtocol.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field, signed
+from relay.codecs.losses import Lossy
+from relay.model.errors import Malformed, UnsupportedMessage
+from relay.model.limits import Limits, check_columns, check_rows
+
+_MESSAGES: Final = 7
+#: Not compressed: absent, or said so.
+_PLAIN: Final = frozenset({0, 1})
+BEGIN, ROWS, END, HEARTBEAT, GTID = 1, 2, 3, 4, 5
+_MYSQL: Final = 2
+_UTF8: Final = b"UTF-8"
+
+EVENT_TYPES: Final = {
+    1: "INSERT", 2: "UPDATE", 3: "DELETE", 4: "CREATE", 5: "ALTER", 6: "ERASE", 7: "QUERY", 8: "TRUNCATE",
+    9: "RENAME", 10: "CINDEX", 11: "DINDEX", 12: "GTID", 13: "XACOMMIT", 14: "XAROLLBACK", 15: "MHEARTBEAT",
+}  # fmt: skip
+_EVENT_NUMBERS: Final = {word: number for number, word in EVENT_TYPES.items()}
+
+
+class Header(msgspec.Struct, gc=False):
+    """What an entry says of its source. `event_type`: "" for a number that nobody knows."""
+
+    file: str = ""
+    position: int = 0
+    server_id: int = 0
+    time_ms: int = 0
+    database: str = ""
+    table: str = ""
+    event_type: str = "INSERT"
+    gtid: str = ""
+
+
+class Entry(msgspec.Struct, gc=False):
+    """One entry of a packet. `unknown`: fields that Canal's messages do not have, by path and number; those
+    of the value come when it is read.
+    """
+
+    header: Header
+    kind: int
+    value: bytes
+    unknown: dict[str, Any]
+
+
+class WireColumn(msgspec.Struct, gc=False):
+    """A column of a row: `text` None is NULL."""
+
+    name: str = ""
+    text: str | None = ""
+    mysql_type: str = ""
+    sql_type: int = 0
+    is_key: bool = False
+
+
+class WireRow(msgspec.Struct, gc=False):
+    """The columns of a row before the change and after it."""
+
+    before: list[WireColumn]
+    after: list[WireColumn]
+
+
+class WireChange(msgspec.Struct, gc=False):
+    """What an entry of rows or of a statement says. `ddl_database`: where the statement was executed."""
+
+    event_type: str
+    is_ddl: bool
+    sql: str
+    ddl_database: str
+    rows: list[WireRow]
+
+
+class Boundary(msgspec.Struct, gc=False):
+    """The begin or the end of a transaction."""
+
+    id: str = ""
+    thread_id: int | None = None
+    props: dict[str, str] = {}
+
+
+class PacketReader:
+    """Reads the packets of one protocol."""
+
+    def __init__(self, protocol: str, limits: Limits) -> None:
+        self._protocol, self._limits = protocol, limits
+
+    def entries_of(self, value: bytes, lossy: list[Lossy]) -> Iterator[Entry]:
+        """Give the entries of a packet."""
+        unknown: dict[str, Any] = {}
+        body = self._body(value, unknown)
+        entries = [
+            data
+            for number, data in self._fields(body, "body", _MESSAGES_FIELDS, unknown)
+            if number == 2 and isinstance(data, bytes)
+        ]
+        for data in entries:
+            yield self._entry(data, dict(unknown), lossy)
+
+    def _body(self, value: bytes, unknown: dict[str, Any]) -> bytes:
+        kind, compression, body = 0, 0, b""
+        for number, data in self._fields(value, "", _PACKET_FIELDS, unknown):
+            if number == 3 and isinstance(data, int):
+                kind = data
+            elif number == 4 and isinstance(data, int):
+                compression = data
+            elif number == 5 and isinstance(data, bytes):
+                body = data
+        if kind != _MESSAGES:
+            raise UnsupportedMessage(self._protocol, "type", "not a packet of messages (type 7)")
+        if compression not in _PLAIN:
+            reason = "a compressed packet, which no client of Canal reads"
+            raise UnsupportedMessage(self._protocol, "compression", reason)
+        return body
+
+    def _fields(
+        self, data: bytes, path: str, known: AbstractSet[int], unknown: dict[str, Any]
+    ) -> Iterator[tuple[int, int | bytes]]:
+        """Give the fields of a message that are `known`; note others."""
+        try:
+            for field in fields(data):
+                if field[0] in known:
+                    yield field
+                else:
+                    unknown[f"{path}.{field[0]}" if path else str(field[0])] = field[1]
+        except ValueError as error:
+            raise Malformed(self._protocol, path, str(error)) from None
+
+    def _entry(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> Entry:
+        # Canal's proto has ROWDATA and INSERT as defaults.
+        header, kind, value = Header(), ROWS, b""
+        for number, part in self._fields(data, "entry", _ENTRY_FIELDS, unknown):
+            if number == 1 and isinstance(part, bytes):
+                header = self._header(part, unknown, lossy)
+            elif number == 2 and isinstance(part, int):
+                kind = part
+            elif number == 3 and isinstance(part, bytes):
+                value = part
+        return Entry(header, kind, value, unknown)
+
+    def _header(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> Header:
+        found = Header()
+        for number, part in self._fields(data, "entry.header", _HEADER_FIELDS, unknown):
+            if number == _HEADER_PROPS and isinstance(part, bytes):
+                self._pair(part, "entry.header.props", unknown, [])
+                continue
+            if isinstance(part, bytes):
+                name = _HEADER_TEXTS.get(number)
+                if name is not None:
+                    setattr(found, name, _text(part, lossy))
+            elif number == 11:
+                found.event_type = EVENT_TYPES.get(part, "")
+            elif number in _HEADER_NUMBERS:
+                setattr(found, _HEADER_NUMBERS[number], signed(part))
+        return found
+
+    def boundary(self, entry: Entry, lossy: list[Lossy]) -> Boundary:
+        """Read the value of a begin or an end."""
+        found = Boundary(props={})
+        for number, part in self._fields(entry.value, _VALUE, _BOUNDARY_FIELDS, entry.unknown):
+            if number == 2 and isinstance(part, bytes):
+                found.id = _text(part, lossy)
+            elif number == 3 and isinstance(part, bytes):
+                found.props.update([self._pair(part, f"{_VALUE}.props", entry.unknown, lossy)])
+            elif number == 4 and isinstance(part, int):
+                found.thread_id = signed(part)
+        return found
+
+    def _pair(self, data: bytes, path: str, unknown: dict[str, Any], lossy: list[Lossy]) -> tuple[str, str]:
+        texts = {1: "", 2: ""}
+        for number, part in self._fields(data, path, _PAIR_FIELDS, unknown):
+            if isinstance(part, bytes):
+                texts[number] = _text(part, lossy)
+        return texts[1], texts[2]
+
+    def row_change(self, entry: Entry, lossy: list[Lossy]) -> WireChange:
+        """Read the value of rows or of a statement."""
+        found = WireChange(entry.header.event_type, False, "", "", [])
+        unknown = entry.unknown
+        for number, part in self._fields(entry.value, _VALUE, _CHANGE_FIELDS, unknown):
+            if isinstance(part, int):
+                if number == 2:
+                    found.event_type = EVENT_TYPES.get(part, "")
+                elif number == 10:
+                    found.is_ddl = bool(part)
+            elif number == 11:
+                found.sql = _text(part, lossy)
+            elif number == 14:
+                found.ddl_database = _text(part, lossy)
+            elif number == 12:
+                check_rows(self._protocol, "rowDatas", len(found.rows) + 1, self._limits)
+                found.rows.append(self._row(part, unknown, lossy))
+            elif number == 13:
+                self._pair(part, f"{_VALUE}.props", unknown, [])
+        return found
+
+    def _row(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> WireRow:
+        found = WireRow([], [])
+        for number, part in self._fields(data, "rowDatas", _ROW_FIELDS, unknown):
+            if number == 3 and isinstance(part, bytes):
+                self._pair(part, "rowDatas.props", unknown, [])
+                continue
+            columns = {1: found.before, 2: found.after}.get(number)
+            if columns is not None and isinstance(part, bytes):
+                check_columns(self._protocol, "rowDatas", len(columns) + 1, self._limits)
+                columns.append(self._column(part, unknown, lossy))
+        return found
+
+    def _column(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> WireColumn:
+        found, is_null = WireColumn(), False
+        for number, part in self._fields(data, "rowDatas.columns", _COLUMN_FIELDS, unknown):
+            if isinstance(part, int):
+                if number == 2:
+                    found.sql_type = signed(part)
+                elif number == 4:
+                    found.is_key = bool(part)
+                elif number == 6:
+                    is_null = bool(part)
+            elif number in _COLUMN_TEXTS:
+                setattr(found, _COLUMN_TEXTS[number], _text(part, lossy))
+            elif number == 7:
+                self._pair(part, "rowDatas.columns.props", unknown, [])
+        if is_null:
+            found.text = None
+        return found
+
+
+#: Where the value of an entry is.
+_VALUE: Final = "entry.storeValue"
+#: The fields that Canal's messages have; some mean nothing to relay.
+_PACKET_FIELDS: Final = frozenset(range(1, 6))
+_MESSAGES_FIELDS: Final = frozenset({1, 2})
+_ENTRY_FIELDS: Final = frozenset({1, 2, 3})
+_HEADER_FIELDS: Final = frozenset(range(1, 14))
+_HEADER_PROPS: Final = 12
+_PAIR_FIELDS: Final = frozenset({1, 2})
+_BOUNDARY_FIELDS: Final = frozenset({1, 2, 3, 4})
+_CHANGE_FIELDS: Final = frozenset({1, 2, 10, 11, 12, 13, 14})
+_ROW_FIELDS: Final = frozenset({1, 2, 3})
+_COLUMN_FIELDS: Final = frozenset(range(1, 11))
+_COLUMN_TEXTS: Final = {3: "name", 8: "text", 10: "mysql_type"}
+_HEADER_TEXTS: Final = {2: "file", 8: "database", 9: "table", 13: "gtid"}
+_HEADER_NUMBERS: Final = {3: "position", 4: "server_id", 6: "time_ms"}
+
+
+def _text(data: bytes, lossy: list[Lossy]) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        lossy.append(Lossy.INVALID_TEXT)
+        return data.decode("utf-8", "replace")
+
+
+# ---------------------------------------------------------------- written
+
+
+def packet(batch_id: int, entries: Iterable[bytes]) -> bytes:
+    """Return the packet of entries, as Canal writes it where it does not hash rows."""
+    body = number_field(1, batch_id) + b"".join([bytes_field(2, entry) for entry in entries])
+    return number_field(3, _MESSAGES) + bytes_field(5, body)
+
+
+def entry(kind: int, header: Header, value: bytes, *, rows: int = 0) -> bytes:
+    """Return an entry. `header.event_type`: "" for none."""
+    parts = [
+        number_field(1, 1),
+        bytes_field(2, header.file.encode()),
+        number_field(3, header.position),
+        number_field(4, header.server_id),
+        bytes_field(5, _UTF8),
+        number_field(6, header.time_ms),
+        number_field(7, _MYSQL),
+        bytes_field(8, header.database.encode()),
+        bytes_field(9, header.table.encode()),
+    ]
+    if header.event_type:
+        parts.append(number_field(11, _EVENT_NUMBERS[header.event_type]))
+    if rows:
+        parts.append(bytes_field(12, pair("rowsCount", str(rows))))
+    if header.gtid:
+        parts.append(bytes_field(13, header.gtid.encode()))
+    head = bytes_field(1, b"".join(parts))
+    return b"".join((head, number_field(2, kind), bytes_field(3, value)))
+
+
+def pair(key: str, value: str) -> bytes:
+    """Return a property."""
+    return bytes_field(1, key.encode()) + bytes_field(2, value.encode())
+
+
+def statement_value(event_type: str, sql: str, database: str) -> bytes:
+    """Return the value of a statement's entry."""
+    return b"".join(
+        (
+            number_field(2, _EVENT_NUMBERS[event_type]),
+            number_field(10, 1),
+            bytes_field(11, sql.encode()),
+            bytes_field(14, database.encode()),
+        )
+    )
+
+
+def rows_value(event_type: str, rows: Iterable[bytes]) -> bytes:
+    """Return the value of an entry of rows."""
+    head = number_field(2, _EVENT_NUMBERS[event_type]) + number_field(10, 0)
+    return head + b"".join([bytes_field(12, row) for row in rows])
+
+
+def boundary_value(id: str, props: Iterable[bytes]) -> bytes:
+    """Return the value of a begin or an end."""
+    return bytes_field(2, id.encode()) + b"".join([bytes_field(3, each) for each in props])

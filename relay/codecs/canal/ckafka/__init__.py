@@ -1,0 +1,1 @@
+"""JSON of TDMQ for CKafka (Tencent Cloud)."""

@@ -1,0 +1,160 @@
+"""Encoder of CKafka's official format 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from relay.codecs.canal.ckafka.messages import (
+    CONNECTOR,
+    MILLISECOND_NS,
+    MOSTLY_NULL,
+    NAME,
+    SECOND_NS,
+    DdlMessage,
+    RowMessage,
+    time_text,
+)
+from relay.codecs.canal.ckafka.options import CkafkaOptions, carries, text_style
+from relay.codecs.canal.ckafka.rows import CkafkaWriters
+from relay.codecs.canal.shared.messages import (
+    DDL_WORDS,
+    READ,
+    UPDATE,
+    ddl_word,
+    unchecked_bytes,
+)
+from relay.codecs.codec import Payload
+from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.shared.caches import CachePool
+from relay.codecs.shared.shaping import (
+    op_without_before,
+)
+from relay.codecs.shared.ticdc import mysql_text
+from relay.codecs.shared.unknown_members import Unknown, unknown_in
+from relay.model.events import Event, Op, RowChange, SchemaChange, Source
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
+from relay.templates.tracing import mark_of
+
+_LETTERS: Final = {Op.INSERT: "I", Op.READ: "I", Op.UPDATE: "U", Op.DELETE: "D"}
+
+#: The unit of `ddl-time-unit`; None: the source's.
+_UNITS: Final = {"auto": None, "s": SECOND_NS, "ms": MILLISECOND_NS}
+
+
+def _split_extras(source: Source) -> tuple[Unknown | None, Unknown | None]:
+    """Return those extras of a row that its message keeps, and all others."""
+    extras = source.extras
+    if extras is None or source.connector != CONNECTOR:
+        return None, extras
+    kept = {name: value for name, value in extras.items() if name in MOSTLY_NULL}
+    return kept or None, unknown_in(extras, MOSTLY_NULL)
+
+
+class Encoder:
+    """Writes official format 1."""
+
+    prepare: Final = None
+
+    def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
+        self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
+        self._zone = options.event_zone()
+        self._unknown_before = options.unknown_before
+        self._ddl_unit_ns = _UNITS[options.ddl_time_unit]
+        self._rows = CkafkaWriters(NAME, text_style(options), CachePool(answers.limits.cache_bytes))
+        row_carries = carries(options)
+        self._count_lost = source_losses(row_carries)
+        # DDL in Canal's form has no place for these, unlike rows.
+        self._count_lost_of_ddl = source_losses(
+            msgspec.structs.replace(row_carries, gtid=False, binlog_position=False, snapshot=False)
+        )
+        self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
+
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
+        for event in events:
+            if isinstance(event, RowChange):
+                yield Payload(None, self._to_json(self._row(event, caused_by, lossy)))
+            elif isinstance(event, SchemaChange):
+                yield Payload(None, self._to_json(self._ddl(event, lossy)))
+            else:
+                lossy.append(loss_of(event))
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> RowMessage:
+        source, table = change.source, change.table
+        writer, images = self._rows.images(change)
+        lossy += self._rows.lost
+        kept, others = _split_extras(source)
+        if kept is not None:
+            source = msgspec.structs.replace(source, extras=others)
+        self._count_lost(source, lossy, change.transaction)
+        if source.connector != CONNECTOR:  # the connector's own rows never had types and keys
+            lossy += writer.losses
+        op = change.op
+        if op is UPDATE and images.old is None:
+            op = op_without_before(self._unknown_before, NAME)
+        binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
+        return RowMessage(
+            BINLOG_NAME=binlog_file,
+            BINLOG_POS=binlog_position,
+            DATABASE=table.database,
+            GLOBAL_ID=source.gtid or None,
+            NEW_VALUES=images.new,
+            OLD_VALUES=images.old,
+            TABLE=table.table,
+            TIME=self._time(change, lossy),
+            TYPE=_LETTERS[op],
+            **(kept or {}),
+        )
+
+    def _binlog(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> tuple[str, int]:
+        """Return the binlog file and position; "" and the record's offset if the source has none (counted).
+
+        Readers order rows and recognise repeats by the pair, and expect both. The offset rises within a
+        partition and is the same in every run; the empty name says that it belongs to no binlog of the
+        server.
+        """
+        if source.binlog_position is not None:
+            return source.binlog_file or "", source.binlog_position
+        lossy.append(Lossy.BINLOG_POSITION_SYNTHETIC)
+        return "", caused_by.offset
+
+    def _time(self, change: RowChange, lossy: list[Lossy]) -> str:
+        """Return the event time in whole seconds; 0 for a row of a snapshot.
+
+        The connector writes it so, and readers know snapshots by it.
+        """
+        source = change.source
+        if source.snapshot or change.op is READ:
+            seconds, is_lost = 0, source.connector != CONNECTOR
+        else:
+            seconds, rest_ns = divmod(source.event_time_ns, SECOND_NS)
+            is_lost = rest_ns > 0
+        if is_lost:
+            lossy.append(Lossy.EVENT_TIME_PRECISION)
+        return time_text(seconds, self._zone)
+
+    def _ddl(self, change: SchemaChange, lossy: list[Lossy]) -> DdlMessage:
+        source = change.source
+        self._count_lost_of_ddl(source, lossy)
+        unit_ns = self._ddl_unit_ns or source.time_unit_ns or SECOND_NS
+        time, rest_ns = divmod(source.event_time_ns, unit_ns)
+        if rest_ns:
+            lossy.append(Lossy.EVENT_TIME_PRECISION)
+        word, emitted_at = ddl_word(change), time
+        if source.connector == CONNECTOR:  # what CKafka has sent is sent again
+            emitted_at = change.emitted_at_ns // unit_ns
+            word = change.wire_kind if change.wire_kind in DDL_WORDS else word
+        return DdlMessage(
+            database=change.table.database,
+            es=time,
+            sql=mysql_text(change),
+            table=change.table.table,
+            ts=emitted_at,
+            type=word,
+        )

@@ -1,0 +1,192 @@
+"""How messages of Canal's family are recognised, and which of its producers wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from relay.codecs.canal.canal_protobuf.protobuf import fields
+from relay.codecs.detection import Message, Sign, Strength, members_in, word_in
+from relay.model.errors import Malformed
+
+_FAMILY: Final = "Canal-JSON"
+_MEMBERS: Final = frozenset({"isDdl", "type"})
+#: All that upstream Canal and TiCDC have.
+_OWN: Final = frozenset({
+    "id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql", "sqlType", "mysqlType", "old",
+    "data", "_tidb", "gtid",
+})  # fmt: skip
+_ROW_WORDS: Final = frozenset({"INSERT", "UPDATE", "DELETE", "INIT"})
+_OFFICIAL: Final = frozenset({"TYPE", "DATABASE"})
+#: Members of `_tidb` that an option of TiCDC adds, and the option.
+_BY_OPTION: Final = {
+    "rowkey": ("output-row-key", "true"),
+    "onlyHandleKey": ("large-message-handle-option", "handle-key-only"),
+    "claimCheckLocation": ("large-message-handle-option", "claim-check"),
+}
+_NULL: Final = b"null"
+_NO_TYPES: Final = frozenset({_NULL, b"{}"})
+#: As many digits has a number of seconds since 1970 until 2286.
+_DIGITS_OF_SECONDS: Final = 10
+#: Fields of a packet, and its type for messages.
+_TYPE, _BODY, _MESSAGES = 3, 5, 7
+
+
+def refusal(protocol: str, text: bytes) -> Malformed | None:
+    """Return the error for a JSON object that is no message of the family, whatever its `type`; None for one
+    that may be.
+    """
+    members = members_in(text)
+    if not members or members.keys() >= _MEMBERS or _has_rows(members) or members.keys() <= _OWN:
+        return None
+    return Malformed(protocol, "", "not a Canal message: it has neither isDdl nor a list of rows")
+
+
+def _has_rows(members: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether there are a row's operation and a list of rows; Flink CDC's old releases have deleted rows in
+    `old`.
+    """
+    rows = (bytes(members.get(name, b"")) for name in ("data", "old"))
+    return word_in(members, "type") in _ROW_WORDS and any(each.startswith(b"[") for each in rows)
+
+
+def _of_family(look: Callable[[Message], Sign | None]) -> Callable[[Message], Sign | None]:
+    """Ask only about messages with the members that all of the family have."""
+
+    def signs(message: Message) -> Sign | None:
+        return look(message) if message.members.keys() >= _MEMBERS else None
+
+    return signs
+
+
+@_of_family
+def ticdc(message: Message) -> Sign | None:
+    """With its extension TiCDC has a member of its own; without it, no GTID and no count of messages."""
+    members, settings = message.members, dict[str, str]()
+    if message.compression:
+        settings["large-message-handle-compression"] = message.compression
+    if _has_full_types(members):
+        settings["content-compatible"] = "true"
+    if "_tidb" in members:
+        own = message.inside("_tidb")
+        settings["enable-tidb-extension"] = "true"
+        settings |= dict(option for name, option in _BY_OPTION.items() if name in own)
+        return Sign(Strength.CERTAIN, "TiCDC Canal-JSON", "member _tidb", settings)
+    if message.compression:
+        evidence = f"a message compressed by itself ({message.compression})"
+        return Sign(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
+    settings["enable-tidb-extension"] = "false"
+    if "gtid" not in members and _is(members, "id", b"0") and _has_order_of_ticdc(members):
+        if _has_types(members):
+            evidence = "members isDdl and type, id 0 before the others, types, no gtid"
+            return Sign(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
+        if _is(members, "isDdl", b"true") and not _is_in_seconds(members):
+            evidence = "members isDdl and type, id 0 before the others, no gtid"
+            return Sign(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
+    if _lacks_types(members):
+        return None
+    return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type", settings)
+
+
+def _is_row(members: Mapping[str, msgspec.Raw]) -> bool:
+    return _is(members, "isDdl", b"false")
+
+
+def _has_order_of_ticdc(members: Mapping[str, msgspec.Raw]) -> bool:
+    """TiCDC writes members in its own order, others in that of the alphabet."""
+    return next(iter(members)) == "id"
+
+
+def _lacks_types(members: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether it is a row without the types of its columns, which TiCDC and upstream Canal always write."""
+    sql_type, mysql_type = (bytes(members.get(name, _NULL)) for name in ("sqlType", "mysqlType"))
+    return _is_row(members) and (sql_type in _NO_TYPES or mysql_type in _NO_TYPES) and _has_cells(members)
+
+
+def _has_types(members: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether it is a row with the types of its columns."""
+    return _is_row(members) and _has_cells(members) and not _lacks_types(members)
+
+
+def _has_cells(members: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether there is a list with rows."""
+    return bytes(members.get("data", _NULL)).startswith(b"[{")
+
+
+def _is_in_seconds(members: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether the event time is in seconds, as CKafka writes it."""
+    return bytes(members.get("es", b"")).isdigit() and len(members["es"]) <= _DIGITS_OF_SECONDS
+
+
+def _has_full_types(members: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether types have lengths, which TiCDC writes only if it is to be compatible."""
+    return b"(" in bytes(members.get("mysqlType", b"")) and "gtid" not in members
+
+
+def _is(members: Mapping[str, msgspec.Raw], name: str, text: bytes) -> bool:
+    return bytes(members.get(name, b"")) == text
+
+
+def upstream(message: Message) -> Sign | None:
+    """Upstream Canal has a GTID, even if an empty one, and counts its messages. Others write its messages
+    without `isDdl`, or without types.
+    """
+    members = message.members
+    if not members.keys() >= _MEMBERS:
+        if not _has_rows(members) or not _OFFICIAL.isdisjoint(members):
+            return None
+        title = "Canal-JSON without isDdl, as Flink CDC, SeaTunnel and Flink SQL write it"
+        return Sign(Strength.LIKELY, title, "an operation of Canal's, rows in a list")
+    if "_tidb" in members or message.compression:
+        return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
+    if "gtid" in members:
+        return Sign(Strength.LIKELY, "Canal-JSON of upstream Canal", "members isDdl, type and gtid")
+    if _lacks_types(members) and not _is_ckafka_row(members):
+        title = "Canal-JSON of a look-alike such as Tencent DTS"
+        return Sign(Strength.LIKELY, title, "members isDdl and type, a row without sqlType or mysqlType")
+    if "id" in members and not _is(members, "id", b"0") and not _is_ckafka_row(members):
+        evidence = "members isDdl and type, an id that counts"
+        return Sign(Strength.LIKELY, "Canal-JSON of upstream Canal", evidence)
+    if _has_types(members) and list(members) == sorted(members):
+        evidence = "members isDdl and type, in the order of the alphabet"
+        return Sign(Strength.LIKELY, "Canal-JSON of upstream Canal", evidence)
+    return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
+
+
+def ckafka(message: Message) -> Sign | None:
+    """CKafka's rows have upper-case members, its DDL those of Canal."""
+    members = message.members
+    if members.keys() >= _OFFICIAL:
+        evidence = "members TYPE and DATABASE"
+        return Sign(Strength.CERTAIN, "CKafka's official format 1", evidence)
+    if not members.keys() >= _MEMBERS:
+        return None
+    title = "CKafka's Canal format"
+    if _is_ckafka_row(members):
+        return Sign(Strength.LIKELY, title, "rows with neither mysqlType nor pkNames")
+    if _is(members, "isDdl", b"true") and _is_in_seconds(members):
+        return Sign(Strength.LIKELY, title, "a statement whose es is in seconds")
+    return None if _lacks_types(members) else Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
+
+
+def _is_ckafka_row(members: Mapping[str, msgspec.Raw]) -> bool:
+    return (
+        _is(members, "isDdl", b"false")
+        and all(name in members and _is(members, name, _NULL) for name in ("mysqlType", "sqlType", "pkNames"))
+        and not members_in(members.get("_tidb", b""))
+        and not _is(members, "data", _NULL)
+    )
+
+
+def packets(message: Message) -> Sign | None:
+    """A packet says its type, and has a body."""
+    found = dict[int, int | bytes]()
+    try:
+        found.update(fields(message.value))
+    except ValueError:
+        return None
+    if found.get(_TYPE) != _MESSAGES or not isinstance(found.get(_BODY), bytes):
+        return None
+    return Sign(Strength.CERTAIN, "Canal's Protocol Buffers", "a packet of type MESSAGES")

@@ -1,0 +1,1 @@
+"""Shared by the protocols of the Canal family."""

@@ -1,0 +1,56 @@
+"""Rows of a Canal source whose TIMESTAMP is not in UTC: text that its zone does not have, or has twice, is
+counted.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+
+from relay.catalog import Catalog
+from relay.codecs.canal.shared.messages import CanalMessage, Cells
+from relay.codecs.canal.shared.row_readers import TextReaders
+from relay.codecs.canal.shared.rows import TextReader, TextRows
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.local_times import LocalTimes, is_local_time
+from relay.model.events import Event, Op, RowChange, Source
+from relay.model.records import ConsumerRecord
+from relay.mysql.values import TextStyle
+
+
+class ZonedReaders:
+    """A decoder's readers, and local times counted beside them."""
+
+    def __init__(self, readers: TextReaders, zone: tzinfo) -> None:
+        self._readers, self._times = readers, LocalTimes(zone)
+
+    def changes(
+        self,
+        message: CanalMessage,
+        op: Op,
+        source: Source,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> list[Event]:
+        """Return the row changes of a message, which must have rows."""
+        changes = self._readers.changes(message, op, source, record, catalog, lossy)
+        for change in changes:
+            if isinstance(change, RowChange) and isinstance(images := change.images, TextRows):
+                cells = local_times(images.reader, images.cells, images.old)
+                self._times.count(cells, lossy)
+        return changes
+
+
+def local_times(reader: TextReader, *images: Cells | None) -> list[str | None]:
+    """Return the cells of a change's images whose text is in the zone of the source."""
+    names: list[str] | None = reader.plans.get(ZonedReaders)
+    if names is None:
+        columns = zip(reader.wire.names, reader.places, strict=True)
+        local = [name for name, at in columns if is_local_time(reader.schema.columns[at])]
+        names = reader.plans[ZonedReaders] = local
+    return [cells[name] for cells in images if cells for name in names if name in cells]
+
+
+def zoned(readers: TextReaders, style: TextStyle) -> TextReaders | ZonedReaders:
+    """Return the readers for a source of this style: nothing is looked for where TIMESTAMP is in UTC."""
+    return readers if style.zone is UTC else ZonedReaders(readers, style.zone)

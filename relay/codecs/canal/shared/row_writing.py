@@ -1,0 +1,309 @@
+"""Rows of the Canal family, written: text cells, `sqlType` and `mysqlType`.
+
+Contract: how the rows of a reader are written is decided once per reader and target (`Plan`). Rows that came
+as text of the family are taken as they are, and only the columns that the two producers spell differently are
+converted (`TextPlan`); wire values of other families are converted in one step a column (`TypedPlan`); rows
+of any other origin are written from their canonical values (`TextWriter`). `TextWriters` is an encoder's
+cache and could be emptied at any time.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.canal.shared.messages import DELETE, UPDATE, Cells, Dialect
+from relay.codecs.canal.shared.rows import TextReader, TextRows
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
+from relay.codecs.shared.conversions import Convert, Read, Write
+from relay.codecs.shared.rows import TypedReader, TypedRows, present_places
+from relay.codecs.shared.shaping import column_styles
+from relay.codecs.shared.tables import NAMELESS
+from relay.codecs.shared.traced import TracedCells, TracedReader, choice_of
+from relay.model.errors import NotRepresentable
+from relay.model.events import ABSENT, Row, RowChange, TableSchema
+from relay.mysql import numbers
+from relay.mysql.values import converter
+from relay.mysql.values import writer as value_writer
+
+#: Memory that a writer of some columns takes, in itself and per column (measured with CPython 3.11).
+_WRITER_BYTES: Final = 2_000
+_COLUMN_BYTES: Final = 200
+#: What a text of `sqlType` takes besides its length and per column that varies, and the part of an encoder's
+#: bytes that all of them may take: unsigned columns and NULLs change it from row to row.
+_SQL_TYPES_BYTES: Final = 300
+_VARYING_BYTES: Final = 8
+_SQL_TYPES_SHARE: Final = 4
+_NO_TEXT: Final = "a value is not of its column's type, or the target's spelling has no text for it"
+#: What conversions raise for values that are not of their type.
+_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
+
+#: Images that were kept as they came, with the reader that understands them.
+_WITH_READER: Final = (TextRows, TypedRows)
+
+_to_json = msgspec.json.Encoder().encode
+
+
+class TextChange(msgspec.Struct, gc=False):
+    """A change as text cells in column order, ready to be sent: the row, and the old row if there is one.
+
+    `loses_parameters`: the source said more of the types than the target will, or less than it should.
+    """
+
+    writer: TextWriter
+    cells: dict[str, Any]
+    old: dict[str, Any] | None
+    loses_parameters: bool
+
+    def changed(self) -> Any:  # noqa: ANN401 - what msgspec prints: cells by column
+        """Return the old text of the columns whose text differs, as both TiCDC and Canal compare."""
+        cells, old = self.cells, self.old
+        if type(old) is TracedCells:
+            return old.changed(cells)
+        return {name: text for name, text in (old or {}).items() if text != cells.get(name, ABSENT)}
+
+
+#: Texts of `sqlType`, by the mark of a writer and the numbers of the columns that vary.
+SqlTypeTexts = ByteCache[tuple[object, tuple[int, ...]], msgspec.Raw]
+#: How the rows of one reader become text. Raises DecodeError for a value that is wrong in the source,
+#: NotRepresentable for one that the target cannot say.
+Plan = Callable[[RowChange], TextChange]
+
+
+class TextWriter:
+    """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`.
+
+    Compiled once per table version and columns; `places` are those of the columns in the table. `sql_types`:
+    where texts of `sqlType` are kept.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        dialect: Dialect,
+        places: tuple[int, ...],
+        pk_names: list[str],
+        sql_types: SqlTypeTexts,
+    ) -> None:
+        columns, styles = [schema.columns[at] for at in places], column_styles(schema, dialect.style)
+        self.table, self.places, self.pk_names = schema.id, places, pk_names
+        self._writes = [
+            (column.name, at, value_writer(column.type, styles[at]))
+            for at, column in zip(places, columns, strict=True)
+        ]
+        self._plain = {column.name: dialect.plain_sql_type(column.type) for column in columns}
+        functions = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
+        self._varying = [(name, sql_type_of) for name, sql_type_of in functions if sql_type_of is not None]
+        # Not the writer itself, which texts would keep alive.
+        self._mark, self._sql_types = object(), sql_types
+        #: `sqlType` of every row; None if it depends on the values (see `sql_type_of`).
+        self.sql_type = None if self._varying else msgspec.Raw(_to_json(self._plain))
+        types = {column.name: dialect.type_text(column.type) for column in columns}
+        self.mysql_type = msgspec.Raw(_to_json(types))
+        self.loses_parameters = dialect.loses_parameters([column.type for column in columns])
+
+    def cells(self, row: Row) -> dict[str, Any]:
+        """Return the canonical row as text cells in column order. Columns that are ABSENT are left out."""
+        cells: dict[str, Any] = {}
+        for name, place, write in self._writes:
+            value = row[place]
+            if value is not ABSENT:
+                cells[name] = value if value is None or write is None else write(value)
+        return cells
+
+    def unfit(self, protocol: str, *rows: Row | None) -> NotRepresentable:
+        """Return the error about the first column whose value has no text here; it quotes no value."""
+        for row in filter(None, rows):
+            for name, place, write in self._writes:
+                value = row[place]
+                if value is None or value is ABSENT or write is None:
+                    continue
+                try:
+                    write(value)
+                except _UNFIT:
+                    return NotRepresentable(protocol, f"data.{name}", _NO_TEXT)
+        return NotRepresentable(protocol, "data", _NO_TEXT)
+
+    def sql_types_of(self, cells: dict[str, Any]) -> dict[str, int]:
+        """Return the numbers of `sqlType` for a row, by column."""
+        if not self._varying:
+            return self._plain
+        return self._plain | {name: sql_type_of(cells.get(name)) for name, sql_type_of in self._varying}
+
+    def sql_type_of(self, cells: dict[str, Any]) -> Any:  # noqa: ANN401 - what msgspec prints: numbers by column
+        """Return `sqlType` for a row where it depends on the values."""
+        if type(cells) is TracedCells:
+            choices = {name: choice_of(sql_type_of, cells[name]) for name, sql_type_of in self._varying}
+            return self._plain | choices
+        variant = tuple([sql_type_of(cells.get(name)) for name, sql_type_of in self._varying])
+        found = self._sql_types.get((self._mark, variant))
+        if found is None:
+            sql_types = zip((name for name, _ in self._varying), variant, strict=True)
+            found = msgspec.Raw(_to_json(self._plain | dict(sql_types)))
+            size = _SQL_TYPES_BYTES + len(found) + _VARYING_BYTES * len(variant)
+            self._sql_types.keep((self._mark, variant), found, size)
+        return found
+
+
+class TextPlan:
+    """Turns one producer's text into another's; only columns that they spell differently are touched."""
+
+    def __init__(self, protocol: str, reader: TextReader, dialect: Dialect, writer: TextWriter) -> None:
+        self._protocol, self._writer = protocol, writer
+        self._loses_parameters = writer.loses_parameters
+        if not dialect.with_parameters:
+            self._loses_parameters = dialect.loses_parameters(reader.wire.types())
+        self._differing: list[tuple[str, Callable[[str], Any]]] = []
+        styles = column_styles(reader.schema, dialect.style)
+        for name, place in zip(reader.wire.names, reader.places, strict=True):
+            column_type = reader.schema.columns[place].type
+            convert = reader.custom.get(name) or converter(column_type, reader.style, styles[place])
+            if convert is not None:
+                self._differing.append((name, reader.step(convert)))
+
+    def write(self, change: RowChange) -> TextChange:
+        """Return the change in the target's spelling; see `Plan`."""
+        images: TextRows = change.images  # type: ignore[assignment]  # the plan is kept with their reader
+        cells, old = images.cells, images.old
+        if self._differing:
+            try:
+                cells = self._converted(cells)
+                if old is not None:
+                    old = self._converted(old)
+            except (ValueError, ArithmeticError):
+                # Malformed with the column's name if the source is to blame.
+                raise self._writer.unfit(self._protocol, images.before, images.after) from None
+        return TextChange(self._writer, cells, old, self._loses_parameters)
+
+    def _converted(self, cells: Cells) -> Cells:
+        converted = cells
+        for name, convert in self._differing:
+            text = cells.get(name)
+            if text is not None:
+                other = convert(text)
+                if other is not text:
+                    converted = cells.copy() if converted is cells else converted
+                    converted[name] = other
+        return converted
+
+
+class TypedPlan:
+    """Turns the wire values of another family (`relay.codecs.shared.rows`) into text in one step a column."""
+
+    def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: TextWriter) -> None:
+        self._protocol, self._writer = protocol, writer
+        columns, styles = reader.schema.columns, column_styles(reader.schema, dialect.style)
+        writes = [value_writer(columns[at].type, styles[at]) for at in reader.places]
+        self._cells = reader.row_function(writes, SHORTCUTS)
+        if isinstance(reader, TracedReader):
+            self._cells = reader.traced_cells(writes)
+
+    def write(self, change: RowChange) -> TextChange:
+        """Return the change in the target's spelling; see `Plan`."""
+        images: TypedRows = change.images  # type: ignore[assignment]  # the plan is kept with their reader
+        old, new = images.old, images.new
+        try:
+            cells = self._cells(old if new is None else new)  # type: ignore[arg-type]  # a change has an image
+            before = self._cells(old) if change.op is UPDATE and old is not None else None
+        except _UNFIT:
+            # Malformed with the column's name if the source is to blame.
+            raise self._writer.unfit(self._protocol, images.before, images.after) from None
+        return TextChange(self._writer, cells, before, self._writer.loses_parameters)
+
+
+#: Pairs of functions of which one can do both.
+SHORTCUTS: Final[dict[tuple[Read, Write | None], Convert]] = {
+    (numbers.read_int, str): numbers.checked_int,
+    (numbers.read_decimal, numbers.decimal_text): numbers.checked_decimal,
+}
+
+
+class TextWriters:
+    """An encoder's writers and plans, by table version. `lost`: what the values of the last row have lost."""
+
+    def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
+        self.lost: list[Lossy] = []
+        unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+        unlabelled = functools.partial(self.lost.append, Lossy.ENUM_INDEX)
+        style = msgspec.structs.replace(dialect.style, unmoved=unmoved, unlabelled=unlabelled)
+        self._dialect = msgspec.structs.replace(dialect, style=style)
+        self._protocol = protocol
+        self._sql_types: SqlTypeTexts = pool.part(_SQL_TYPES_SHARE).cache()
+        self._writers: ByteCache[tuple[TableSchema, tuple[int, ...]], TextWriter] = pool.cache()
+        self._versions: ByteCache[TableSchema, tuple[frozenset[int], list[str]]] = pool.cache()
+
+    def write(self, change: RowChange) -> TextChange:
+        """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
+        if self.lost:
+            self.lost.clear()
+        images: Any = change.images
+        # `isinstance` is slow where the answer is no.
+        if type(images) not in _WITH_READER and not isinstance(images, _WITH_READER):
+            return self._write_canonical(change)
+        plan: Plan | None = images.reader.plans.get(self)
+        if plan is None:
+            plan = images.reader.plans[self] = self._plan_for(images.reader)
+        return plan(change)
+
+    def _plan_for(self, reader: TextReader | TypedReader) -> Plan:
+        """Return how a reader's rows are written: directly if they have the target's columns in its order."""
+        places = tuple(reader.possible_places)
+        if reader.places != self._without_hidden(reader.schema, places):
+            return self._write_canonical
+        if isinstance(reader, TextReader) and not reader.is_plain:
+            return self._write_canonical
+        writer = self.writer_for(reader.schema, places)
+        if isinstance(reader, TextReader):
+            return TextPlan(self._protocol, reader, self._dialect, writer).write
+        return TypedPlan(self._protocol, reader, self._dialect, writer).write
+
+    def _write_canonical(self, change: RowChange) -> TextChange:
+        """Write rows of any origin; see `Plan`."""
+        before, after = change.before, change.after
+        row = before if change.op is DELETE else after
+        if row is None:
+            raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
+        shown = self._without_hidden(change.schema, present_places(change.images, row))
+        if not shown:
+            raise NotRepresentable(self._protocol, "data", "a row without columns")
+        writer = self.writer_for(change.schema, shown)
+        try:
+            old = writer.cells(before) if change.op is UPDATE and before else None
+            return TextChange(writer, writer.cells(row), old, writer.loses_parameters)
+        except _UNFIT:
+            raise writer.unfit(self._protocol, before, after) from None
+
+    def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
+        """Return the writer for some of a table's columns, given by their places in it. Raises
+        NotRepresentable for a table without a name.
+        """
+        found = self._writers.get((schema, places))
+        if found is None:
+            if not schema.id.table:
+                raise NotRepresentable(self._protocol, "table", NAMELESS)
+            found = TextWriter(schema, self._dialect, places, self._version(schema)[1], self._sql_types)
+            columns = [schema.columns[at] for at in places]
+            size = _WRITER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + 2 * len(found.mysql_type)
+            self._writers.keep((schema, places), found, size)
+        return found
+
+    def _without_hidden(self, schema: TableSchema, places: tuple[int, ...]) -> tuple[int, ...]:
+        if self._dialect.with_virtual_columns:
+            return places
+        hidden = self._version(schema)[0]
+        return tuple([at for at in places if at not in hidden]) if hidden else places
+
+    def _version(self, schema: TableSchema) -> tuple[frozenset[int], list[str]]:
+        """Where the virtual columns of a table version stand, and its `pkNames`."""
+        found = self._versions.get(schema)
+        if found is None:
+            key = schema.primary_key or ()
+            named = [column.name for column in schema.columns if column.name in key]
+            # The key stays as declared for a table of which messages omit part of it.
+            found = schema.hidden_places, named if len(named) == len(key) else list(key)
+            self._versions.keep(schema, found, _WRITER_BYTES + schema_bytes(schema))
+        return found

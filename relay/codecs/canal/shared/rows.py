@@ -1,0 +1,278 @@
+"""Rows of the Canal family as the text cells that came, and what understands them.
+
+Contract: a decoder keeps a row as its text cells (`TextRows`), together with the `TextReader` that
+understands them, compiled once per table version and shape of message. The canonical values are made when
+somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.canal.shared.definitions import Resolved
+from relay.codecs.canal.shared.messages import DELETE, INSERT, UPDATE, Cells
+from relay.codecs.canal.shared.wire_table import WireTable, key_columns
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.caches import columns_bytes
+from relay.codecs.shared.compiled import is_due
+from relay.codecs.shared.rows import LazyRows, PartNames, TypedReader, TypedRows, TypeInfo
+from relay.model.errors import Malformed
+from relay.model.events import ABSENT, Cell, Images, Op, Row, TableSchema
+from relay.mysql.types import has_parameters
+from relay.mysql.values import Read, TextStyle, reader
+
+#: Memory that a reader of typed cells takes with what encoders compile for it, in itself and per column
+#: (measured with CPython 3.11).
+_TYPED_BYTES: Final = 3_000
+_TYPED_COLUMN_BYTES: Final = 350
+
+
+class TextReader:
+    """Understands the cells of messages that have exactly these columns, types and keys.
+
+    Compiled once per table version. `known` is the catalogue's definition, `resolved` the one to read with
+    and whether it was guessed from the message. `custom`: columns whose text is read in another way than
+    their type says. `sql_types`: the numbers of `sqlType` that all of this rests on, by column.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a reader is made of
+        self,
+        protocol: str,
+        style: TextStyle,
+        wire: WireTable,
+        known: TableSchema | None,
+        resolved: Resolved,
+        custom: dict[str, Read],
+        *,
+        sql_types: Mapping[str, int | None] | None = None,
+    ) -> None:
+        self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
+        self.schema, self.is_guessed, place_of, hidden, texts = resolved
+        self.sql_types = sql_types or {}
+        columns = self.schema.columns
+        #: The columns that the message names as its key.
+        self.named_key = key_columns(wire.pk_names or (), place_of, lambda at: columns[at].name)
+        #: What encoders (`relay.codecs.canal.shared.row_writing`) have compiled for these rows. It lives
+        #: and dies with the reader.
+        self.plans: dict[object, Any] = {}
+        #: What a target without types or their parameters (`varchar(20)`) loses.
+        self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.types())))
+        #: Where the message's columns stand in the table.
+        self.places = tuple(place_of[name] for name in wire.names)
+        #: The places of the columns that an image may have, ascending.
+        self.possible_places = tuple(sorted(self.places))
+        wire_names = {columns[at].name: name for name, at in zip(wire.names, self.places, strict=True)}
+        #: The columns by which TiCDC knows an UPDATE of a key, by their names in messages.
+        self.key_columns = [wire_names.get(name, name) for name in self.schema.key_columns()]
+        #: Whether the cells have the table's names, and are spelled in the style but for `custom`.
+        self.is_plain = not texts and all(name == wire_name for name, wire_name in wire_names.items())
+        text_style = msgspec.structs.replace(style, read_binary=str.encode)
+        self._reads = [
+            (name, at, custom.get(name) or reader(columns[at].type, text_style if name in texts else style))
+            for name, at in zip(wire.names, self.places, strict=True)
+        ]
+        self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
+        self._uses = 0
+        #: What the wire calls images, where they are cells.
+        self.parts = _PARTS
+        #: Counts bytes that are kept from then on.
+        self.charge: Callable[[int], None] | None = None
+        #: The same cells in the order of the table, once it pays, and what takes them out of a message.
+        self.typed: TypedReader | None = None
+        self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
+        shown = sum([columns[at].name not in hidden for at in self.places])
+        #: Whether there are columns that the message leaves out, and whether the table is known to have them.
+        self.leaves_out = shown < len(columns) - len(hidden)
+        self.is_partial = self.leaves_out or self.schema.lacks_key_columns
+        #: What is counted for every row.
+        self.losses: list[Lossy] = []
+        #: What takes the reader's `mysqlType` in any order, and raises for others (`types_checker`), once it
+        #: pays; and how many texts in new orders were read before that.
+        self.check_types: Callable[[bytes], object] | None = None
+        self.reordered_uses = 0
+        if self.is_guessed:
+            self.losses.append(Lossy.SCHEMA_GUESSED)
+        if self.is_partial:
+            self.losses.append(Lossy.COLUMNS_ABSENT)
+
+    def row(self, cells: Cells, part: str) -> Row:
+        """Return the canonical row; columns that the cells lack are ABSENT.
+
+        Raises Malformed for a text that its type does not allow.
+        """
+        row: list[Cell] = [ABSENT] * len(self.schema.columns)
+        for name, place, read in self._reads:
+            text = cells.get(name, ABSENT)
+            try:
+                row[place] = text if read is None or not isinstance(text, str) else read(text)
+            except (ValueError, ArithmeticError) as error:
+                raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
+        return tuple(row)
+
+    def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> list[Cell]:
+        """Return the canonical row's cells at these places, and read no other. Raises like `row`.
+
+        `places` are of the table, its key's for example: for each tuple of them something is kept.
+        """
+        places = tuple(places)
+        wanted = self._reads_at.get(places)
+        if wanted is None:
+            read_at = {at: (name, read) for name, at, read in self._reads}
+            wanted = self._reads_at[places] = [read_at.get(at) for at in places]
+        return [ABSENT if one is None else self._cell(*one, cells, part) for one in wanted]
+
+    def typed_reader(self) -> TypedReader | None:
+        """Return `typed`, which is made when some rows have been written without."""
+        self._uses += 1
+        if not is_due(self._uses):
+            return None
+        self.cells_of = _getter(self.names_in_table_order())
+        typed = self.in_table_order()
+        if self.charge is not None:
+            columns = [self.schema.columns[at] for at in typed.places]
+            self.charge(_TYPED_BYTES + columns_bytes(columns, _TYPED_COLUMN_BYTES))
+        self.typed = typed
+        return typed
+
+    def names_in_table_order(self) -> list[str]:
+        """Return the message's columns in the order of the table, by their names in messages."""
+        return [name for name, _, _ in sorted(self._reads, key=_place)]
+
+    def in_table_order(self) -> TypedReader:
+        """Return a reader of the same cells in the order of the table."""
+        ordered = sorted(self._reads, key=_place)
+        typed = TypedReader(
+            self.protocol,
+            self.schema,
+            [at for _, at, _ in ordered],
+            [read for _, _, read in ordered],
+            self.parts,
+            known=self.known,
+        )
+        typed.type_info, typed.named_key = self.type_info, self.named_key
+        return typed
+
+    def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
+        """Return what applies a conversion of text to text to a cell of these rows."""
+        return convert
+
+    def _cell(self, name: str, read: Read | None, cells: Cells, part: str) -> Cell:
+        text = cells.get(name, ABSENT)
+        try:
+            return text if read is None or not isinstance(text, str) else read(text)
+        except (ValueError, ArithmeticError) as error:
+            raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
+
+
+#: What the wire calls images. Errors are those of `TextRows`.
+_PARTS: Final = PartNames("data", "old", "data")
+
+
+def _place(read: tuple[str, int, Read | None]) -> int:
+    return read[1]
+
+
+def _getter(names: Sequence[str]) -> Callable[[Cells], Sequence[Any]]:
+    """What takes the cells of these columns out of a row. Raises KeyError if it lacks one."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda cells: (cells[name],)
+    return operator.itemgetter(*names)
+
+
+class TextRows(LazyRows, frozen=True, eq=False, gc=False):
+    """A change's images as the text that came.
+
+    `cells` and `old` are the message's own `data` and `old` (None if it does not say) at `index`.
+    """
+
+    reader: TextReader
+    op: Op
+    cells: Cells
+    old: Cells | None
+    index: int
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change: `old` laid over the new row. A column of `old` that is NULL was NULL."""
+        if self.op is DELETE:
+            return self.reader.row(self.cells, f"data[{self.index}]")
+        if self.op is not UPDATE or self.old is None:
+            return None
+        return self.reader.row(self.cells | self.old, f"old[{self.index}]")
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return None if self.op is DELETE else self.reader.row(self.cells, f"data[{self.index}]")
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places of one of the rows; no other is read."""
+        if is_old is (self.op is DELETE):
+            return self.reader.cells_at(places, self.cells, f"data[{self.index}]")
+        if not is_old or self.op is not UPDATE or self.old is None:
+            return None
+        cells = self.cells | self.old if places else self.cells
+        return self.reader.cells_at(places, cells, f"old[{self.index}]")
+
+    def surely_keeps_keys(self) -> bool:
+        """Return whether `old` lacks the key columns or has the text of the new row."""
+        old, cells = self.old, self.cells
+        if old is None:
+            return True
+        for name in self.reader.key_columns:
+            if name in old and (name not in cells or old[name] != cells[name]):
+                return False
+        return True
+
+    def typed(self, *, has_before: bool) -> TypedRows | None:
+        """The same rows, if the row has all columns of its reader, which has met some rows before."""
+        reader, cells = self.reader, self.cells
+        typed = reader.typed or reader.typed_reader()
+        if typed is None:
+            return None
+        try:
+            new = reader.cells_of(cells)
+            if self.op is DELETE:
+                return TypedRows(typed, new, None)
+            old = None
+            if has_before and self.op is UPDATE and self.old is not None:
+                old = reader.cells_of(cells | self.old)
+        except KeyError:
+            return None
+        return TypedRows(typed, old, new)
+
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row, still as text if both have all columns of their reader."""
+        old, cells = self.old, self.cells
+        if old is None or not old.keys() <= cells.keys():
+            return LazyRows.halves(self)
+        new = TextRows(self.reader, INSERT, cells, None, self.index)
+        return _OldText(self.reader, DELETE, cells | old, None, self.index), new
+
+    @property
+    def named_key(self) -> tuple[str, ...]:
+        """The columns of `pkNames`."""
+        return self.reader.named_key
+
+    @property
+    def possible_places(self) -> tuple[int, ...]:
+        """The reader's."""
+        return self.reader.possible_places
+
+
+class _OldText(TextRows, frozen=True, eq=False, gc=False):
+    """The old row of an update as images of its own."""
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return self.reader.row(self.cells, f"old[{self.index}]")
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places; no other is read."""
+        return self.reader.cells_at(places, self.cells, f"old[{self.index}]") if is_old else None

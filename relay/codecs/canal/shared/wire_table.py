@@ -1,0 +1,134 @@
+"""What a message of the Canal family says of its table: `mysqlType`, `sqlType`, `pkNames`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, TypeVar
+
+import msgspec
+
+from relay.codecs.shared.compiled import UNNAMEABLE
+from relay.codecs.shared.lenient_json import REFUSED
+from relay.model.errors import Malformed
+from relay.model.events import ColumnType, TableId
+from relay.mysql.types import FRACTIONAL, lacks_parameters, parse_type, with_implied_parameters
+
+T = TypeVar("T")
+
+#: Members up to which a struct finds those of any order sooner than a dictionary is made of them.
+_MOST_CHECKED_MEMBERS: Final = 48
+
+#: A message's `mysqlType`.
+MysqlTypes = dict[str, str] | None
+
+_decode_mysql_types = msgspec.json.Decoder(MysqlTypes).decode
+_decode_sql_types = msgspec.json.Decoder(dict[str, int] | None, strict=False).decode
+
+
+def parse_mysql_types(protocol: str, text: bytes | msgspec.Raw) -> MysqlTypes:
+    """Parse a message's `mysqlType`. Raises Malformed."""
+    try:
+        types: MysqlTypes = _decode_mysql_types(text)
+    except REFUSED:
+        raise Malformed(protocol, "mysqlType", "not an object of type names") from None
+    return types
+
+
+def types_checker(types: Mapping[str, str]) -> Callable[[bytes], object] | None:
+    """Return what takes an object of exactly these types, in any order, and raises one of `REFUSED` for other
+    texts; None if there are none, too many for that to pay, or a name is none that a struct can have.
+
+    It takes half the time of reading the types and comparing them.
+    """
+    if not 0 < len(types) <= _MOST_CHECKED_MEMBERS or any(map(UNNAMEABLE, types)):
+        return None
+    names = {f"f{at}": name for at, name in enumerate(types)}
+    fields = [(field, Literal[types[name]]) for field, name in names.items()]
+    struct = msgspec.defstruct("MysqlTypes", fields, rename=names, forbid_unknown_fields=True, gc=False)
+    return msgspec.json.Decoder(struct).decode
+
+
+def are_full(types: MysqlTypes) -> bool:
+    """Whether no type lacks parameters that it always has: `varchar`, `decimal` and so on are never bare."""
+    return not any(map(_is_bare, (types or {}).values()))
+
+
+def have_parameters(types: MysqlTypes) -> bool:
+    """Whether any type has parameters."""
+    return any("(" in text for text in (types or {}).values())
+
+
+def _is_bare(text: str) -> bool:
+    try:
+        found = parse_type(text)
+    except ValueError:
+        return True
+    return found.base not in FRACTIONAL and found.base != "bit" and lacks_parameters(found)
+
+
+def key_columns(
+    pk_names: Iterable[str], columns: Mapping[str, T], own_name: Callable[[T], str]
+) -> tuple[str, ...]:
+    """Return the columns of `pkNames` by the table's own names, each once; `columns`: by their names in
+    messages. MySQL compares names of columns without regard to case.
+    """
+    names = {name: columns.get(name) for name in pk_names}
+    if None in names.values():  # a table may have very many columns
+        folded = {name.lower(): column for name, column in columns.items()}
+        names = {name: folded.get(name.lower()) if found is None else found for name, found in names.items()}
+    return tuple(dict.fromkeys([name if found is None else own_name(found) for name, found in names.items()]))
+
+
+class SqlTypes:
+    """A message's `sqlType`, parsed when it is first needed: mostly never, because `mysqlType` says all.
+
+    `asked`: what was asked of it, and the answers.
+    """
+
+    def __init__(self, text: bytes | msgspec.Raw = b"null") -> None:
+        self._text = text
+        self._all: dict[str, int] | None = None
+        self.asked: dict[str, int | None] = {}
+
+    def get(self, name: str) -> int | None:
+        """Return the number of a column; None if it has none, or `sqlType` makes no sense."""
+        sql_type = self.asked[name] = self.all().get(name)
+        return sql_type
+
+    def all(self) -> dict[str, int]:
+        """Return all numbers, without noting that they were asked for."""
+        if self._all is None:
+            self._all = self._parse()
+        return self._all
+
+    def _parse(self) -> dict[str, int]:
+        try:
+            return _decode_sql_types(self._text) or {}
+        except REFUSED:
+            return {}
+
+
+class WireTable(msgspec.Struct, frozen=True):
+    """What a message says of its table: the columns in their order, `mysqlType` and `pkNames`.
+
+    `is_full`: its types have all their parameters, so that a bare `datetime` has no fraction.
+    """
+
+    id: TableId
+    names: tuple[str, ...]
+    mysql_types: MysqlTypes
+    pk_names: list[str] | None
+    is_full: bool = False
+
+    def type_of(self, name: str) -> ColumnType | None:
+        """Return the column's type as the message has it, None if it says none (or none of MySQL's)."""
+        text = (self.mysql_types or {}).get(name)
+        try:
+            found = parse_type(text) if text else None
+        except ValueError:
+            return None
+        return with_implied_parameters(found) if found is not None and self.is_full else found
+
+    def types(self) -> list[ColumnType]:
+        """Return the types that the message says."""
+        return [declared for name in self.names if (declared := self.type_of(name)) is not None]

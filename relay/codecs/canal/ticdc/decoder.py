@@ -1,0 +1,222 @@
+"""Decoder of TiCDC Canal-JSON."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.catalog import Catalog
+from relay.codecs.canal.shared.local_times import zoned
+from relay.codecs.canal.shared.messages import (
+    ROW_OPS,
+    CanalMessage,
+    base64_bytes,
+    check_size,
+    parse,
+    unchecked_bytes,
+)
+from relay.codecs.canal.shared.row_readers import TextReaders
+from relay.codecs.canal.shared.traced import traced_row
+from relay.codecs.canal.shared.wire_table import MysqlTypes, have_parameters
+from relay.codecs.canal.ticdc.messages import NAME
+from relay.codecs.canal.ticdc.options import TicdcOptions, text_style
+from relay.codecs.codec import TracedMessage
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.ddl_codes import ddl_events
+from relay.codecs.shared.large_messages import (
+    Compression,
+    Decompression,
+    claim_check_parts,
+    claim_checked,
+    decompressed,
+)
+from relay.codecs.shared.ticdc import (
+    CONNECTOR,
+    TSO_END,
+    is_restored,
+)
+from relay.codecs.shared.unknown_members import Unknown, below, merged, unknown_in, with_unknown
+from relay.model.errors import DecodeError, Malformed, UnsupportedMessage
+from relay.model.events import (
+    TSO_LOGICAL_BITS,
+    Event,
+    Op,
+    RowChange,
+    Source,
+    Watermark,
+)
+from relay.model.limits import check_levels
+from relay.model.lookups import Answers
+from relay.model.records import ConsumerRecord
+from relay.templates.tracing import Trace, Untraceable
+
+WATERMARK: Final = "TIDB_WATERMARK"
+
+#: The first byte of a message that is not compressed.
+_BRACE: Final = ord("{")
+
+_LOCATION: Final = "_tidb.claimCheckLocation"
+
+
+class Decoder:
+    """Reads TiCDC Canal-JSON of all releases, with and without the extension."""
+
+    def __init__(self, options: TicdcOptions, answers: Answers) -> None:
+        self._options, self._answers, self._limits = options, answers, answers.limits
+        self._unchecked = unchecked_bytes(answers.limits)
+        self._compression = options.large_message_handle_compression
+        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        is_full = _always if options.content_compatible else have_parameters
+        style = text_style(options)
+        readers = TextReaders(NAME, style, is_full, most_bytes=answers.limits.cache_bytes)
+        self._rows = zoned(readers, style)
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        value = record.value
+        if not value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        if self._is_packed or value[0] != _BRACE:
+            value = decompressed(NAME, "", value, self._compression, Decompression(self._limits))
+        message = parse(NAME, value, self._limits)
+        if len(value) > self._unchecked:
+            check_size(NAME, message, self._limits)
+        tidb = message.tidb
+        beside = None
+        if tidb is not None and "claimCheckLocation" in tidb:
+            beside = _extras(message)
+            message = self._from_storage(message)
+            tidb = message.tidb
+        op = ROW_OPS.get(message.type)
+        if op is not None and message.data and not message.is_ddl:
+            source = _source(message, record, lossy)
+            if beside is not None:
+                source = with_unknown(source, beside)
+            changes = self._rows.changes(message, op, source, record, catalog, lossy)
+            if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
+                # Each row lacks columns; some have been counted.
+                lossy += [Lossy.COLUMNS_ABSENT] * (len(changes) - lossy.count(Lossy.COLUMNS_ABSENT))
+            return changes, catalog
+        if message.is_ddl:
+            return self._ddl(message, record, catalog, lossy)
+        if message.type == WATERMARK:
+            return [self._watermark(message, record, lossy)], catalog
+        raise _refusal(op)
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        source = change.source
+        if self._is_packed or source.row_key is not None:
+            raise Untraceable
+        commit_ts = None if source.commit_ts is None else ("_tidb", "commitTs")
+        start_ts = None if source.start_ts is None else ("_tidb", "startTs")
+        return traced_row(record, change, catalog, trace, commit_ts=commit_ts, start_ts=start_ts)
+
+    def _from_storage(self, stub: CanalMessage) -> CanalMessage:
+        """Return the message that this one, which has the handle key alone, stands for.
+
+        Raises Malformed if the claim-check object holds another message.
+        """
+        data = claim_checked(
+            NAME, _LOCATION, (stub.tidb or {})["claimCheckLocation"], self._answers, self._options
+        )
+        parts = claim_check_parts(data)
+        try:
+            stored = data if parts is None else parts.value
+            check_levels(NAME, "", stored)
+            value = decompressed(NAME, "", stored, self._compression, Decompression(self._limits))
+            message = parse(NAME, value, self._limits)
+            check_size(NAME, message, self._limits)
+        except (Malformed, UnsupportedMessage) as error:
+            raise Malformed(
+                NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}"
+            ) from None
+        if _identity(message) != _identity(stub) or "claimCheckLocation" in (message.tidb or {}):
+            raise Malformed(NAME, _LOCATION, "its object holds another message")
+        return message
+
+    def _ddl(
+        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        source = _source(message, record, lossy)
+        ddl = message.ddl(message.table_id(), source, record, is_restored=is_restored(message.sql or ""))
+        return ddl_events(ddl, catalog, lossy)
+
+    def _watermark(self, message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Watermark:
+        commit_ts = _tso((message.tidb or {}).get("watermarkTs"), "_tidb.watermarkTs")
+        time_ns = _time_ns(message, commit_ts, record, lossy)
+        source = Source(CONNECTOR, time_ns, commit_ts=commit_ts, extras=_extras(message))
+        return Watermark(source, message.emitted_at_ns(record))
+
+
+def _always(_: MysqlTypes) -> bool:
+    """With content-compatible every type has its parameters."""
+    return True
+
+
+def _identity(message: CanalMessage) -> tuple[object, ...]:
+    """Return what a message and the one in its claim-check object have in common."""
+    commit_ts = (message.tidb or {}).get("commitTs")
+    return message.database, message.table, message.type, message.is_ddl, message.es, commit_ts
+
+
+def _refusal(op: Op | None) -> DecodeError:
+    if op is not None:
+        return Malformed(NAME, "data", "a row message without a row")
+    return UnsupportedMessage(NAME, "type", "not one of INSERT, UPDATE, DELETE, TIDB_WATERMARK")
+
+
+def _tso(value: object, path: str) -> int:
+    """Return a TSO, also one that the lenient parser kept as text. Raises Malformed."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value) if len(value) <= 20 else None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < TSO_END:
+        raise Malformed(NAME, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+    return value
+
+
+def _source(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+    tidb, es = message.tidb, message.es
+    gtid, is_usual = message.gtid or None, message.unknown is None
+    if tidb is None:
+        return Source(CONNECTOR, _time_ns(message, None, record, lossy), gtid=gtid, extras=message.unknown)
+    commit_ts = tidb.get("commitTs")
+    if type(commit_ts) is int and 0 < commit_ts < TSO_END:
+        # Almost every message has `es`, and needs no call then.
+        if es is not None and es > 0 and len(tidb) == 1 and is_usual and gtid is None:
+            return Source(CONNECTOR, es * 1_000_000, commit_ts)
+    elif commit_ts is not None:
+        commit_ts = _tso(commit_ts, "_tidb.commitTs") or None
+    start_ts = tidb.get("startTs")
+    return Source(
+        CONNECTOR,
+        _time_ns(message, commit_ts, record, lossy),
+        commit_ts,
+        _tso(start_ts, "_tidb.startTs") if start_ts else None,
+        gtid=gtid,
+        row_key=base64_bytes(NAME, "_tidb.rowkey", tidb.get("rowkey")),
+        extras=_extras(message),
+    )
+
+
+def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+    """Return when rows changed, which the commit ts says as well as `es` does."""
+    if commit_ts and not (message.es is not None and message.es > 0):
+        return (commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
+    return message.event_time_ns(record, lossy)
+
+
+def _extras(message: CanalMessage) -> Unknown | None:
+    """Return the members that TiCDC does not write."""
+    tidb = message.tidb or {}
+    return merged(below("_tidb", unknown_in(tidb, _TIDB_MEMBERS)), message.unknown)
+
+
+#: Members of `_tidb` that a field has, or that say how the message was written.
+_TIDB_MEMBERS: Final = frozenset(
+    {"commitTs", "startTs", "rowkey", "onlyHandleKey", "watermarkTs", "claimCheckLocation"}
+)

@@ -1,0 +1,176 @@
+"""How messages of Debezium's family are recognised: by the connector that they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from relay.codecs.debezium.shared.messages import CONNECTOR
+from relay.codecs.detection import Message, Sign, Strength, word_in
+
+_FAMILY: Final = "Debezium"
+_OWN: Final = frozenset({"mysql", "mariadb"})
+#: A text in Avro, behind its length, that may be the connector which `source` names behind a version.
+_TEXTS_IN_AVRO: Final = re.compile(
+    rb"(?<=[\w.+-])[\6\x08\n\f\x0e\x10\x12\x14\x16\x18\x1a\x1c][A-Za-z]"
+).finditer
+_VERSION: Final = re.compile(rb"\d+\.\d+[\w.+-]*", re.ASCII).fullmatch
+_SHORTEST_VERSION, _LONGEST_VERSION = 3, 63
+_MOST_TEXTS: Final = 10_000
+#: The connector for TiDB of Debezium 3.7.
+_TIDB: Final = "tidb"
+#: What its changefeeds call themselves, in an envelope like Debezium's.
+_COCKROACHDB: Final = "cockroachdb"
+_ROW: Final = frozenset({"op", "after"})
+_OPS: Final = frozenset({"c", "u", "d", "r"})
+_TRANSACTION: Final = frozenset({"status", "id", "event_count"})
+_HISTORY: Final = frozenset({"position", "ddl"})
+_OF_HISTORY: Final = frozenset({"tableChanges", "databaseName"})
+#: Members that other formats have beside `payload`, or in it.
+_OTHERS: Final = frozenset({"version", "__op", "__deleted"})
+
+
+def _path(message: Message) -> tuple[str, ...]:
+    """Return where the envelope stands: a schema may be beside it."""
+    return ("payload",) if "payload" in message.members else ()
+
+
+def _body(message: Message) -> Mapping[str, msgspec.Raw]:
+    """Return the envelope's members."""
+    return message.inside(*_path(message))
+
+
+def _connector(message: Message) -> tuple[str, str]:
+    """Return connector and version, as `source` tells them; two empty texts if it does not."""
+    source = message.inside(*_path(message), "source")
+    if "connector" not in source:
+        return "", ""
+    return word_in(source, "connector"), word_in(source, "version")
+
+
+def _with_version(title: str, version: str) -> str:
+    return f"{title} {version}" if version and version.isascii() and len(version) < 40 else title
+
+
+def ticdc(message: Message) -> Sign | None:
+    """TiCDC names itself as the connector."""
+    body = _body(message)
+    connector, _ = _connector(message)
+    if connector != CONNECTOR:
+        return None
+    has_schema = "schema" in message.members
+    settings = {"debezium-disable-schema": "false" if has_schema else "true"}
+    if word_in(body, "op") == "m":
+        settings["enable-tidb-extension"] = "true"
+    if "start_ts" in message.inside(*_path(message), "source"):
+        settings["debezium-include-start-ts"] = "true"
+    return Sign(Strength.CERTAIN, "TiCDC Debezium", f"source.connector is {CONNECTOR}", settings)
+
+
+def native(message: Message) -> Sign | None:
+    """Debezium's own connectors for MySQL and MariaDB."""
+    if "schemaId" in message.members:
+        return None  # its schema is elsewhere
+    body = _body(message)
+    connector, version = _connector(message)
+    settings = {"schemas.enable": "true" if "schema" in message.members else "false"}
+    if connector in _OWN:
+        title = f"{_with_version('Debezium', version)} (JSON)"
+        return Sign(Strength.CERTAIN, title, f"source.connector is {connector}", settings)
+    if connector:
+        return None
+    if body.keys() >= _TRANSACTION:
+        return Sign(Strength.LIKELY, "Debezium (JSON)", "members status, id and event_count", settings)
+    if body.keys() == {"ts_ms"} and b'"serverName"' in (message.key or b""):
+        return Sign(Strength.LIKELY, "Debezium (JSON)", "a heartbeat: serverName in the key", settings)
+    return None
+
+
+def others(message: Message) -> Sign | None:
+    """Connectors of other databases, whose types relay does not know."""
+    connector, version = _connector(message)
+    if not connector or connector in _OWN or connector == CONNECTOR or not connector.isalnum():
+        return None
+    return _of_other_database(connector[:40], version, f"source.connector is {connector[:40]}")
+
+
+def others_in_avro(message: Message) -> Sign | None:
+    """The same, in Avro."""
+    connector = _avro_connector(message)
+    if not connector or connector in _OWN or connector == CONNECTOR:
+        return None
+    return _of_other_database(connector, "", f"Avro whose source.connector is {connector}")
+
+
+def _of_other_database(connector: str, version: str, evidence: str) -> Sign:
+    title = f"{_with_version('Debezium', version)} of another database ({connector})"
+    if connector == _TIDB:
+        title = f"{_with_version('Debezium', version)} with its connector for TiDB"
+    return Sign(Strength.CERTAIN, title, evidence)
+
+
+def without_connector(message: Message) -> Sign | None:
+    """Debezium's envelope as other programs write it: Flink CDC, SeaTunnel, RisingWave, Flink SQL,
+    CockroachDB.
+    """
+    body, (connector, _) = _body(message), _connector(message)
+    if connector or not body.keys() >= _ROW or not _OTHERS.isdisjoint({*message.members, *body}):
+        return None
+    if word_in(body, "op") not in _OPS:
+        return None
+    if word_in(message.inside(*_path(message), "source"), "origin") == _COCKROACHDB:
+        title = "a changefeed of CockroachDB (envelope=enriched)"
+        return Sign(Strength.CERTAIN, title, f"source.origin is {_COCKROACHDB}")
+    title = f"{_FAMILY}'s envelope without a connector, as Flink CDC, SeaTunnel and RisingWave write it"
+    return Sign(Strength.LIKELY, title, "members op and after, no source.connector")
+
+
+def history(message: Message) -> Sign | None:
+    """The topic in which a connector keeps what it has learnt."""
+    if message.members.keys() >= _HISTORY and not message.members.keys().isdisjoint(_OF_HISTORY):
+        title, evidence = "the schema history of a Debezium connector", "members position and ddl"
+        return Sign(Strength.CERTAIN, title, evidence)
+    return None
+
+
+def _avro_connector(message: Message) -> str:
+    """Return the connector that `source` names behind a version, "" if there is none."""
+    data = message.avro or b""
+    for found in islice(_TEXTS_IN_AVRO(data), _MOST_TEXTS):
+        at = found.start()
+        text = data[at + 1 : at + 1 + data[at] // 2]
+        is_word = len(text) == data[at] // 2 and text.isalnum() and text.isascii()
+        if is_word and _ends_with_version(data[max(0, at - _LONGEST_VERSION - 1) : at]):
+            return text.decode()
+    return ""
+
+
+def _ends_with_version(data: bytes) -> bool:
+    """Whether bytes end with a version behind its length."""
+    lengths = range(_SHORTEST_VERSION, len(data))
+    return any(data[-length - 1] == 2 * length and _VERSION(data[-length:]) for length in lengths)
+
+
+def ticdc_avro(message: Message) -> Sign | None:
+    """As `ticdc`, in Avro, where the texts stand as they are."""
+    if _avro_connector(message) != CONNECTOR:
+        return None
+    return Sign(Strength.CERTAIN, "TiCDC's Debezium in Avro", f"Avro whose source.connector is {CONNECTOR}")
+
+
+def native_avro(message: Message) -> Sign | None:
+    """As `native`, in Avro."""
+    connector = _avro_connector(message)
+    if connector in _OWN:
+        return Sign(Strength.CERTAIN, "Debezium in Avro", f"Avro whose source.connector is {connector}")
+    if message.avro is not None and b"event_count" in message.schema.encode():
+        return Sign(Strength.LIKELY, "Debezium in Avro", "a schema with event_count")
+    return None
+
+
+#: What comes from Debezium, and is no protocol of relay's.
+UNREADABLE: Final = (others, others_in_avro, without_connector, history)

@@ -1,0 +1,247 @@
+"""Messages of Debezium's MySQL and MariaDB connectors as they travel, with single facts taken out of them.
+
+Contract: images, schema and table changes are still JSON in an `Envelope`. A payload without its wrapper is
+read too. Source: Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 2.7.4, 3.0.8, 3.2.0
+and 3.6.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from relay.codecs.debezium.shared.messages import Key
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.lenient_json import REFUSED
+from relay.codecs.shared.local_times import event_time_ns
+from relay.codecs.shared.ticdc import Milliseconds
+from relay.codecs.shared.unknown_members import Message
+from relay.model.errors import DecodeError, UnsupportedMessage
+from relay.model.events import Position, Snapshot, Source, Transaction
+from relay.model.records import TIME_END_MS, ConsumerRecord
+from relay.templates.ops import Marker
+
+#: What templates of rows are found by.
+MARKER: Final = Marker("value", b'"table":', b',"server_id":')
+CONNECTORS: Final = frozenset({"mysql", "mariadb"})
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class Origin(Message, gc=False):
+    """`source`. Members that relay does not use have any type."""
+
+    version: Any = None
+    connector: str | None = None
+    name: str | None = None
+    ts_ms: Milliseconds | None = None
+    snapshot: str | bool | None = None
+    db: str | None = None
+    sequence: Any = None
+    ts_us: int | None = None
+    ts_ns: int | None = None
+    table: str | None = None
+    server_id: int | None = None
+    gtid: str | None = None
+    file: str | None = None
+    pos: int | None = None
+    row: int | None = None
+    thread: int | None = None
+    query: str | None = None
+
+
+class TransactionBlock(msgspec.Struct, gc=False):
+    """`transaction`, of a row."""
+
+    id: str
+    total_order: int | None = None
+    data_collection_order: int | None = None
+
+
+class Count(msgspec.Struct, gc=False):
+    """How many events a table has in a transaction, of a message of its END."""
+
+    data_collection: str
+    event_count: int
+
+
+class RowBody(Message, gc=False):
+    """`payload` of a row without its images, which `relay.codecs.debezium.shared.layouts.Shape` adds."""
+
+    source: Origin | None = None
+    transaction: TransactionBlock | None = None
+    op: str | None = None
+    ts_ms: Milliseconds | None = None
+    ts_us: int | None = None
+    ts_ns: int | None = None
+
+
+class Body(RowBody, gc=False):
+    """`payload`, of every kind of message."""
+
+    before: msgspec.Raw = _NULL
+    after: msgspec.Raw = _NULL
+    databaseName: str | None = None
+    schemaName: Any = None
+    ddl: str | UnsetType | None = UNSET
+    tableChanges: msgspec.Raw = _NULL
+    status: str | None = None
+    id: str | None = None
+    event_count: int | None = None
+    data_collections: list[Count] | None = None
+
+
+class Envelope(Body, gc=False):
+    """A whole message, with `payload` and `schema`, or without this wrapper (then `payload` is unset)."""
+
+    payload: Body | UnsetType | None = UNSET
+    schema: msgspec.Raw = _NULL
+    schemaId: msgspec.Raw | UnsetType = UNSET
+
+    def body(self) -> Body | None:
+        """Return the payload; None if it is null, as in a tombstone."""
+        return self if self.payload is UNSET else self.payload
+
+
+def foreign(protocol: str) -> DecodeError:
+    """Return the error for a message that neither of the two connectors has written."""
+    reason = "neither mysql nor mariadb, so this is no message of this protocol"
+    return UnsupportedMessage(protocol, "payload.source.connector", reason)
+
+
+# ---------------------------------------------------------------- facts
+
+
+#: Higher than any position in a log.
+_END: Final = 1 << 63
+_SNAPSHOTS: Final = {word.value: word for word in Snapshot}
+
+
+def snapshot_of(origin: Origin) -> Snapshot | None:
+    """Return how a row stands in its snapshot, None if it is of the log. Words that are not known count as
+    `true`; old releases have a boolean.
+    """
+    word = origin.snapshot
+    if not word or word == "false":
+        return None
+    return _SNAPSHOTS.get(word, Snapshot.TRUE) if isinstance(word, str) else Snapshot.TRUE
+
+
+def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+    """Return the canonical source, timed by `source`, or else (counted) the next best time."""
+    time_ns = origin.ts_ns
+    if time_ns is None or not 0 < time_ns < _END_NS:
+        time_ns = event_time_ns(_time_ns(origin), _time_ns(body), record, lossy)
+    position, row = origin.pos, None
+    if origin.file and position is not None and 0 <= position < _END:
+        row = origin.row
+    else:
+        position = None
+    snapshot = None
+    if origin.snapshot is not None and origin.snapshot != "false":
+        snapshot = snapshot_of(origin)
+    return Source(
+        origin.connector or "",
+        time_ns,
+        None,
+        None,
+        origin.name,
+        origin.gtid,
+        origin.file or None,
+        position,
+        # A snapshot has none, and 0 stands for it.
+        origin.server_id or None,
+        origin.thread,
+        snapshot,
+        origin.query,
+        None,
+        None,
+        None,
+        row,
+    )
+
+
+def position_time_ns(source: Source, origin: Origin) -> int:
+    """Return the time that an event is ordered by, to the millisecond: nothing finer is known of DDL, and the
+    log gives the rest.
+    """
+    ms = origin.ts_ms
+    return (ms if ms is not None and ms > 0 else source.event_time_ns // 1_000_000) * 1_000_000
+
+
+def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_read: bool) -> Position:
+    """Return where an event stands. `is_read`: it is a row that a snapshot has read."""
+    file, pos = source.binlog_file, source.binlog_position
+    log = None if file is None or pos is None else (len(file), file, pos, is_read)
+    time_ns = position_time_ns(source, origin)
+    return Position(None, time_ns, record.topic, record.partition, record.offset, log)
+
+
+def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
+    """Return when the connector made the message; else when the row changed, else the record's timestamp."""
+    found = body.ts_ns
+    if found is not None and 0 < found < _END_NS:
+        return found
+    found = _time_ns(body)
+    if (found is None or found <= 0) and body.source is not None:
+        found = _time_ns(body.source)
+    return found if found is not None and found > 0 else record.time_ms(0) * 1_000_000
+
+
+_END_NS: Final = TIME_END_MS * 1_000_000
+
+
+def _time_ns(part: Origin | RowBody) -> int | None:
+    """The time with the finest unit that the message has; None where that is no time."""
+    ns, us, ms = part.ts_ns, part.ts_us, part.ts_ms
+    if not ns and us:
+        ns = us * 1_000
+    if ns is not None and 0 < ns < _END_NS:
+        return ns
+    return None if ms is None else ms * 1_000_000
+
+
+def transaction_of(body: RowBody) -> Transaction | None:
+    """Return a row's place in its transaction, None if the message has none."""
+    place = body.transaction
+    if place is None:
+        return None
+    return Transaction(place.id, place.total_order, place.data_collection_order)
+
+
+# ---------------------------------------------------------------- keys
+
+
+class _Wrapped(Key, forbid_unknown_fields=True, gc=False):
+    """A key with its wrapper and nothing beside it."""
+
+
+_parse_wrapped = msgspec.json.Decoder(Key).decode
+_parse_usual = msgspec.json.Decoder(_Wrapped).decode
+#: How a key with a wrapper begins as JsonConverter prints it: it is parsed in one step.
+_USUAL: Final = b'{"schema":'
+_parse_columns = msgspec.json.Decoder(dict[str, Any]).decode
+_NO_KEY: Final = Key(None)
+_WRAPPER: Final = frozenset({"schema", "payload"})
+
+
+def key_of(key: bytes | None) -> Key:
+    """Parse a row's Kafka key, with its wrapper or without. A table without a key has none."""
+    if not key:
+        return _NO_KEY
+    if key.startswith(_USUAL):
+        try:
+            return _parse_usual(key)
+        except REFUSED:
+            pass
+    try:
+        members = _parse_columns(key)
+        payload, is_marked = members.get("payload"), isinstance(members.get("schema"), dict)
+        if (is_marked and isinstance(payload, dict)) or (
+            members.keys() <= _WRAPPER and isinstance(payload, dict | None)
+        ):
+            return _parse_wrapped(key)
+        return Key(members)
+    except REFUSED:
+        return _NO_KEY

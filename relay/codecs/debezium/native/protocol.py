@@ -1,0 +1,49 @@
+"""Debezium JSON: messages of Debezium's own MySQL connector, as Kafka Connect's JsonConverter prints them.
+
+    key             {handle key columns}, null for a table without a key
+    row             {before after source transaction op ts_ms ts_us ts_ns}; op is c, u, d or r
+    tombstone       the key of a DELETE again, without a value
+    TRUNCATE        a row's message without rows; op is t (skipped.operations=none)
+    schema change   {source ts_ms databaseName schemaName ddl tableChanges}
+    transaction     {status id event_count data_collections ts_ms}
+    heartbeat       {ts_ms}
+
+With schemas each is {"schema": {…}, "payload": {…}}, in key and value. It cannot say: commit ts, watermarks,
+dates that are not in the calendar, NULL where a column has a default (replace.null.with.default), which type
+of MySQL a number has.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.debezium import detection as signs
+from relay.codecs.debezium.native.decoder import Decoder
+from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY, Encoder, carries
+from relay.codecs.debezium.native.messages import MARKER
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.profiles import JSON_PROFILES, JSON_REASONS
+from relay.codecs.debezium.native.topics import ddl_topics
+from relay.codecs.losses import Keys
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="Debezium JSON of its own MySQL and MariaDB connectors, 1.9 to 3.6",
+    options=DebeziumOptions,
+    decodes=carries(DebeziumOptions(provide_transaction_metadata=True, replace_null_with_default=False)),
+    encodes=carries,
+    decoder=Decoder,
+    encoder=Encoder,
+    keyed_encoder=Encoder,
+    ddl_topics=ddl_topics,
+    keys=Keys.ROW,
+    row_signature=RowSignature(
+        ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
+    ),
+    marker=MARKER,
+    own_headers=frozenset({NEW_KEY, OLD_KEY}),
+    profiles=JSON_PROFILES,
+    profile_reasons=JSON_REASONS,
+    signs=signs.native,
+)

@@ -1,0 +1,1 @@
+"""Shared by both dialects of Debezium: rows, schemas, Connect's Avro."""

@@ -1,0 +1,119 @@
+"""Records of the Debezium family, read: what both dialects share.
+
+Contract: a decoder of one dialect is a `MessageDecoder`. It reads any event (`_event`), and a row whose
+message has a known shape (`_row`), as most have, in one step. Whatever that refuses
+is read in the general way, as if nothing had been tried, and then once more leniently.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final, Generic
+
+from relay.catalog import Catalog
+from relay.codecs.debezium.shared.layouts import Shape
+from relay.codecs.debezium.shared.messages import parse_again
+from relay.codecs.debezium.shared.rows import RowDecoder
+from relay.codecs.debezium.shared.schema_blocks import WRAPPED
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.lenient_json import REFUSED
+from relay.codecs.shared.unknown_members import MessageParser, T, Unknown, merged
+from relay.model.errors import Malformed
+from relay.model.events import Event, RowChange
+from relay.model.limits import Limits, check_values, uncounted_bytes
+from relay.model.records import ConsumerRecord
+
+#: The schema block of an envelope.
+_block: Final = operator.attrgetter("schema")
+
+
+class MessageDecoder(Generic[T]):
+    """Reads the records of one protocol, whose envelopes are `message`s."""
+
+    def __init__(self, protocol: str, message: type[T], rows: RowDecoder, limits: Limits) -> None:
+        self._protocol, self._rows, self._limits = protocol, rows, limits
+        self._parser = MessageParser(message)
+        self._topics, self._blocks, self._odd = rows.topics, rows.blocks, rows.blocks.odd
+        self._uncounted = uncounted_bytes(limits)
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        value = record.value
+        if not value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        if len(value) > self._uncounted:
+            check_values(self._protocol, "", value, self._limits)
+        if record.key and len(record.key) > self._uncounted:
+            check_values(self._protocol, "key", record.key, self._limits)
+        topic, in_key = self._topics.get(record.topic), None
+        if record.key is not None and WRAPPED in record.key:
+            in_key = self._blocks.unknown_in_key(record.topic, record.key)
+        if (
+            topic is not None
+            and topic.shape is not None
+            and in_key is None
+            and (not self._odd or record.topic not in self._odd)
+        ):
+            payload, key = topic.shape.parsed(value), topic.shape.layout.key
+            if payload is not None and (key is None or key.is_of(self._rows.key_of(record.key))):
+                change = self._row(topic.shape, payload, record, catalog, lossy)
+                if change is not None:
+                    return [change], catalog
+        counted = len(lossy)
+        try:
+            message = self._parser.parse(value)
+            beside = merged(in_key, self._unknown_in_block(message, record))
+            if beside is not None:
+                message = self._parser.parse_open(value, beside)
+            return self._event(message, record, catalog, lossy)
+        except REFUSED:
+            del lossy[counted:]
+        return self._event_again(value, in_key, record, catalog, lossy)
+
+    def _unknown_in_block(self, message: T, record: ConsumerRecord) -> Unknown | None:
+        block = bytes(_block(message))
+        return None if block == b"null" else self._blocks.unknown_in_value(record.topic, block)
+
+    def _event_again(
+        self,
+        value: bytes,
+        in_key: Unknown | None,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> tuple[list[Event], Catalog]:
+        """The event of a message that is no strict JSON of this dialect."""
+        if value.strip() == b"null":  # as Kafka Connect has it, `null` is no value
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        message, is_invalid_text = parse_again(self._protocol, value, self._parser, self._limits)
+        in_block = self._unknown_in_block(message, record)
+        self._parser.set_unknown(message, merged(message.unknown, in_key, in_block))
+        if is_invalid_text:
+            lossy.append(Lossy.INVALID_TEXT)
+        try:
+            return self._event(message, record, catalog, lossy)
+        except REFUSED:
+            raise Malformed(self._protocol, "payload", "a row that is no JSON object of columns") from None
+
+    def _row(
+        self,
+        shape: Shape,
+        payload: Any,  # noqa: ANN401 - a class made at run time
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> RowChange | None:
+        """Return the row of a payload that a shape has parsed, with what is lost of it; None, and nothing
+        lost, for what is no row of this shape after all.
+        """
+        raise NotImplementedError
+
+    def _event(
+        self, message: T, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Return the event of an envelope. Raises DecodeError, and what msgspec raises for its parts."""
+        raise NotImplementedError

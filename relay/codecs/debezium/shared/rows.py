@@ -1,0 +1,468 @@
+"""Rows of Debezium JSON, read: `before` and `after` as JSON objects, and the definition to read with.
+
+Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of an earlier message
+is parsed in one step (`relay.codecs.debezium.shared.layouts`), and where a topic has one such row after
+another, so is the message around it. Everything else takes the general way: it takes the catalogue's
+definition as far as the message does not contradict it, else what the schema block says, else what the JSON
+values look like, and makes a layout for the next message. How a column's values look in a producer's JSON
+is the `Dialect`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.debezium.shared.dialect import Dialect, Object
+from relay.codecs.debezium.shared.json_kinds import fitting, is_no_number, parsed_image, wire_key_cell
+from relay.codecs.debezium.shared.layouts import KeyUse, Layout, LayoutColumn, TableLayouts, TopicRows
+from relay.codecs.debezium.shared.messages import Key
+from relay.codecs.debezium.shared.schema_blocks import Blocks
+from relay.codecs.debezium.shared.schemas import (
+    DeclaredColumn,
+    has_scale,
+    member_count,
+    read_block,
+    read_key_block,
+)
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes
+from relay.codecs.shared.lenient_json import complaint
+from relay.codecs.shared.rows import PartNames, TypedReader, TypedRows
+from relay.codecs.shared.tables import Tables
+from relay.model.errors import Malformed
+from relay.model.events import ABSENT, Column, ColumnType, Images, Position, Rows, TableId, TableSchema
+from relay.model.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
+
+_PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="payload.after")
+#: Layouts of one table's rows that are kept ready: versions of the definition, selections of columns,
+#: guesses.
+_CACHED_LAYOUTS: Final = 32
+#: Memory that a layout takes, in itself and per column, with the functions of an encoder that write its rows,
+#: and that a byte of a schema block takes when it is parsed (measured with CPython 3.11).
+_LAYOUT_BYTES: Final = 12_000
+_COLUMN_BYTES: Final = 1_900
+_BLOCK_FACTOR: Final = 5
+_NO_COLUMNS: Final = "a row without columns"
+#: What a column whose only evidence is a JSON value is taken for (`bool` is Python's subclass of `int`).
+_LIKE: Final[dict[type, ColumnType]] = {
+    bool: ColumnType("bit", length=1),
+    int: ColumnType("bigint"),
+    Decimal: ColumnType("double"),
+    str: ColumnType("varchar"),
+}
+
+
+class RowParts(msgspec.Struct, gc=False):
+    """The parts of a row's message, still as JSON: None for an image that it does not have; `value`: all of
+    it. A row without images is that of its key.
+    """
+
+    table: tuple[str, str]
+    before: bytes | None
+    after: bytes | None
+    schema: bytes
+    key: bytes | None
+    value: bytes
+
+
+class _ParsedRow(NamedTuple):
+    """A row in the general way: its images, None for one that it does not have, and what its message tells
+    beside them.
+    """
+
+    old: Object | None
+    new: Object | None
+    block: bytes
+    key: Key
+
+    @property
+    def key_names(self) -> tuple[str, ...] | None:
+        """The names of the key's columns; None if it is no usable key."""
+        return None if self.key.payload is None else tuple(self.key.payload)
+
+
+class _Evidence(NamedTuple):
+    """What a message tells of its columns, by their names in it: values, of two images the more telling ones,
+    what schema blocks declare, and the columns of the value's own block, where rows have them. `key_block`:
+    the key's, None where no column's type rests on it.
+    """
+
+    values: Object
+    declared: dict[str, DeclaredColumn]
+    block: dict[str, DeclaredColumn]
+    key_block: bytes | None
+
+
+class _Definition(NamedTuple):
+    """The definition to read a row with, and the names in the message of those columns that it has.
+    `is_value_guessed`: nothing but JSON values tells the types of some.
+    """
+
+    schema: TableSchema
+    wire_names: dict[str, str]
+    is_value_guessed: bool = False
+
+
+class RowDecoder:
+    """Reads rows with layouts that it keeps by table, and messages with shapes that it keeps by topic. Both
+    are caches that could be emptied at any time. `payload`: see `Shape`.
+    """
+
+    def __init__(
+        self, protocol: str, dialect: Dialect, payload: type, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self._protocol, self._dialect, self._limits = protocol, dialect, limits
+        self._payload, self.key_of = payload, dialect.key_of
+        self._tables = Tables(TableLayouts, limits.cache_bytes)
+        pool = CachePool(limits.cache_bytes)
+        self._blocks: ByteCache[bytes, dict[str, DeclaredColumn]] = pool.cache()
+        self.topics: ByteCache[str, TopicRows] = pool.cache()
+        self.blocks = Blocks(pool)
+
+    def read(
+        self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[TableSchema, Images]:
+        """Return the row's definition and images. Raises Malformed, or msgspec's errors for broken JSON."""
+        table = self._tables[message.table]
+        known = table.definition(catalog, at)
+        before, after, block = message.before, message.after, message.schema
+        for layout in table.kept if before is not None or after is not None else ():
+            if layout.reader.known is not known or layout.block != block:
+                continue
+            if layout.key is not None and not layout.key.is_of(self._dialect.key_of(message.key)):
+                continue
+            old = None if before is None else layout.cells(before)
+            if old is None and before is not None:
+                continue  # its errors are reported before those of the other image
+            new = None if after is None else layout.cells(after)
+            if (new is None) is (after is None):
+                if known is not None:
+                    self._topic_of(at.topic, layout).count(table, layout, self._payload, message.value)
+                layout.count(old, new, lossy)
+                if layout.null_values:
+                    old, new = layout.with_nulls(old), layout.with_nulls(new)
+                return layout.reader.schema, TypedRows(layout.reader, old, new)
+        return self._read_generally(message, table, known, lossy)
+
+    def layout(self, table: TableId, reader: TypedReader) -> Layout | None:
+        """Return the layout that rows with this reader have, if it is still kept."""
+        found = self._tables.get((table.database, table.table))
+        return next((layout for layout in found.kept if layout.reader is reader), None) if found else None
+
+    def _topic_of(self, name: str, layout: Layout) -> TopicRows:
+        found = self.topics.get(name)
+        if found is None:
+            # Its layout, and the parser of its shape, may live as long as this.
+            size = _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.names) + len(layout.block) + len(name)
+            found = self.topics.keep(name, TopicRows(), size)
+        return found
+
+    def _read_generally(
+        self, message: RowParts, table: TableLayouts, known: TableSchema | None, lossy: list[Lossy]
+    ) -> tuple[TableSchema, Images]:
+        old = self._object(message.before, _PARTS.old)
+        new = self._object(message.after, _PARTS.new)
+        key, dialect = self._dialect.key_of(message.key), self._dialect
+        if old is None and new is None:
+            old = self._key_image(key, known, message.schema)
+        wanted = None if known is None else table.key_names(known, dialect)
+        named = _names(old, new)
+        dialect.complete((old, new), key, wanted)
+        has_unavailable = not named <= _names(old, new)
+        for part, image in ((_PARTS.old, old), (_PARTS.new, new)):
+            if image is not None and not image:
+                raise Malformed(self._protocol, part, _NO_COLUMNS)
+            check_columns(self._protocol, part, len(image or ()), self._limits)
+        row = _ParsedRow(old, new, message.schema, key)
+        layout = _reusable(row, table, known) or self._new_layout(row, table, known)
+        layout.count_use()
+        old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
+        layout.count(old_cells, new_cells, lossy)
+        images = _images(layout.reader, layout.with_nulls(old_cells), layout.with_nulls(new_cells))
+        if (has_unavailable or isinstance(images, Rows)) and not layout.reader.is_partial:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        return layout.reader.schema, images
+
+    def _new_layout(self, row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout:
+        """A layout for rows like this one, kept for the next of them."""
+        layout = self._layout(row, table, known)
+        # What one row's values look like says nothing of the next one and must not decide how to read it.
+        if not layout.is_value_guessed:
+            columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
+            size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
+            self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
+        return layout
+
+    def _object(self, image: bytes | None, part: str) -> Object | None:
+        if image is None:
+            return None
+        try:
+            row = parsed_image(image)
+        except msgspec.ValidationError as error:
+            raise Malformed(self._protocol, part, complaint(error)[1]) from None
+        if not row:
+            raise Malformed(self._protocol, part, _NO_COLUMNS)
+        return row
+
+    def _key_image(self, key: Key, known: TableSchema | None, block: bytes) -> Object:
+        """The row that a key has: its fields that are columns. Raises Malformed if there are none."""
+        fields = {} if not key.payload else parsed_image(msgspec.json.encode(key.payload))
+        columns: Container[str] = fields.keys() - self._dialect.added_key_fields
+        if known is not None:
+            columns = self._dialect.known_columns(known, list(fields))
+        elif declared := self._declared(block):
+            columns = declared
+        row = {name: value for name, value in fields.items() if name in columns}
+        if not row:
+            raise Malformed(self._protocol, _PARTS.old, "a row message without a row")
+        return row
+
+    def _fitted(self, layout: Layout, row: Object | None, part: str) -> list[Any] | None:
+        if row is None:
+            return None
+        cells = layout.fitted(row)
+        if cells is None:
+            raise Malformed(self._protocol, part, "a column has values of different kinds in the two images")
+        return cells
+
+    def _layout(self, row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout:
+        """The layout for rows like this one."""
+        told = self._evidence(row)
+        usable = self._usable(known, told)
+        key_use: KeyUse | None = self._key_use(row, told, known)
+        if known is not None and len(usable) == len(told.values):
+            wire_names = {column.name: name for name, column in usable.items()}
+            schema, wanted = known, table.key_names(known, self._dialect)
+            if self._dialect.reads_keys:
+                schema = _with_message_key(known, row.key_names, usable)
+            elif told.key_block is None and wire_names.keys() >= wanted:
+                key_use = None
+            definition = _Definition(schema, wire_names)
+        else:
+            definition = self._told_definition(row, table.id, told, usable)
+        schema = definition.schema
+        places = [at for at, column in enumerate(schema.columns) if column.name in definition.wire_names]
+        shown = self._layout_columns(definition, places, told, usable)
+        reader = self._reader(schema, places, shown, row, known)
+        return Layout(
+            reader,
+            shown,
+            row.block,
+            key_use,
+            is_value_guessed=definition.is_value_guessed,
+            unavailable=self._dialect.unavailable,
+        )
+
+    def _key_use(self, row: _ParsedRow, told: _Evidence, known: TableSchema | None) -> KeyUse:
+        """What the layout takes from the key, whose fields may be no columns of the table."""
+        foreign = set(row.key_names or ()) - told.values.keys() - told.block.keys()
+        if foreign and known is not None:
+            foreign -= self._dialect.known_columns(known, [*told.values]).keys()
+        return KeyUse(row.key_names, told.key_block, bool(foreign) and self._dialect.reads_keys)
+
+    def _evidence(self, row: _ParsedRow) -> _Evidence:
+        """What the message tells. The key's block is read where the other declares too little."""
+        values = _merged(row.old or {}, row.new or {})
+        declared = self._declared(row.block)
+        block = declared if self._dialect.has_whole_rows else {}
+        if not declared or declared.keys() >= values.keys():
+            return _Evidence(values, declared, block, None)
+        key_block = bytes(row.key.schema)
+        in_key = self._bounded(read_key_block(key_block))
+        return _Evidence(values, {**declared, **in_key, **declared}, block, key_block)
+
+    def _told_definition(
+        self, row: _ParsedRow, table: TableId, told: _Evidence, usable: Mapping[str, Column]
+    ) -> _Definition:
+        """The definition that a message tells: the columns that it has, and those that its block has."""
+        names = self._dialect.column_names([*told.values, *(told.block.keys() - told.values.keys())])
+        columns, wire_names, is_value_guessed = {}, {}, False
+        for name, value in told.values.items():
+            column = usable.get(name) or self._declared_column(names[name], told.declared.get(name), value)
+            if column is None:
+                is_value_guessed = True
+                column = self._guessed_column(names[name], value)
+            wire_names[column.name] = name
+            columns[name] = column
+        for name, declared in told.block.items():
+            if name not in columns and (column := self._declared_column(names[name], declared, None)):
+                columns[name] = column
+        if not is_value_guessed:
+            # Other messages for which this is kept may have their members in another order.
+            place_of = {name: at for at, name in enumerate(told.declared)}
+            columns = dict(
+                sorted(columns.items(), key=lambda each: (place_of.get(each[0], len(place_of)), each[1].name))
+            )
+        primary_key = None
+        if row.key_names is not None:
+            primary_key = tuple([columns[name].name for name in row.key_names if name in columns]) or None
+        schema = TableSchema(table, tuple(columns.values()), primary_key=primary_key, complete=False)
+        return _Definition(schema, wire_names, is_value_guessed)
+
+    def _layout_columns(
+        self, definition: _Definition, places: Sequence[int], told: _Evidence, usable: Mapping[str, Column]
+    ) -> list[LayoutColumn]:
+        """How the values of the columns that a message has look."""
+        schema = definition.schema
+        in_key = frozenset(schema.handle_key())
+        found = []
+        for at in places:
+            column = schema.columns[at]
+            name = definition.wire_names[column.name]
+            declared, value = told.declared.get(name), told.values[name]
+            is_key = column.name in in_key
+            found.append(
+                self._layout_column(name, column, declared, value, is_known=name in usable, is_key=is_key)
+            )
+        return found
+
+    def _reader(
+        self,
+        schema: TableSchema,
+        places: Sequence[int],
+        shown: Sequence[LayoutColumn],
+        row: _ParsedRow,
+        known: TableSchema | None,
+    ) -> TypedReader:
+        dialect = self._dialect
+        hidden = [at for at, column in enumerate(schema.columns) if not dialect.has_values(column)]
+        return TypedReader(
+            self._protocol,
+            schema,
+            places,
+            [column.form.read for column in shown],
+            _PARTS,
+            known=known,
+            tells_types=dialect.tells_types(row.block),
+            hidden=frozenset(hidden),
+            key_cell=wire_key_cell,
+        )
+
+    def _layout_column(
+        self,
+        name: str,
+        column: Column,
+        declared: DeclaredColumn | None,
+        value: object,
+        *,
+        is_known: bool,
+        is_key: bool,
+    ) -> LayoutColumn:
+        dialect = self._dialect
+        form = dialect.form(column, declared, value, is_known=is_known, is_key=is_key)
+        doubts = tuple(dialect.doubts(column, form, declared))
+        return LayoutColumn(name, form, doubts, dialect.null_value(column, declared))
+
+    def _usable(self, known: TableSchema | None, told: _Evidence) -> dict[str, Column]:
+        """The catalogue's columns that the message does not contradict; all or none for a dropped table."""
+        if known is None:
+            return {}
+        dialect, values = self._dialect, told.values
+        columns = dialect.known_columns(known, list(values))
+        usable = {
+            name: columns[name]
+            for name, value in values.items()
+            if name in columns and dialect.fits(columns[name], told.declared.get(name), value)
+        }
+        if not known.complete and not len(usable) == len(values) == len(columns):
+            return {}
+        return usable
+
+    def _declared_column(self, name: str, declared: DeclaredColumn | None, value: object) -> Column | None:
+        """The column as the block declares it, None if that does not go with the value."""
+        if declared is None:
+            return None
+        column_type = self._dialect.declared_type(declared, value)
+        return None if column_type is None else Column(name, column_type, nullable=declared.optional)
+
+    def _guessed_column(self, name: str, value: object) -> Column:
+        """The column as its JSON value looks. Raises Malformed for an object or an array that no column has,
+        and for such a number.
+        """
+        if type(value) is Decimal and fitting(float, value) is ABSENT:
+            raise Malformed(self._protocol, f"payload.{name}", "a number beyond the range of DOUBLE")
+        if value is None or type(value) in _LIKE:
+            return Column(name, _LIKE.get(type(value), _LIKE[str]))
+        guessed = self._dialect.guessed_type(value)
+        if guessed is None:
+            raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
+        return Column(name, guessed)
+
+    def _declared(self, block: bytes) -> dict[str, DeclaredColumn]:
+        """The columns of a schema block, which is parsed once."""
+        found = self._blocks.get(block)
+        if found is None:
+            columns = self._bounded(read_block(block))
+            found = self._blocks.keep(block, columns, _BLOCK_FACTOR * len(block) + _LAYOUT_BYTES)
+        return found
+
+    def _bounded(self, columns: dict[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
+        """The columns of a block. Raises LimitExceeded for more labels of ENUM and SET than values may be,
+        Malformed for a Decimal whose scale is none.
+        """
+        if member_count(columns.values()) > self._limits.values:
+            raise exceeded(self._protocol, "schema", "labels", "values", self._limits.values)
+        if not all(map(has_scale, columns.values())):
+            raise Malformed(self._protocol, "schema", "a Decimal whose scale is no number from 0 to 999")
+        return columns
+
+
+def _names(old: Object | None, new: Object | None) -> set[str]:
+    """The columns that the images of a row have."""
+    return {*(old or ()), *(new or ())}
+
+
+def _with_message_key(
+    known: TableSchema, key: tuple[str, ...] | None, usable: Mapping[str, Column]
+) -> TableSchema:
+    """The definition; for a table without a key, with the one that messages have (`message.key.columns`)."""
+    columns = [usable[name].name for name in key or () if name in usable]
+    if not columns or known.handle_key():
+        return known
+    return msgspec.structs.replace(known, primary_key=tuple(columns))
+
+
+def _images(reader: TypedReader, before: Sequence[Any] | None, after: Sequence[Any] | None) -> Images:
+    """The images of these cells; `Rows` if some are absent."""
+    if ABSENT not in (before or ()) and ABSENT not in (after or ()):
+        return TypedRows(reader, before, after)
+    old, new, old_key, new_key = None, None, None, None
+    if before is not None:
+        old, old_key = reader.row(before, _PARTS.old), reader.wire_key(before)
+    if after is not None:
+        new, new_key = reader.row(after, _PARTS.new), reader.wire_key(after)
+    return Rows(old, new, wire_keys=(old_key, new_key))
+
+
+def _reusable(row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout | None:
+    """The layout that was made for such a row before."""
+    names = (row.old or {}).keys() | (row.new or {}).keys()
+    for layout in table.kept:
+        if len(layout.names) != len(names):
+            continue
+        if layout.reader.known is not known or layout.block != row.block or names != set(layout.names):
+            continue
+        if layout.key is not None and not layout.key.is_of(row.key):
+            continue
+        if all(image is None or layout.fitted(image) is not None for image in (row.old, row.new)):
+            return layout
+    return None
+
+
+def _merged(old: Object, new: Object) -> Object:
+    """The columns of both images, each with the value that tells more of its type."""
+    return {name: _telling(old.get(name), new.get(name)) for name in {**new, **old}}
+
+
+def _telling(old: object, new: object) -> object:
+    """The value that tells more: any rather than NULL; a fraction rather than a whole number, which fits its
+    type as well; and rather than a number a text that stands for none.
+    """
+    if new is None or is_no_number(old):
+        return old
+    return old if type(old) is Decimal and type(new) is int else new

@@ -1,0 +1,1 @@
+"""TiCDC's dialect of Debezium, in JSON and in Avro."""

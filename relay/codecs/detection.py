@@ -1,0 +1,123 @@
+"""By what a message of a protocol is known among those of others: what each room says of its own.
+
+Contract: a codec's `signs` are asked about any bytes, raise nothing, and say what they see: how sure it is,
+by what, and which options its producer was set to. `relay.core.detection` weighs them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.model.records import Header
+
+REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NUMBER, _GUID = 0, 1
+#: Decoders of JSON skip it.
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_NUMBER_BYTES, _GUID_BYTES = 5, 17
+
+
+class Strength(enum.IntEnum):
+    """How sure a sign is.
+
+    POSSIBLE: the message may be one of this protocol. LIKELY: it has a combination that no other format
+    has.
+    CERTAIN: it has what only this producer writes.
+    """
+
+    POSSIBLE = 1
+    LIKELY = 2
+    CERTAIN = 3
+
+
+class Sign(NamedTuple):
+    """What a room sees in a message. `title`: what users call the format. `settings`: options of the codec as
+    the producer was set, as far as this message tells.
+    """
+
+    strength: Strength
+    title: str
+    evidence: str
+    settings: Mapping[str, str] = {}
+
+
+class Message:
+    """A message as detection rules see it.
+
+    `text` is the value decompressed and without a byte order mark, `compression` by what ("" for none).
+    `members` are those of a JSON object, none for anything else. `avro`: what follows the id of a registry's
+    schema, None if there is no such id before it, as where `is_bare`; `schema` is that schema's text, "" if
+    it is not known.
+    """
+
+    __slots__ = ("_inside", "avro", "compression", "headers", "key", "members", "schema", "text", "value")
+
+    def __init__(  # noqa: PLR0913 - what is known of a message
+        self,
+        key: bytes | None,
+        value: bytes,
+        headers: tuple[Header, ...] = (),
+        *,
+        text: bytes | None = None,
+        compression: str = "",
+        schema: str = "",
+        avro: bytes | None = None,
+    ) -> None:
+        self.key, self.value, self.headers = key, value, headers
+        self.text = (value if text is None else text).removeprefix(_BYTE_ORDER_MARK)
+        self.compression, self.schema = compression, schema
+        self.members: Mapping[str, msgspec.Raw] = members_in(self.text)
+        self.avro = avro
+        self._inside: dict[tuple[str, ...], Mapping[str, msgspec.Raw]] = {(): self.members}
+
+    def word(self, name: str) -> str:
+        """Return the text of a member, "" if it has none."""
+        return word_in(self.members, name)
+
+    def inside(self, *path: str) -> Mapping[str, msgspec.Raw]:
+        """Return the members of an object in the message; none where there is no object."""
+        found = self._inside.get(path)
+        if found is None:
+            text = self.inside(*path[:-1]).get(path[-1])
+            found = self._inside[path] = {} if text is None else members_in(text)
+        return found
+
+
+def members_in(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """Return the members of a JSON object, none for anything else."""
+    try:
+        return _decode_members(text)
+    except REFUSED:
+        return {}
+
+
+def word_in(members: Mapping[str, msgspec.Raw], name: str) -> str:
+    """Return the text of a member, "" if it has none."""
+    try:
+        return msgspec.json.decode(members.get(name, b""), type=str)
+    except REFUSED:
+        return ""
+
+
+def behind_schema_id(value: bytes) -> bytes | None:
+    """Return what follows the id of a schema: four bytes above 0 behind a zero byte, or a GUID behind a 1."""
+    if value[:1] == bytes([_NUMBER]) and len(value) > _NUMBER_BYTES:
+        id = int.from_bytes(value[1:_NUMBER_BYTES], "big", signed=True)
+        return value[_NUMBER_BYTES:] if id > 0 else None
+    if value[:1] == bytes([_GUID]) and len(value) > _GUID_BYTES and value[1:2] != b"{":
+        return value[_GUID_BYTES:]
+    return None
+
+
+#: Looks at a message; None if it has nothing of this protocol.
+Signs = Callable[[Message], Sign | None]
+
+
+def sees_nothing(_: Message) -> Sign | None:
+    """Say that nothing identifies messages of a protocol."""
+    return None

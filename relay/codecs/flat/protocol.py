@@ -1,0 +1,37 @@
+"""Flat JSON: one row a message, as a plain object of its columns with operation, time and source beside them.
+
+    key:   {"id": 1}
+    value: {"id": 1, "name": "x", …, "__op": "c", "__deleted": "false", "__db": "d", "__table": "t",
+            "__source_ts_ms": 1795254665538}
+
+It is what Debezium's ExtractNewRecordState leaves of a message, and what ClickHouse, StarRocks, Doris and
+sinks of Elasticsearch load. It has no one producer, and is only written. The key has the columns of the
+primary key, or of the unique key that identifies a row, or those that a rule of [[target.topics]] names; it
+is null if the table has neither. It cannot say: old rows of updates, types, DDL, watermarks, transactions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.codecs.codec import Codec
+from relay.codecs.flat.detection import signs
+from relay.codecs.flat.encoder import NAME, Encoder
+from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
+from relay.codecs.losses import NOTHING, Keys
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="rows as plain JSON objects, for warehouses and search engines",
+    options=FlatOptions,
+    decodes=NOTHING,
+    encodes=carries,
+    decoder=None,
+    encoder=Encoder,
+    writes_rows_alone=lambda _: True,
+    keyed_encoder=Encoder,
+    keys=Keys.ROW,
+    profiles=PROFILES,
+    profile_reasons=PROFILE_REASONS,
+    signs=signs,
+)

@@ -1,0 +1,26 @@
+"""How messages of Maxwell are recognised."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.codecs.detection import Message, Sign, Strength
+
+_TYPES: Final = frozenset({
+    "insert", "update", "delete", "bootstrap-start", "bootstrap-insert", "bootstrap-complete",
+    "table-create", "table-alter", "table-drop", "database-create", "database-alter", "database-drop",
+})  # fmt: skip
+
+
+def is_type(text: bytes) -> bool:
+    """Whether a member's JSON is one of these words."""
+    return text[1:-1].decode(errors="replace") in _TYPES
+
+
+def signs(message: Message) -> Sign | None:
+    """A database, and one of Maxwell's words for what happened in it."""
+    word = message.word("type")
+    if "database" not in message.members or word not in _TYPES:
+        return None
+    found = ["database", f"type {word}", *(name for name in ("xid", "def") if name in message.members)]
+    return Sign(Strength.LIKELY, "Maxwell", f"members {', '.join(found)}")

@@ -1,0 +1,89 @@
+"""Caches that share one limit, on about how many bytes they may take together.
+
+Contract: what is kept could be forgotten at any time, and is, all at once, when it becomes more than the pool
+may have. Callers estimate the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Generic, TypeVar
+
+from relay.model.events import Column, TableSchema
+
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
+
+
+class CachePool:
+    """The bytes that several caches of one codec share."""
+
+    __slots__ = ("_bytes", "_caches", "_most_bytes")
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._caches: list[ByteCache[Any, Any]] = []
+
+    def cache(self) -> ByteCache[Any, Any]:
+        """Return a new cache of this pool."""
+        made: ByteCache[Any, Any] = ByteCache(self)
+        self._caches.append(made)
+        return made
+
+    def part(self, share: int) -> CachePool:
+        """Return a pool of its own, which gets 1/`share` of these bytes: for what changes often."""
+        most_bytes = self._most_bytes // share
+        self._most_bytes -= most_bytes
+        return CachePool(most_bytes)
+
+    def spend(self, size: int) -> None:
+        """Count bytes that are kept from now on; empty all caches first where there is no room for them."""
+        if self._bytes + size > self._most_bytes:
+            for cache in self._caches:
+                cache.clear()
+            self._bytes = 0
+        self._bytes += size
+
+
+class ByteCache(dict[Key, Kept], Generic[Key, Kept]):
+    """One cache: a dict that is read as such, and written with `keep`."""
+
+    def __init__(self, pool: CachePool) -> None:
+        super().__init__()
+        self._pool = pool
+
+    def keep(self, key: Key, made: Kept, size: int) -> Kept:
+        """Keep what was made, of about `size` bytes, and return it."""
+        self._pool.spend(size)
+        self[key] = made
+        return made
+
+
+#: The longest name that MySQL and TiDB have; messages may have longer ones.
+_LONGEST_NAME: Final = 64
+#: How many copies of a name are kept, about, and what a label of ENUM or SET takes beside its text.
+_COPIES: Final = 8
+_LABEL_BYTES: Final = 120
+#: A column of a definition that was made for a message, and that nobody else keeps.
+_DEFINED_BYTES: Final = 250
+
+
+def columns_bytes(columns: Iterable[Column], each: int) -> int:
+    """Return about what is kept of columns: `each` bytes, and more where names or types are long."""
+    size = 0
+    for column in columns:
+        size += each
+        if len(column.name) > _LONGEST_NAME:
+            size += _COPIES * len(column.name)
+        members = column.type.members
+        if members is not None:
+            size += len(members) * _LABEL_BYTES + _COPIES * sum(map(len, members))
+    return size
+
+
+def schema_bytes(schema: TableSchema) -> int:
+    """Return about what a cache keeps alive with a definition: its names, and the columns of one that a
+    message has made; the catalogue keeps all others anyway.
+    """
+    names = _COPIES * (len(schema.id.database) + len(schema.id.table))
+    return names if schema.complete else names + columns_bytes(schema.columns, _DEFINED_BYTES)

@@ -1,0 +1,46 @@
+"""Conversions of a row's cells, and the steps from a wire value to a target's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relay.model.events import Value
+from relay.mysql.conversion_names import usual_of
+from relay.mysql.numbers import decimal_shortcut
+
+#: Wire value to canonical value, canonical value to target value, and both in one. NULL is given to none.
+Read = Callable[[Any], Value]
+Write = Callable[[Any], Any]
+Convert = Callable[[Any], Any]
+#: The conversions of a column's cell, applied one after the other.
+Steps = tuple[Callable[[Any], Any], ...]
+
+
+def conversion_steps(
+    read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write | None], Convert]
+) -> Steps:
+    """Return the steps from a wire value to the target's: one, where one function does both."""
+    if read is not None and (read, write) in shortcuts:
+        return (shortcuts[read, write],)
+    if read is not None and write is not None:
+        both = decimal_shortcut(read, write)
+        if both is not None:
+            return (both,)
+        usual = usual_of(read)
+        both = shortcuts.get((usual, write)) or decimal_shortcut(usual, write)
+        return (read, write) if both is None else (_or_else(both, read, write),)
+    only = read or write
+    return () if only is None else (only,)
+
+
+def _or_else(both: Convert, read: Read, write: Write) -> Convert:
+    """Return what does both in one where that can be done."""
+
+    def convert(value: Any) -> Any:  # noqa: ANN401 - any wire value
+        try:
+            return both(value)
+        except ValueError:
+            return write(read(value))
+
+    return convert

@@ -1,0 +1,75 @@
+"""Ids of schemas in headers: what stands before key and value of a message in Avro moves into its headers.
+
+    __key_schema_id, __value_schema_id: 00, id in 4 bytes       beside the Avro alone
+
+Source: confluentinc schema-registry HeaderSchemaIdSerializer, DualSchemaIdDeserializer, SchemaId (8.x). The
+serializer writes the schema's GUID, of which registries before 8.0 know nothing; the deserializer takes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Final, Literal, Protocol
+
+from msgspec import Meta
+
+from relay.codecs.codec import Payload, TopicEncoder
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.avro import ID_HEADERS, PREFIX_BYTES, Part
+from relay.codecs.shared.by_topic import ByTopic
+from relay.model.events import Event
+from relay.model.records import ConsumerRecord, Header
+
+SchemaIdPlace = Annotated[
+    Literal["prefix", "header"],
+    Meta(
+        description="where the ids of schemas stand: before the Avro, or in headers, which readers know from "
+        "Confluent Platform 8.0 on",
+        extra={"side": "target"},
+    ),
+]
+_PREFIX: Final = b"\0"
+
+
+class HasSchemaIdPlace(Protocol):
+    """Options that say where ids of schemas stand."""
+
+    @property
+    def schema_id(self) -> str:
+        """Where they stand, as in `SchemaIdPlace`."""
+        ...
+
+
+def placing(make: Callable[..., TopicEncoder], options: HasSchemaIdPlace, *more: object) -> TopicEncoder:
+    """Make an encoder that writes ids of schemas where the options say; `more` is what else it is made of."""
+    encoder = make(options, *more)
+    return encoder if options.schema_id == "prefix" else _InHeaders(encoder)
+
+
+class _InHeaders(ByTopic):
+    """Writes messages whose ids of schemas stand in headers."""
+
+    def __init__(self, encoder: TopicEncoder) -> None:
+        super().__init__()
+        self.prepare = encoder.prepare
+        self._of_topic = encoder.for_topic
+
+    def _encode(
+        self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterable[Payload]:
+        return map(_in_headers, self._of_topic(topic)(events, caused_by, lossy))
+
+
+def _in_headers(payload: Payload) -> Payload:
+    headers: list[Header] = []
+    key = _moved("key", payload.key, headers)
+    value = _moved("value", payload.value, headers)
+    return Payload(key, value, payload.blobs, (*headers, *payload.headers))
+
+
+def _moved(part: Part, data: bytes | None, headers: list[Header]) -> bytes | None:
+    """A part without its id, which is added to the headers. TiCDC has messages without a schema, too."""
+    if data is None or not data.startswith(_PREFIX):
+        return data
+    headers.append((ID_HEADERS[part], data[:PREFIX_BYTES]))
+    return data[PREFIX_BYTES:]

@@ -1,0 +1,64 @@
+"""TIMESTAMP as local time of a source's zone: text that the zone does not have, or has twice.
+
+Contract: a decoder whose `timezone` is not UTC counts such text as it stands in the message, each value once.
+Reading it later counts nothing. It is read as `relay.mysql.temporal.read_timestamp` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import tzinfo
+from typing import Any, Final
+
+from relay.codecs.losses import Lossy
+from relay.model.events import Column
+from relay.model.records import ConsumerRecord
+from relay.mysql.temporal import is_calm, moments
+
+#: Days for which it is remembered whether anything must be looked for: most values are of a few days.
+_MOST_DAYS: Final = 1_000
+_DAY: Final = 10
+
+
+class LocalTimes:
+    """Counts local times that the zone does not have, or has twice."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._calm_days: dict[str, bool] = {}
+
+    def count(self, cells: Iterable[Any], lossy: list[Lossy]) -> None:
+        """Count among the TIMESTAMP cells of a row what is text."""
+        calm_days = self._calm_days
+        for cell in cells:
+            if not isinstance(cell, str):
+                continue
+            day = cell[:_DAY]
+            is_calm_day = calm_days.get(day)
+            if is_calm_day is None:
+                if len(calm_days) >= _MOST_DAYS:
+                    calm_days.clear()
+                is_calm_day = calm_days[day] = is_calm(self._zone, day)
+            if not is_calm_day and (found := moments(self._zone, cell.replace("T", " ", 1))) != 1:
+                lossy.append(Lossy.REPEATED_HOUR if found else Lossy.ZERO_DATE)
+
+
+def is_local_time(column: Column) -> bool:
+    """Whether a column's text is in the zone of its source."""
+    return column.type.base == "timestamp"
+
+
+def event_time_ns(
+    own_ns: int | None, envelope_ns: int | None, record: ConsumerRecord, lossy: list[Lossy]
+) -> int:
+    """Return when a change happened, in nanoseconds since 1970: its own time or, counted as `event-time`,
+    that of the message around it, or else the Kafka timestamp of its record.
+
+    Binlogs and TSOs count from 1970 without a sign, so a negative time (`-1`) means none.
+    """
+    if own_ns is not None and own_ns > 0:
+        return own_ns
+    lossy.append(Lossy.EVENT_TIME)
+    if envelope_ns is not None and envelope_ns > 0:
+        return envelope_ns
+    return record.time_ms(0) * 1_000_000

@@ -1,0 +1,261 @@
+"""Rows written for a wire: any row as `{column: target value}`.
+
+Contract: an encoder says as a `RowTarget` how values are written, and its `TypedWriters` write rows: from
+wire values in one step a column where the decoder kept them (`TypedRows`), else from canonical values. What
+is compiled for them is a cache that could be emptied at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from relay.codecs.losses import Lossy
+from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
+from relay.codecs.shared.compiled import Null, RowFunction, is_due, plain_row_function, row_function
+from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
+from relay.codecs.shared.rows import HalfRows, LazyRows, TypedReader, TypedRows, TypeInfo, present_places
+from relay.codecs.shared.tables import NAMELESS
+from relay.model.errors import NotRepresentable
+from relay.model.events import ABSENT, Column, Generated, Images, Op, Row, RowChange, TableSchema
+
+#: What an encoder makes for one table version: key columns, a schema block …
+_Plan = TypeVar("_Plan")
+
+#: What a plan of a table version takes beside its own `plan_bytes`, and the function that writes rows of some
+#: columns: both for every column, too (measured with CPython 3.11).
+_PLAN_BYTES: Final = 1_000
+_FUNCTION_BYTES: Final = 3_000
+_FUNCTION_COLUMN_BYTES: Final = 450
+# Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
+# for every row.
+_DELETE: Final = Op.DELETE
+_UNTYPED: Final = TypeInfo(types=False, parameters=False)
+
+#: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
+#: is none), and what is lost of every row like this one. ABSENT columns are left out.
+Written = tuple[_Plan, Any, Any, tuple[Lossy, ...]]
+
+
+class RowTarget(Protocol[_Plan]):
+    """What an encoder says of its rows; `TypedWriters` asks once per table version."""
+
+    #: Pairs of a source's read and this target's write, with one function that does both.
+    shortcuts: Mapping[tuple[Read, Write | None], Convert] = MappingProxyType({})
+    #: Whether rows with every column of their table are structs (`row_struct`).
+    has_structs: bool = False
+    #: Whether updates have a before-image.
+    has_before: bool = True
+    #: Whether virtual generated columns are written, of rows that have them.
+    has_virtual: bool = False
+
+    def plan(self, schema: TableSchema) -> _Plan:
+        """Return what the encoder needs of a table beside the values of its rows."""
+        ...
+
+    def plan_bytes(self, plan: _Plan) -> int:
+        """Return about how much memory a plan takes."""
+        ...
+
+    def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:  # noqa: ARG002 - most wires tell no more
+        """Return the plan for rows of a reader, given its table version's: another if the wires are the same
+        and the messages say something else than the definition.
+        """
+        return plan
+
+    def columns_of(self, schema: TableSchema) -> Sequence[Column]:
+        """Return a table's columns as the target has them: it may give them other names, and let NULL in."""
+        return schema.columns
+
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses, given what the source's messages tell."""
+        ...
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written; None if they are written as they are."""
+        ...
+
+    def null_of(self, column: Column) -> Null | None:  # noqa: ARG002 - most targets have one NULL
+        """Return what makes the value that NULL becomes in this column; None if it stays NULL."""
+        return None
+
+
+class TypedWriters(Generic[_Plan]):
+    """An encoder's row functions and plans, by table version.
+
+    Virtual generated columns are left out, unless the target has them: no TiCDC wire does.
+    """
+
+    def __init__(self, protocol: str, target: RowTarget[_Plan], pool: CachePool) -> None:
+        self._protocol, self._target, self._has_before = protocol, target, target.has_before
+        self._plans: ByteCache[TableSchema, _Plan] = pool.cache()
+        self._functions: ByteCache[tuple[TableSchema, tuple[int, ...] | None], _RowWriter] = pool.cache()
+
+    def write(self, change: RowChange) -> Written[_Plan]:
+        """Return both images. Raises NotRepresentable for a missing image, one without columns, or a value
+        unfit for its type.
+        """
+        images = change.images
+        # `isinstance` is slow where the answer is no.
+        if type(images) is not TypedRows:
+            typed = images.typed(has_before=self._has_before) if isinstance(images, LazyRows) else None
+            if typed is None:
+                return self._write_canonical(change)
+            images = typed
+        write: _WriteTyped[_Plan] | None = images.reader.plans.get(self)
+        if write is None:
+            write = images.reader.plans[self] = self._first_writer_for(images.reader)
+        return write(change, images)
+
+    def _first_writer_for(self, reader: TypedReader) -> _WriteTyped[_Plan]:
+        """How changes with this reader are written until something is compiled for them."""
+        plain, uses = self._writer_for(reader, is_compiled=False), 0
+
+        def write(change: RowChange, images: TypedRows) -> Written[_Plan]:
+            nonlocal uses
+            uses += 1
+            if is_due(uses):
+                compiled = reader.plans[self] = self._writer_for(reader)
+                return compiled(change, images)
+            return plain(change, images)
+
+        return write
+
+    def _writer_for(self, reader: TypedReader, *, is_compiled: bool = True) -> _WriteTyped[_Plan]:
+        """How changes with this reader are written: in one step a column if the target shows all of them."""
+        target, schema = self._target, reader.schema
+        plan = target.plan_of(reader, self.plan(schema))
+        shown = target.columns_of(schema)
+        columns = [shown[at] for at in reader.places]
+        if not self._hidden_places(schema).isdisjoint(reader.places):
+            return lambda change, _: self._write_canonical(change)
+        values = reader.row_function(
+            [target.write_of(column) for column in columns],
+            target.shortcuts,
+            [target.null_of(column) for column in columns],
+            names=[column.name for column in columns],
+            as_struct=is_compiled and self._is_struct(schema, reader.places),
+            is_compiled=is_compiled,
+        )
+        has_before = target.has_before
+        losses = target.losses(plan, reader.type_info)
+
+        def write(change: RowChange, images: TypedRows) -> Written[_Plan]:
+            old, new = images.old, images.new
+            if not has_before and new is not None:
+                old = None
+            try:
+                return (
+                    plan,
+                    None if old is None else values(old),
+                    None if new is None else values(new),
+                    losses,
+                )
+            except _UNFIT:
+                # Malformed with the column if the source is to blame.
+                before = change.images.before if has_before or new is None else None
+                after = change.images.after
+                raise self._unfit(schema, before, after) from None
+
+        return write
+
+    def _write_canonical(self, change: RowChange) -> Written[_Plan]:
+        images, is_delete = change.images, change.op is _DELETE
+        # What is wrong with the table is said before any value is read, as in `_writer_for`.
+        plan = self.plan(change.schema)
+        before = images.before if is_delete or self._has_before else None
+        after = images.after
+        if (before if is_delete else after) is None:
+            raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
+        # CKafka's rows have no reader, and its messages tell nothing.
+        whole = images.images if isinstance(images, HalfRows) else images
+        reader: Any = getattr(whole, "reader", None)
+        if isinstance(reader, TypedReader):
+            plan = self._target.plan_of(reader, plan)
+        losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
+        return plan, self._row(change.schema, images, before), self._row(change.schema, images, after), losses
+
+    def plan(self, schema: TableSchema) -> _Plan:
+        """Return the target's plan for a table version, made once."""
+        found = self._plans.get(schema)
+        if found is None:
+            if not schema.id.table:
+                raise NotRepresentable(self._protocol, "", NAMELESS)
+            found = self._target.plan(schema)
+            size = _PLAN_BYTES + self._target.plan_bytes(found) + schema_bytes(schema)
+            self._plans.keep(schema, found, size)
+        return found
+
+    def _row(self, schema: TableSchema, images: Images, row: Row | None) -> Any:  # noqa: ANN401 - a class made at run time
+        if row is None:
+            return None
+        places = None if ABSENT not in row else present_places(images, row)
+        values, places = self._functions.get((schema, places)) or self._first_function(schema, places)
+        if not places:
+            raise NotRepresentable(self._protocol, "", "a row without columns")
+        try:
+            return values([row[at] for at in places])
+        except _UNFIT:
+            raise self._unfit(schema, row) from None
+
+    def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
+        """The error about the first column whose value cannot be written; it quotes no value."""
+        path, columns = "", self._target.columns_of(schema)
+        for column, cell in (pair for row in rows if row for pair in zip(columns, row, strict=True)):
+            write = self._target.write_of(column)
+            if write is None or cell is None or cell is ABSENT or column.generated is Generated.VIRTUAL:
+                continue
+            try:
+                write(cell)
+            except _UNFIT:
+                path = column.name
+                break
+        reason = "a value is not of its column's type, or the target's spelling cannot hold it"
+        return NotRepresentable(self._protocol, path, reason)
+
+    def _first_function(self, schema: TableSchema, places: tuple[int, ...] | None) -> _RowWriter:
+        """The function for some of a table's columns (None: all), and the places of those that are shown.
+
+        It is compiled when some rows have had these columns.
+        """
+        hidden = self._hidden_places(schema)
+        shown = tuple(
+            [at for at in (range(len(schema.columns)) if places is None else places) if at not in hidden]
+        )
+        all_columns = self._target.columns_of(schema)
+        columns = [all_columns[at] for at in shown]
+        names = [column.name for column in columns]
+        steps = [conversion_steps(None, self._target.write_of(column), {}) for column in columns]
+        nulls = [self._target.null_of(column) for column in columns]
+        plain, uses = plain_row_function(names, steps, nulls), 0
+        size = _FUNCTION_BYTES + columns_bytes(columns, _FUNCTION_COLUMN_BYTES) + schema_bytes(schema)
+
+        def values(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - a class made at run time
+            nonlocal uses
+            uses += 1
+            if not is_due(uses):
+                return plain(cells)
+            compiled = row_function(names, steps, nulls, as_struct=self._is_struct(schema, shown))
+            self._functions[schema, places] = compiled, shown
+            return compiled(cells)
+
+        return self._functions.keep((schema, places), (values, shown), size)
+
+    def _is_struct(self, schema: TableSchema, places: tuple[int, ...]) -> bool:
+        """Whether rows with the columns at these places, which are shown, are structs."""
+        shown = len(schema.columns) - len(self._hidden_places(schema))
+        return self._target.has_structs and len(places) == shown
+
+    def _hidden_places(self, schema: TableSchema) -> frozenset[int]:
+        """The places of the columns of a table version that the target leaves out."""
+        return _NOTHING if self._target.has_virtual else schema.hidden_places
+
+
+_NOTHING: Final[frozenset[int]] = frozenset()
+#: Writes a change whose images are, or can be had as, cells with a certain reader.
+_WriteTyped = Callable[[RowChange, TypedRows], Written[_Plan]]
+#: Turns the canonical cells at certain places into a row of the target.
+_RowWriter = tuple[RowFunction, tuple[int, ...]]
+#: What conversions raise for values that are not of their type.
+_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError, LookupError)

@@ -1,0 +1,398 @@
+"""Rows of typed wires (Open Protocol, Debezium …): a message's cells, and what they are read with.
+
+Contract: a decoder keeps a row as the tuple of its wire values in column order (`TypedRows`) together with
+the `TypedReader` that turns them into canonical values when somebody asks, made once per table version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+import msgspec
+
+from relay.codecs.shared.compiled import Null, RowFunction, plain_row_function, row_function
+from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
+from relay.model.errors import Malformed
+from relay.model.events import ABSENT, Cell, Images, Row, Rows, TableSchema, WireKey
+
+
+class PartNames(msgspec.Struct, frozen=True):
+    """What the wire calls the images, for the paths of errors: of a DELETE, the old and the new row.
+
+    `value`: what follows a column's name where its value is a member of the column's cell: `.v`.
+    """
+
+    deleted: str
+    old: str
+    new: str
+    value: str = ""
+
+
+class TypeInfo(NamedTuple):
+    """Whether the source's messages tell a row's column types and parameters, whatever earlier DDL said."""
+
+    types: bool
+    parameters: bool
+
+
+class TypedReader:
+    """Reads the cells of one table version in one wire's spelling. Made once per table version.
+
+    `places`: where the cells stand in the table, ascending. `reads`: how each becomes canonical, None if it
+    is. `known`: the catalogue's definition that this was made for. `is_guessed`: the schema comes from a
+    message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
+    `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
+    type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
+    `key_cell`: a cell of a key as `Images.wire_key` has it, None if canonical values say the same whatever is
+    known of types.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a reader is made of
+        self,
+        protocol: str,
+        schema: TableSchema,
+        places: Sequence[int],
+        reads: Sequence[Read | None],
+        parts: PartNames,
+        *,
+        known: TableSchema | None = None,
+        tells_types: bool = True,
+        wire: Mapping[str, int] | None = None,
+        hidden: frozenset[int] | None = None,
+        key_cell: Callable[[Any], str | int | None] | None = None,
+    ) -> None:
+        self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
+        self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
+        self.is_guessed = not schema.complete
+        hidden = schema.hidden_places if hidden is None else hidden
+        shown = sum([at not in hidden for at in self.places])
+        self.is_partial = shown < len(schema.columns) - len(hidden) or schema.lacks_key_columns
+        self.type_info = TypeInfo(tells_types, parameters=False)
+        #: The key that messages name, as `Images.named_key`.
+        self.named_key: tuple[str, ...] | None = None
+        #: What encoders have made for these rows; it lives and dies with the reader.
+        self.plans: dict[object, Any] = {}
+        #: The columns of the cells.
+        self.names = [schema.columns[at].name for at in self.places]
+        #: Where columns stand that an image may have, ascending.
+        self.possible_places = self.places
+        keys = frozenset(schema.key_columns())
+        #: The places of the cells of the columns by which TiCDC recognises an UPDATE of a key.
+        self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
+        handle = schema.handle_key() if key_cell is not None else ()
+        self._key_cell = key_cell
+        self._handle_cells = [
+            at for name, at in sorted(zip(self.names, count(), strict=False)) if name in handle
+        ]
+        self._has_wire_key = key_cell is not None and len(self._handle_cells) == len(handle)
+        self._cells_of: dict[tuple[int, ...], list[int | None]] = {}
+
+    def wire_key(self, cells: Sequence[Any]) -> WireKey | None:
+        """Return what these cells say of the row's key (`Images.wire_key`)."""
+        key_cell = self._key_cell
+        if key_cell is None or not self._has_wire_key:
+            return None
+        key = [cells[at] for at in self._handle_cells]
+        return None if ABSENT in key else tuple(map(key_cell, key))
+
+    def row(self, cells: Sequence[Any], part: str) -> Row:
+        """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
+        row: list[Cell] = [ABSENT] * len(self.schema.columns)
+        for at, read, value, name in zip(self.places, self.reads, cells, self.names, strict=True):
+            try:
+                row[at] = value if read is None or value is None or value is ABSENT else read(value)
+            except (ValueError, ArithmeticError, TypeError) as error:
+                raise self._malformed(part, name, error) from None
+        return tuple(row)
+
+    def cells_at(self, places: Sequence[int], cells: Sequence[Any], part: str) -> list[Cell]:
+        """Return the canonical row's cells at these places, and read no other. Raises like `row`.
+
+        `places` are of the table, its key's for example: for each tuple of them something is kept.
+        """
+        places = tuple(places)
+        wanted = self._cells_of.get(places)
+        if wanted is None:
+            cell_of = {place: at for at, place in enumerate(self.places)}
+            wanted = self._cells_of[places] = [cell_of.get(place) for place in places]
+        return [ABSENT if at is None else self._cell(at, cells[at], part) for at in wanted]
+
+    def _cell(self, at: int, value: Any, part: str) -> Cell:  # noqa: ANN401 - any wire value
+        read = self.reads[at]
+        try:
+            return value if read is None or value is None or value is ABSENT else read(value)
+        except (ValueError, ArithmeticError, TypeError) as error:
+            raise self._malformed(part, self.names[at], error) from None
+
+    def _malformed(self, part: str, name: str, error: Exception) -> Malformed:
+        return Malformed(self.protocol, f"{part}.{name}{self.parts.value}", str(error))
+
+    def row_function(
+        self,
+        writes: Sequence[Write | None],
+        shortcuts: Mapping[tuple[Read, Write | None], Convert],
+        nulls: Sequence[Null | None] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        as_struct: bool = False,
+        is_compiled: bool = True,
+    ) -> RowFunction:
+        """Return the function that turns the cells into the target's values in one step a column; `names`:
+        the target's of the columns, None if it has the source's.
+        """
+        names = self.names if names is None else names
+        steps = [
+            conversion_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)
+        ]
+        if is_compiled:
+            return row_function(names, steps, nulls, as_struct=as_struct)
+        return plain_row_function(names, steps, nulls or [None] * len(steps))
+
+
+class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """Images that a decoder keeps as they came. They equal images with the same rows; pickled as `Rows`."""
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        raise NotImplementedError
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        raise NotImplementedError
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """As in `Images`, without reading other cells where a codec can."""
+        row = self.before if is_old else self.after
+        return None if row is None else [row[at] for at in places]
+
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the wire shows that no key column has changed; False if only values can tell."""
+        return False
+
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """As in `Images`: the definition's, unless a codec knows better."""
+        return None
+
+    @property
+    def possible_places(self) -> Sequence[int] | None:
+        """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
+        return None
+
+    @property
+    def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
+        """What `wire_key` says of the old row and of the new one."""
+        return None, None
+
+    def wire_key(self) -> WireKey | None:
+        """As in `Images`: what the values say, unless a codec knows better."""
+        return None
+
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row of an update as images of their own."""
+        return HalfRows(self, is_old=True), HalfRows(self, is_old=False)
+
+    def typed(self, *, has_before: bool) -> TypedRows | None:  # noqa: ARG002 - most kinds have none
+        """Return the same rows as cells with their reader, for encoders that compile a function for it; None
+        if there is none (yet). `has_before`: whether an update's old row is wanted.
+        """
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        if not hasattr(other, "before") or not hasattr(other, "after"):
+            return NotImplemented
+        return bool(self.before == other.before and self.after == other.after)
+
+    def __hash__(self) -> int:
+        return hash((self.before, self.after))
+
+    def __repr__(self) -> str:
+        return repr(Rows(self.before, self.after))
+
+    def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
+        return Rows, (self.before, self.after, self.named_key, self.wire_keys)
+
+
+class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
+    """A change's images as the wire values that came: `old` and `new` have a cell for each of the reader's
+    places; None where there is no such image.
+    """
+
+    reader: TypedReader
+    old: Sequence[Any] | None
+    new: Sequence[Any] | None
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return None if self.old is None else self.reader.row(self.old, self.old_part)
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    @property
+    def old_part(self) -> str:
+        """What the wire calls the old row."""
+        return self.reader.parts.old
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places of one of the rows; no other is read."""
+        cells, reader = self.old if is_old else self.new, self.reader
+        if cells is None:
+            return None
+        return reader.cells_at(places, cells, self.old_part if is_old else reader.parts.new)
+
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """The reader's."""
+        return self.reader.named_key
+
+    @property
+    def possible_places(self) -> Sequence[int]:
+        """The reader's."""
+        return self.reader.possible_places
+
+
+class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
+    """A change's images as the wire values that came, none of them ABSENT."""
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        if self.old is None:
+            return None
+        # As `old_part`, which would cost one more call for every row.
+        parts = self.reader.parts
+        return self.reader.row(self.old, parts.deleted if self.new is None else parts.old)
+
+    @property
+    def old_part(self) -> str:
+        """What the wire calls the old row: of a DELETE, or of an update."""
+        parts = self.reader.parts
+        return parts.deleted if self.new is None else parts.old
+
+    @property
+    def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
+        """What the cells say of the key, of the old row and of the new one."""
+        old, new, reader = self.old, self.new, self.reader
+        return None if old is None else reader.wire_key(old), None if new is None else reader.wire_key(new)
+
+    def wire_key(self) -> WireKey | None:
+        """Return what the cells say of the key."""
+        cells = self.old if self.new is None else self.new
+        return None if cells is None else self.reader.wire_key(cells)
+
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row, still as cells."""
+        return _OldRow(self.reader, self.old, None), TypedRows(self.reader, None, self.new)
+
+    def typed(self, *, has_before: bool) -> TypedRows:  # noqa: ARG002 - an encoder may leave it out
+        """Return these rows."""
+        return self
+
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the key columns have the same wire values in both images, if there are two."""
+        old, new = self.old, self.new
+        if old is None or new is None:
+            return True
+        for at in self.reader.key_cells:
+            cell = old[at]
+            # Zeros of both signs are equal, and are written differently.
+            if cell != new[at] or (type(cell) is float and not cell):
+                return False
+        return True
+
+
+class _OldRow(TypedRows, frozen=True, eq=False, gc=False):
+    """The old row of an update as images of its own."""
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return None if self.old is None else self.reader.row(self.old, self.old_part)
+
+    @property
+    def old_part(self) -> str:
+        """What the wire calls the old row of an update."""
+        return self.reader.parts.old
+
+
+class PartialRows(_CellRows, frozen=True, eq=False, gc=False):
+    """A change's images as the wire values that came, like `TypedRows`, but some of them ABSENT."""
+
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row, still as cells."""
+        return PartialRows(self.reader, self.old, None), PartialRows(self.reader, None, self.new)
+
+
+class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
+    """The old row of an update, or the new one, as images of their own; read when somebody asks."""
+
+    images: LazyRows | Rows
+    is_old: bool
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return self.images.before if self.is_old else None
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return None if self.is_old else self.images.after
+
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """The update's."""
+        return self.images.named_key
+
+    @property
+    def possible_places(self) -> Sequence[int] | None:
+        """The update's."""
+        return self.images.possible_places if isinstance(self.images, LazyRows) else None
+
+    @property
+    def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
+        """The update's; of the other row nothing."""
+        old, new = self.images.wire_keys
+        return (old, None) if self.is_old else (None, new)
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the update's cells, if they are of this row."""
+        return self.images.cells_at(places, is_old=is_old) if is_old is self.is_old else None
+
+    def wire_key(self) -> WireKey | None:
+        """Return what the update says of this row's key."""
+        return self.images.wire_keys[not self.is_old]
+
+    def typed(self, *, has_before: bool) -> TypedRows | None:  # noqa: ARG002 - this row is all there is
+        """Return the row as the update's cells, if it has them."""
+        update = self.images.typed(has_before=True) if isinstance(self.images, LazyRows) else None
+        if update is None:
+            return None
+        old, new = (update.old, None) if self.is_old else (None, update.new)
+        return TypedRows(update.reader, old, new)
+
+
+def present_places(images: Images, row: Row) -> tuple[int, ...]:
+    """Return the places of a row's columns, in time proportional to their number if its images know them."""
+    possible: Sequence[int] | None = getattr(images, "possible_places", None)
+    if possible is None:
+        return tuple([at for at, cell in enumerate(row) if cell is not ABSENT])
+    return tuple([at for at in possible if row[at] is not ABSENT])
+
+
+def halves(images: Images) -> tuple[Images, Images]:
+    """Return the old row and the new row of an update as images of their own."""
+    if isinstance(images, LazyRows):
+        return images.halves()
+    if isinstance(images, Rows):
+        return HalfRows(images, is_old=True), HalfRows(images, is_old=False)
+    key = images.named_key
+    return Rows(images.before, None, key), Rows(None, images.after, key)

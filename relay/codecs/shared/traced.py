@@ -1,0 +1,315 @@
+"""Traced rows: changes whose cells stand for the values of a message, while its template is derived.
+
+Contract: a decoder that offers templates (`relay.codecs.codec.TracingDecoder`) says what of a message is the
+same in all messages of its shape, and gives the same change with traced values. It raises `Untraceable` where
+a message of that shape might mean anything else. Encoders write such changes as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from relay.catalog import Standing
+from relay.codecs.codec import AfterDdl
+from relay.codecs.shared.compiled import Null, RowFunction
+from relay.codecs.shared.conversions import Convert, Read, Write
+from relay.codecs.shared.rows import TypedReader, TypedRows
+from relay.codecs.shared.shaped import written_in_key
+from relay.model.events import ABSENT, Position, TableSchema
+from relay.model.records import ConsumerRecord
+from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, loss_of
+from relay.templates.ops import Changed, Choice, Conversion, Put
+from relay.templates.scanning import Path, Token
+from relay.templates.tracing import Trace, Traced, TracedCell, TracedNumber, TracedOp, Untraceable, Written
+
+_NULL: Final = b"null"
+#: Reads whose numbers are those that the tokens have; but tokens below 0 stand for numbers of 64 bits from
+#: this one on where there is no sign.
+_UNSIGNED: Final[Conversion] = ("unsigned64",)
+_PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (
+    None,
+    ("int",),
+    ("natural",),
+    READ_INTEGER,
+    READ_SIGNED,
+    _UNSIGNED,
+)
+_NEGATIVE: Final = 1 << 63
+_name = msgspec.json.Encoder().encode
+
+
+def conversion(function: Callable[..., Any] | None) -> Conversion | None:
+    """Return the name of a column's function; None for none. Raises Untraceable if it has no name."""
+    if function is None:
+        return None
+    found = conversion_of(function)
+    if found is None:
+        raise Untraceable
+    return found
+
+
+def integer_at(
+    path: Path, value: bytes, root: Token, slots: Mapping[Path, int], trace: Trace
+) -> TracedNumber:
+    """Return the traced integer of a message at a path. Raises Untraceable if there is none."""
+    token = root.at(path)
+    if token is None or token.kind != "integer":
+        raise Untraceable
+    return TracedNumber(trace, slots[path], int(value[token.start : token.end]))
+
+
+def follows_ddl(
+    known: TableSchema | None,
+    standing: Standing,
+    commit_ts: TracedNumber | None,
+    event_time_ns: TracedNumber,
+    record: ConsumerRecord,
+) -> AfterDdl | None:
+    """Note that rows must stand between the same DDL of their table as the one at hand, which was read as
+    `known`.
+
+    `standing`: what the catalogue says of the row at hand. Returns what no condition can say: without a
+    commit ts rows in the partition of the DDL are told by their offsets, others by event time. Raises
+    Untraceable if the catalogue does not tell, and for rows before DDL that only commit ts could order.
+    """
+    if standing.schema is not known:
+        raise Untraceable
+    if standing.later:
+        _precedes(standing.later, commit_ts)
+    at = standing.at
+    if at is None:
+        return None
+    if commit_ts is not None and at.commit_ts is not None:
+        if not commit_ts > at.commit_ts:
+            raise Untraceable
+        return None
+    after = AfterDdl(at, is_alone=not event_time_ns > at.event_time_ns)
+    if not after.allows(record):
+        raise Untraceable
+    return after
+
+
+def _precedes(later: Sequence[Position], commit_ts: TracedNumber | None) -> None:
+    """Note that rows must stand before all of this DDL. Raises Untraceable."""
+    times = [at.commit_ts for at in later if at.commit_ts is not None]
+    # At the very moment of a statement a table may have its definition already (`Catalog.of_moment`).
+    if commit_ts is None or len(times) < len(later) or not commit_ts < min(times):
+        raise Untraceable
+
+
+class TracedCells(dict[str, Any]):
+    """A row of traced cells, by column, in the target's spelling."""
+
+    def copy(self) -> TracedCells:
+        """Return the same cells."""
+        return TracedCells(self)
+
+    def __or__(self, old: Any) -> TracedCells:  # type: ignore[override]  # noqa: ANN401 - of traced cells alone
+        """Return these cells with those of an old row over them, where it has them."""
+        return TracedCells({name: _laid_over(new, old.get(name)) for name, new in self.items()})
+
+    def changed(self, new: Mapping[str, Any]) -> TracedOp:
+        """Return what prints the cells of this old row that differ from a new one's, with braces around."""
+        members = [(_name(name) + b":", put_of(old), put_of(new[name])) for name, old in self.items()]
+        trace: Trace = next(iter(self.values())).trace
+        return TracedOp(trace, Changed(tuple(members)))
+
+
+def _laid_over(new: Traced, old: Traced | None) -> Traced:
+    if old is None:
+        return new
+    if isinstance(new, TracedCell) and isinstance(old, TracedCell):
+        return TracedCell(new.trace, (*old.slots, *new.slots))
+    over, under = put_of(old), put_of(new)
+    if over._replace(slots=()) != under._replace(slots=()):
+        raise Untraceable
+    return TracedOp(new.trace, over._replace(slots=(*over.slots, *under.slots)))
+
+
+class TracedKey(list[Any]):
+    """What stands for the canonical cells of a key, as they are written there; ABSENT where there is none.
+
+    `actual`: the cells of the message at hand; None if it is not known, or if equal cells may be written in
+    two ways.
+    """
+
+    actual: list[Any] | None = None
+
+    def __init__(self, cells: Iterable[tuple[Any, Conversion | None]]) -> None:
+        """Make it of traced cells, or ABSENT, and how each is read."""
+        super().__init__(
+            [
+                cell if cell is ABSENT else cell.written(read, conversion(written_in_key))
+                for cell, read in cells
+            ]
+        )
+
+    def __contains__(self, wanted: object) -> bool:
+        """Whether it has this very object: ABSENT."""
+        return any(cell is wanted for cell in self)
+
+    def __ne__(self, other: object) -> bool:
+        """Whether they differ in the message at hand: noted for all; not known means no, as of most keys."""
+        if not isinstance(other, TracedKey) or ABSENT in self or ABSENT in other:
+            raise Untraceable
+        if self.actual is not None and other.actual is not None and self.actual != other.actual:
+            pairs = [(put_of(old), put_of(new)) for old, new in zip(self, other, strict=True)]
+            self[0].trace.differ(pairs)
+            return True
+        keep_same(zip(self, other, strict=True))
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        """See `__ne__`."""
+        return not self != other
+
+    __hash__ = None  # as lists have none
+
+
+def choosing(
+    function: Callable[[str | None], int], null: int, small: int, large: int = 0, least: int | None = None
+) -> Callable[[str | None], int]:
+    """Give a function of a cell's text the name by which templates have it (`relay.templates.ops.Choice`)."""
+    function.choice = null, small, large, least  # type: ignore[attr-defined]  # functions take attributes
+    return function
+
+
+def choice_of(function: Callable[[str | None], int], cell: Traced) -> TracedOp:
+    """Return what prints the number that such a function gives for a cell. Raises Untraceable for another."""
+    found = getattr(function, "choice", None)
+    if found is None:
+        raise Untraceable
+    null, small, large, least = found
+    put = put_of(cell)
+    if least is not None and put.read not in _PLAIN_INTEGERS:
+        raise Untraceable
+    if put.read == _UNSIGNED and not cell.trace.negative.isdisjoint(put.slots):
+        if least is None or least > _NEGATIVE or not cell.trace.negative.issuperset(put.slots):
+            raise Untraceable
+        small, least = large, None
+    op = Choice(put.slots, b"%d" % null, b"%d" % small, b"%d" % large, least)
+    return TracedOp(cell.trace, op)
+
+
+def put_of(cell: Any) -> Put:  # noqa: ANN401 - what a row function made
+    """Return how a cell is printed. Raises Untraceable for what is no traced cell."""
+    op = cell.op() if isinstance(cell, Traced) else None
+    if not isinstance(op, Put):
+        raise Untraceable
+    return op
+
+
+def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 - what msgspec prints
+    """Return the function for a NULL that becomes this value, for which a word is counted, and which
+    templates know.
+    """
+
+    def null() -> Any:  # noqa: ANN401 - what msgspec prints
+        lost.append(word)
+        return value
+
+    null.replaces = value, word  # type: ignore[attr-defined]  # functions take attributes
+    return null
+
+
+def _replaced(null: Null | None) -> tuple[bytes | None, str | None]:
+    """Return the text that NULL becomes, and the word for it; no text where that is not known."""
+    if null is None:
+        return _NULL, None
+    found = getattr(null, "replaces", None)
+    if found is None:
+        return None, None
+    value, word = found
+    text = _name(value)
+    return (None, None) if b"\\" in text else (text, word)  # escapes depend on the target
+
+
+class TracedReader(TypedReader):
+    """The reader of traced rows: what encoders ask of it names conversions, and reads nothing."""
+
+    reads_as: Sequence[Conversion | None]
+
+    @classmethod
+    def of(cls, reader: TypedReader, reads_as: Sequence[Conversion | None] | None = None) -> TracedReader:
+        """Return the traced twin of a reader. `reads_as`: how each cell's token is read; by default as
+        `reads` say of a parsed token. Raises Untraceable if a read has no name.
+        """
+        made = cls.__new__(cls)
+        made.__dict__.update(reader.__dict__)
+        made.plans = {}
+        made.reads_as = [conversion(read) for read in reader.reads] if reads_as is None else reads_as
+        return made
+
+    def row_function(
+        self,
+        writes: Sequence[Write | None],
+        shortcuts: Mapping[tuple[Read, Write | None], Convert],  # noqa: ARG002 - they do the same
+        nulls: Sequence[Null | None] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        as_struct: bool = False,  # noqa: ARG002 - rows are dicts
+        is_compiled: bool = True,  # noqa: ARG002 - they are made once
+    ) -> RowFunction:
+        """Return what gives the target's values of traced cells; see `TypedReader`."""
+        names = self.names if names is None else names
+        replaced = map(_replaced, nulls or [None] * len(writes))
+        forms = [
+            Written(read, conversion(write), null, word, loss_of(write))
+            for read, write, (null, word) in zip(self.reads_as, writes, replaced, strict=True)
+        ]
+
+        def values(cells: Sequence[Any]) -> dict[str, Any]:
+            return {name: cell.written_as(form) for name, cell, form in zip(names, cells, forms, strict=True)}
+
+        return values
+
+    def traced_cells(self, writes: Sequence[Write | None]) -> RowFunction:
+        """Return the same function for a target that compares old cells with new ones."""
+        values = self.row_function(writes, {})
+        return lambda cells: TracedCells(values(cells))
+
+    def row(self, *_: object) -> NoReturn:
+        """Refuse: canonical values are not traced."""
+        raise Untraceable
+
+    def cells_at(self, places: Sequence[int], cells: Sequence[Any], _part: str) -> TracedKey:
+        """Return what stands for the cells of a key."""
+        found = dict(zip(self.places, zip(cells, self.reads_as, strict=True), strict=True))
+        return TracedKey([found.get(at, (ABSENT, None)) for at in places])
+
+    def wire_key(self, *_: object) -> NoReturn:
+        """Refuse, like `row`."""
+        raise Untraceable
+
+
+class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
+    """Images of traced cells; the reader is a `TracedReader`. `keeps_keys`: what the images at hand say of
+    `surely_keeps_keys`.
+    """
+
+    keeps_keys: bool
+
+    @property
+    def possible_places(self) -> NoReturn:
+        """Refuse: who asks wants canonical values."""
+        raise Untraceable
+
+    def surely_keeps_keys(self) -> bool:
+        """Note that the key columns have the same values in both images, if those at hand have. Else the
+        columns that an encoder asks for must tell.
+        """
+        old, new = self.old, self.new
+        if self.keeps_keys and old is not None and new is not None:
+            keep_same((old[at], new[at]) for at in self.reader.key_cells)
+        return self.keeps_keys
+
+
+def keep_same(pairs: Any) -> None:  # noqa: ANN401 - pairs of traced cells
+    """Note that cells have the same values in two images; one that only the first slot of an image has may be
+    missing there.
+    """
+    for old, new in pairs:
+        old.trace.same(put_of(old).slots[0], put_of(new).slots[0])

@@ -1,0 +1,38 @@
+"""How messages of TiCDC Simple are recognised."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.codecs.detection import Message, Sign, Strength
+
+_TITLE: Final = "TiCDC Simple"
+_NAMES: Final = ("buildTs", "schemaVersion")
+#: The first byte of every message in Avro, and the kinds that follow it twice.
+_BEGIN: Final = 0x16
+_KINDS: Final = frozenset({0, 2, 4, 6})
+
+
+def json(message: Message) -> Sign | None:
+    """A commit ts beside when the message was made, or beside the version of a definition."""
+    other = next((name for name in _NAMES if name in message.members), "")
+    if "commitTs" not in message.members or not other:
+        return None
+    settings = {}
+    if message.compression:
+        settings["large-message-handle-compression"] = message.compression
+    if "checksum" in message.members:
+        settings["integrity-check-level"] = "correctness"
+    return Sign(Strength.CERTAIN, f"{_TITLE} (JSON)", f"members commitTs and {other}", settings)
+
+
+def avro(message: Message) -> Sign | None:
+    """A branch of a union of all types, and a payload of the kind that it says."""
+    text = message.text
+    if len(text) < 3 or text[0] != _BEGIN or text[1] != text[2] or text[1] not in _KINDS:
+        return None
+    settings = {}
+    if message.compression:
+        settings["large-message-handle-compression"] = message.compression
+    evidence = "Avro that begins as a message of Simple, with the byte 0x16"
+    return Sign(Strength.LIKELY, f"{_TITLE} (Avro)", evidence, settings)

@@ -1,0 +1,92 @@
+"""A message of Simple as both encodings have it.
+
+Contract: `Message` holds the members of any message; the values of `data` and `old` are the encoding's own. A
+`Wire` is one encoding: how messages and values are read and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import tzinfo
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from relay.codecs.shared.conversions import Read, Write
+from relay.codecs.shared.unknown_members import Unknown
+from relay.codecs.simple.definitions import TableEntry
+from relay.model.events import ColumnType, Op
+
+#: The version of the protocol.
+VERSION: Final = 1
+OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
+WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+WATERMARK: Final = "WATERMARK"
+BOOTSTRAP: Final = "BOOTSTRAP"
+
+#: A row: values of the encoding by column.
+Image = dict[str, Any]
+
+
+class Checksum(msgspec.Struct, gc=False):
+    """Checksums of the new row and of the old one, 0 for none, and whether TiCDC has found one wrong."""
+
+    version: int = 1
+    corrupted: bool = False
+    current: int = 0
+    previous: int = 0
+
+
+class Message(msgspec.Struct, kw_only=True, gc=False):
+    """The members of a message, in the order in which rows have them; 0 for a missing number. `unknown`:
+    those that the protocol does not define.
+    """
+
+    version: int
+    type: str
+    commit_ts: int = 0
+    build_ts: int = 0
+    database: str | None = None
+    table: str | None = None
+    table_id: int = 0
+    schema_version: int = 0
+    claim_check_location: str | None = None
+    handle_key_only: bool = False
+    checksum: Checksum | None = None
+    data: Image | None = None
+    old: Image | None = None
+    sql: str | None = None
+    table_schema: TableEntry | None = None
+    pre_table_schema: TableEntry | None = None
+    start_ts: int = 0
+    unknown: Unknown | None = None
+
+
+class Wire(Protocol):
+    """One encoding."""
+
+    name: str
+
+    def is_plain(self, value: bytes) -> bool:
+        """Whether a message begins as one that is not compressed."""
+        ...
+
+    def read(self, value: bytes) -> Message:
+        """Read a message. Raises DecodeError."""
+        ...
+
+    def write(self, message: Message) -> bytes:
+        """Write a message. Raises NotRepresentable."""
+        ...
+
+    def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
+        """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none that exists."""
+        ...
+
+    def write_of(
+        self, column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Callable[[], None]
+    ) -> Write | None:
+        """Return how a column's canonical value is written, None if it is as it is; `unmoved` is called for a
+        TIMESTAMP that the zone's calendar does not have.
+        """
+        ...

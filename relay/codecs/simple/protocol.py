@@ -1,0 +1,42 @@
+"""What the protocols of both encodings of Simple have in common."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.detection import Signs
+from relay.codecs.simple.decoder import SimpleDecoder
+from relay.codecs.simple.encoder import SimpleEncoder
+from relay.codecs.simple.messages import Wire
+from relay.codecs.simple.options import SimpleJsonOptions, SimpleOptions, carries
+from relay.templates.ops import Marker
+
+
+def codec_of(
+    wire: Wire,
+    title: str,
+    options: type[SimpleOptions],
+    signs: Signs,
+    row_signature: RowSignature | None = None,
+    marker: Marker | None = None,
+) -> Codec:
+    """Return the protocol that has this encoding; `title` and the others: see `Codec`."""
+    return Codec(
+        name=wire.name,
+        title=title,
+        options=options,
+        decodes=msgspec.structs.replace(carries(options()), start_ts=options is SimpleJsonOptions),
+        encodes=carries,
+        decoder=partial(SimpleDecoder, wire),
+        encoder=partial(SimpleEncoder, wire),
+        ddl_everywhere=True,
+        rows_need_definitions=True,
+        # But for rows that have a definition before them, which have no templates.
+        writes_rows_alone=lambda _: True,
+        row_signature=row_signature,
+        marker=marker,
+        signs=signs,
+    )

@@ -1,0 +1,486 @@
+"""Columns of TiCDC Avro: what a field's schema tells of a type, and values as Avro has them.
+
+Contract: `field_schema` gives the schema of a column's field, member by member as TiCDC prints it;
+`field_type` the MySQL type that a field tells, or ValueError. `read_of` and `write_of` give the functions
+between Avro's values and canonical ones, None where both are the same. Sources: pingcap/ticdc
+pkg/sink/codec/avro/avro.go (2026-08), and its records.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.shared.avro_decimals import decimal_bytes, read_decimal
+from relay.codecs.shared.base64_text import base64_text, try_base64
+from relay.codecs.shared.conversions import Read, Write
+from relay.codecs.shared.tidb_defaults import NOW, sequence_default, stored_default
+from relay.model.avro_types import AvroField, AvroType
+from relay.model.errors import NotRepresentable
+from relay.model.events import ABSENT, Absent, Column, ColumnType, Default
+from relay.mysql import numbers, temporal
+from relay.mysql.members import label_reader, label_writer
+from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, MAX_BITS, checked_type, default_bytes, default_text
+
+Json = dict[str, Any]
+NAME: Final = "ticdc-avro"
+PARAMETERS: Final = "connect.parameters"
+TIDB_TYPE: Final = "tidb_type"
+_SMALL: Final = frozenset({"tinyint", "smallint", "mediumint"})
+#: TiCDC's name and Avro's type of what has one form. `_form` adds those that depend on more.
+_FORMS: Final = {
+    "tinyint": ("INT", "int"), "smallint": ("INT", "int"), "mediumint": ("INT", "int"), "int": ("INT", "int"),
+    "bigint": ("BIGINT", "long"), "float": ("FLOAT", "float"), "double": ("DOUBLE", "double"),
+    "bit": ("BIT", "bytes"), "enum": ("ENUM", "string"), "set": ("SET", "string"), "json": ("JSON", "string"),
+    "date": ("DATE", "string"), "datetime": ("DATETIME", "string"), "timestamp": ("TIMESTAMP", "string"),
+    "time": ("TIME", "string"), "year": ("YEAR", "int"), "vector": ("TiDBVECTORFloat32", "string"),
+    **dict.fromkeys(CHARS, ("TEXT", "string")), **dict.fromkeys(BINARIES, ("BLOB", "bytes")),
+    **dict.fromkeys(GEOMETRIES, ("BLOB", "bytes")),
+}  # fmt: skip
+_TEXT: Final = ("TEXT", "string")
+#: What is read for a form: of types that have the same, the one that holds all values.
+_TYPES: Final = {
+    ("INT", "int"): ColumnType("int"),
+    ("INT UNSIGNED", "int"): ColumnType("mediumint", unsigned=True),
+    ("INT UNSIGNED", "long"): ColumnType("int", unsigned=True),
+    ("BIGINT", "long"): ColumnType("bigint"),
+    ("BIGINT UNSIGNED", "long"): ColumnType("bigint", unsigned=True),
+    ("BIGINT UNSIGNED", "string"): ColumnType("bigint", unsigned=True),
+    ("FLOAT", "float"): ColumnType("float"),
+    # Before TiCDC v7.0.0.
+    ("FLOAT", "double"): ColumnType("float"),
+    ("DOUBLE", "double"): ColumnType("double"),
+    ("DECIMAL", "bytes"): ColumnType("decimal"),
+    ("DECIMAL", "string"): ColumnType("decimal"),
+    ("BIT", "bytes"): ColumnType("bit"),
+    ("TEXT", "string"): ColumnType("text"),
+    ("BLOB", "bytes"): ColumnType("blob"),
+    ("ENUM", "string"): ColumnType("enum"),
+    ("SET", "string"): ColumnType("set"),
+    ("JSON", "string"): ColumnType("json"),
+    ("DATE", "string"): ColumnType("date"),
+    ("DATETIME", "string"): ColumnType("datetime"),
+    ("TIMESTAMP", "string"): ColumnType("timestamp"),
+    ("TIME", "string"): ColumnType("time"),
+    ("YEAR", "int"): ColumnType("year"),
+    ("TiDBVECTORFloat32", "string"): ColumnType("vector"),
+}
+#: How long the text of a length may be.
+_MOST_DIGITS: Final = 8
+
+
+class Modes(msgspec.Struct, frozen=True):
+    """Which numbers are written as text, because other programs hold them with difficulty."""
+
+    has_decimal_text: bool = False
+    has_bigint_text: bool = False
+
+
+# ---------------------------------------------------------------- types
+
+
+def form_of(column_type: ColumnType, modes: Modes) -> tuple[str, str]:
+    """Return TiCDC's name of a type, and Avro's type of its values."""
+    base = column_type.base
+    if base == "decimal":
+        return "DECIMAL", "string" if modes.has_decimal_text or column_type.length is None else "bytes"
+    name, kind = _FORMS.get(base, _TEXT)
+    if column_type.unsigned and name in {"INT", "BIGINT"}:
+        name += " UNSIGNED"
+        if base == "int":
+            kind = "long"
+        elif base == "bigint" and modes.has_bigint_text:
+            kind = "string"
+    return name, kind
+
+
+def loses_type(column_type: ColumnType) -> bool:
+    """Whether TiCDC has no name for the type: spatial types are written as BLOB, others as TEXT."""
+    return column_type.base in GEOMETRIES or (
+        column_type.base not in _FORMS and column_type.base != "decimal"
+    )
+
+
+def type_schema(column: Column, modes: Modes) -> Json:
+    """Return the schema of a column's values that are not NULL.
+
+    Raises NotRepresentable for members that TiCDC's text of them does not tell apart.
+    """
+    column_type = column.type
+    name, kind = form_of(column_type, modes)
+    told = {TIDB_TYPE: name}
+    if column_type.base == "bit":
+        told = {"length": str(column_type.length or 1), TIDB_TYPE: name}
+    elif column_type.members is not None:
+        told = {"allowed": _allowed(column.name, column_type.members), TIDB_TYPE: name}
+    found: Json = {"type": kind, PARAMETERS: told}
+    if name == "DECIMAL" and kind == "bytes":
+        found |= {
+            "logicalType": "decimal",
+            "precision": column_type.length,
+            "scale": column_type.scale or 0,
+        }
+    return found
+
+
+def _allowed(name: str, members: tuple[str, ...]) -> str:
+    """The members of ENUM and SET as TiCDC joins them."""
+    text = ",".join([member.replace(",", "\\,") for member in members])
+    if _members(text) != members:
+        raise NotRepresentable(NAME, name, "a member ends with a backslash, which hides the comma behind it")
+    return text
+
+
+def field_schema(column: Column, modes: Modes, database: str) -> Json:
+    """Return the schema of a column's field. A column that may be NULL has it first, unless it has another
+    default.
+    """
+    schema = type_schema(column, modes)
+    default = default_of(column, modes, database)
+    if column.nullable is False:
+        found = {"name": column.name, "type": schema}
+        return found if default is None else {"default": default, **found}
+    if default is None:
+        return {"default": None, "name": column.name, "type": ["null", schema]}
+    return {"default": default, "name": column.name, "type": [schema, "null"]}
+
+
+def is_known_field(field: AvroField) -> bool:
+    """Whether a field tells a type of TiCDC's, as all columns do and no other field does."""
+    told = field.type.present.attributes.get(PARAMETERS)
+    return isinstance(told, dict) and TIDB_TYPE in told
+
+
+def form_of_field(field: AvroField) -> tuple[str, str]:
+    """Return TiCDC's name of a field's type, and Avro's type. Raises ValueError if it has none."""
+    present = field.type.present
+    told = present.attributes.get(PARAMETERS)
+    name = told.get(TIDB_TYPE) if isinstance(told, dict) else None
+    if not isinstance(name, str):
+        raise ValueError("a field without `tidb_type`")  # noqa: TRY004 - of a schema, not of an argument
+    return name, present.kind
+
+
+def field_type(field: AvroField) -> ColumnType:
+    """Return the type that a field tells. Raises ValueError."""
+    form = form_of_field(field)
+    found, told = _TYPES.get(form), field.type.present.attributes
+    if found is None:
+        raise ValueError("a `tidb_type` that TiCDC does not have, or not with this Avro type")
+    parameters = told[PARAMETERS]
+    if form[0] == "BIT":
+        return checked_type(msgspec.structs.replace(found, length=_number(parameters.get("length", "1"))))
+    if form[0] in {"ENUM", "SET"}:
+        return checked_type(msgspec.structs.replace(found, members=_members(parameters.get("allowed"))))
+    if form == ("DECIMAL", "bytes"):
+        length, scale = _precision(field.type.present)
+        return checked_type(msgspec.structs.replace(found, length=length, scale=scale))
+    return found
+
+
+def _precision(type_: AvroType) -> tuple[int, int]:
+    told = type_.attributes
+    length, scale = told.get("precision"), told.get("scale", 0)
+    if told.get("logicalType") != "decimal" or type(length) is not int or type(scale) is not int or scale < 0:
+        raise ValueError("a DECIMAL without its digits")
+    return length, scale
+
+
+def _number(text: object) -> int:
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise ValueError("a BIT without its length")
+    return int(text)
+
+
+def _members(text: object) -> tuple[str, ...] | None:
+    """Members of ENUM and SET, joined by commas; a comma within a member has a backslash before it."""
+    if not isinstance(text, str):
+        return None
+    return tuple([member.replace("\\,", ",") for member in _BETWEEN_MEMBERS(text)])
+
+
+_BETWEEN_MEMBERS: Final = re.compile(r"(?<!\\),").split
+
+# ---------------------------------------------------------------- defaults
+
+_NUMBERS: Final = frozenset({"INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "YEAR"})
+_NUMERIC: Final = _NUMBERS | {"FLOAT", "DOUBLE", "BIT"}
+
+
+def default_of(column: Column, modes: Modes, database: str) -> Any:  # noqa: ANN401 - a value of any type
+    """Return the default of a field, None if it has none: the next value of a sequence is no number.
+
+    Raises NotRepresentable for one that is no value of its column.
+    """
+    name, kind = form_of(column.type, modes)
+    sequence = sequence_default(column, database)
+    text = sequence or stored_default(column)
+    if text is None or (name == "DECIMAL" and kind == "bytes") or (sequence and name in _NUMERIC):
+        return None
+    try:
+        return _default(text, column.type, name, kind)
+    except (ValueError, ArithmeticError):
+        reason = f"the default of {column.name!r} is no value of its column"
+        raise NotRepresentable(NAME, "", reason) from None
+
+
+def _default(text: str, column_type: ColumnType, name: str, kind: str) -> Any:  # noqa: ANN401 - a value of any type
+    if name in _NUMBERS:
+        number = _whole_number(text)
+        if kind == "string":
+            return str(number)
+        return number - (1 << 64) if kind == "long" and number >= 1 << 63 else number
+    if name in {"FLOAT", "DOUBLE"}:
+        real = _finite(float(text))
+        return int(real) if real.is_integer() and abs(real) < _PLAIN_END else real
+    if name == "BIT":
+        return base64_text(_bit_bytes(column_type.length or 1, _bits_of(text)))
+    if kind == "bytes":
+        return base64_text(default_bytes(text))
+    return text
+
+
+#: Of 64 bits.
+_MOST_NUMBER_DIGITS: Final = 20
+
+
+def _whole_number(text: str) -> int:
+    """The number of a default, which DDL may have with a fraction or an exponent. Raises ValueError, and
+    ArithmeticError for no number.
+    """
+    number = Decimal(text)
+    # An exponent of a few digits makes millions of them.
+    is_short = not number or number.adjusted() < _MOST_NUMBER_DIGITS
+    if not is_short or not -(1 << 63) <= number < 1 << 64:
+        raise ValueError("a number beyond 64 bits")
+    return int(number)
+
+
+#: Up to here Go prints whole numbers of floating point without an exponent, and exactly.
+_PLAIN_END: Final = 1e15
+
+
+def _bits_of(text: str) -> int:
+    """The number of a default of BIT, which is `b'101'`, digits, or the bits as characters."""
+    if match := _BITS(text):
+        return int(match[1], 2)
+    if text.isascii() and text.isdigit():
+        return int(text)
+    return int.from_bytes(text.encode("latin-1", "ignore"), "big")
+
+
+_BITS: Final = re.compile(r"[bB]'([01]*)'").fullmatch
+
+
+def told_default(field: AvroField, column_type: ColumnType) -> Default | Absent:
+    """Return the default that a field tells of its column.
+
+    Bytes are there as base64. None says nothing: TiCDC leaves defaults of DECIMAL out.
+    """
+    value = field.attributes.get("default")
+    if value is None or isinstance(value, dict | list | bool):
+        return ABSENT
+    base = column_type.base
+    if isinstance(value, float | int):
+        if base == "bigint" and column_type.unsigned and value < 0:
+            value += 1 << 64
+        return Default(numbers.go_text(value) if isinstance(value, float) else str(value))
+    if base in {"blob", "bit"}:
+        data = try_base64(value)
+        if data is None:
+            return ABSENT
+        return Default(f"b'{int.from_bytes(data, 'big'):b}'" if base == "bit" else default_text(data))
+    if value.startswith(NOW) and base in {"datetime", "timestamp"}:
+        return Default(value, is_expression=True)
+    return Default(value)
+
+
+# ---------------------------------------------------------------- values
+
+
+def read_of(column_type: ColumnType, avro: AvroType, zone: tzinfo) -> Read | None:
+    """Return how a column's values of this Avro type are read; None if they are canonical."""
+    base = column_type.base
+    if base == "decimal":
+        if avro.kind == "string":
+            return numbers.read_decimal
+        return functools.partial(read_decimal, _precision(avro)[1])
+    if base == "bigint" and column_type.unsigned:
+        return _read_digits if avro.kind == "string" else _read_wrapped
+    if base == "timestamp":
+        return temporal.read_datetime if zone is UTC else functools.partial(temporal.read_timestamp, zone)
+    return label_reader(column_type) if base in {"enum", "set"} else _READS.get(base)
+
+
+def _read_wrapped(number: int) -> int:
+    return number + (1 << 64) if number < 0 else number
+
+
+def _read_digits(text: str) -> int:
+    number = numbers.read_int(text)
+    if not 0 <= number < 1 << 64:
+        raise ValueError("a number beyond 64 bits")
+    return number
+
+
+def _read_bits(data: bytes) -> int:
+    if 8 * len(data) > MAX_BITS:
+        raise ValueError("more bytes than a BIT has")
+    return int.from_bytes(data, "big")
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError("not a finite number")
+    return number
+
+
+def _read_float(number: float) -> float:
+    return numbers.shortest_float32(_finite(number))
+
+
+def _read_vector(text: str) -> str:
+    """A vector without the blanks behind its commas."""
+    if not numbers.is_vector(text):
+        raise ValueError("not a vector")
+    return text.replace(" ", "")
+
+
+_READS: Final[dict[str, Read]] = {
+    "float": _read_float,
+    "double": _finite,
+    "bit": _read_bits,
+    "date": temporal.read_date,
+    "datetime": temporal.read_datetime,
+    "time": temporal.read_time,
+    "vector": _read_vector,
+}
+
+
+def write_of(
+    column: Column,
+    modes: Modes,
+    zone: tzinfo,
+    unmoved: Callable[[], None],
+    unlabelled: Callable[[], None],
+) -> Write:
+    """Return how a column's values other than NULL are written.
+
+    `unmoved` is called for a TIMESTAMP that the zone's calendar does not have, `unlabelled` for numbers of
+    ENUM and SET that stand for no label.
+    """
+    _, kind = form_of(column.type, modes)
+    return _write_of(column.type, kind, zone, unmoved, unlabelled)
+
+
+def _write_of(
+    column_type: ColumnType,
+    kind: str,
+    zone: tzinfo,
+    unmoved: Callable[[], None],
+    unlabelled: Callable[[], None],
+) -> Write:
+    base = column_type.base
+    if base == "decimal" and kind == "bytes":
+        return functools.partial(decimal_bytes, column_type.length or 0, column_type.scale or 0)
+    if base in {"enum", "set"}:
+        return label_writer(column_type, unlabelled)
+    if base == "bit":
+        return functools.partial(_bit_bytes, column_type.length or 1)
+    if base == "vector":
+        return _read_vector
+    if base == "timestamp" and zone is not UTC:
+        return functools.partial(temporal.timestamp_text, zone, unmoved=unmoved)
+    if base == "bigint" and column_type.unsigned:
+        return _digits if kind == "string" else _wrapped
+    return _WRITES[kind]
+
+
+def _bit_bytes(length: int, value: int) -> bytes:
+    """The bits, in as many bytes as the column has. Raises ValueError for a number that has more."""
+    if not 0 <= value < 1 << length:
+        raise ValueError("more bits than the column has")
+    return value.to_bytes((length + 7) // 8, "big")
+
+
+def _int32(value: int) -> int:
+    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+        raise ValueError("a number beyond 32 bits")
+    return value
+
+
+def _int64(value: int) -> int:
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a number beyond 64 bits")
+    return value
+
+
+def _unsigned(value: int) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise ValueError("a number beyond 64 bits")
+    return value
+
+
+def _wrapped(value: int) -> int:
+    """An unsigned number as the signed one of the same bits."""
+    value = _unsigned(value)
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _digits(value: int) -> str:
+    return str(_unsigned(value))
+
+
+def _float32(value: float) -> float:
+    if abs(_finite(value)) >= numbers.BEYOND_FLOAT:
+        raise ValueError("a number beyond 32 bits")
+    return float(value)
+
+
+def _float64(value: float) -> float:
+    return float(_finite(value))
+
+
+def _bytes(value: Any) -> bytes:  # noqa: ANN401 - what a source took for bytes
+    if not isinstance(value, bytes):
+        raise TypeError("not bytes")
+    return value
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - a value of a type that has no form of its own
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, Decimal):
+        return numbers.decimal_text(value)
+    return value if type(value) is str else str(value)
+
+
+_WRITES: Final[dict[str, Write]] = {
+    "int": _int32,
+    "long": _int64,
+    "float": _float32,
+    "double": _float64,
+    "bytes": _bytes,
+    "string": _text,
+}
+
+
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_]", re.ASCII)
+
+
+def sanitized(name: str) -> str:
+    """Return a name with `_` for every character that Avro does not take, and `_` before a first digit."""
+    found = _FOREIGN.sub("_", name)
+    return f"_{found}" if found[:1].isdigit() else found
+
+
+def subject_topic(topic: str) -> str:
+    """Return a topic as subjects have it: without dots."""
+    return topic.replace(".", "_")

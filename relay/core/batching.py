@@ -1,0 +1,131 @@
+"""Rows of neighbouring source records in one message: `max-batch-size` of protocols that have batches.
+
+A message is closed by what is known of its rows and of nothing else, so that two runs, a restart, the command
+line and the Spark job join alike:
+
+* its rows come from one source partition, from records whose offsets have the same quotient when divided by
+  the size of a batch (a window), with the same headers, for the same target partition;
+* it has as many rows and bytes as allowed, and what the next record became would be too much;
+* something else goes to its target partition: a statement, a watermark, a row that is written alone.
+
+What the encoder made of one source record is never torn apart. A message of several records has the latest of
+their timestamps, and the header `relay.source` with the first and the last offset (`orders/3/4704-4711/0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from relay.codecs.codec import Joining
+from relay.model.records import SOURCE_HEADER, Header, ProducerRecord
+
+Tag = TypeVar("Tag")
+
+#: What Kafka adds to a record's key and value at most, beside its headers.
+_RECORD_OVERHEAD: Final = 1024
+
+
+class _SourceMark(msgspec.Struct, gc=False):
+    """Where a record comes from: `place` is the source's topic and partition, `number` its place among what
+    the source record became.
+    """
+
+    place: bytes
+    offset: int
+    number: bytes
+
+
+class _Open(msgspec.Struct, Generic[Tag]):
+    """A message that takes more: what it holds, and what the next record must have to be joined."""
+
+    parts: list[ProducerRecord]
+    tag: Tag
+    first: _SourceMark
+    last: int
+    headers: Sequence[Header]
+    rows: int
+    size: int
+
+
+class Joiner(Generic[Tag]):
+    """Joins records in the order in which they are added; those of one target partition stay in order.
+
+    `limits`: `max.message.bytes` of target topics, as far as it is known. Every record comes with a tag, and
+    what comes out has that of its first part.
+    """
+
+    def __init__(self, joining: Joining, limits: Mapping[str, int] | None = None) -> None:
+        self._joining, self._limits = joining, limits or {}
+        self._open: dict[tuple[str, int], _Open[Tag]] = {}
+
+    def add(self, record: ProducerRecord, tag: Tag) -> list[tuple[ProducerRecord, Tag]]:
+        """Add what the encoder has made; return what is complete."""
+        place = record.topic, record.partition
+        origin = None if record.blobs else _source_mark(record)
+        rows = 0 if origin is None else self._joining.rows_in(record.key or b"", record.value or b"")
+        if origin is None or not rows:
+            return [*self._closed(place), (record, tag)]
+        size = len(record.key or b"") + len(record.value or b"")
+        message, closed = self._open.get(place), []
+        if message is None or not self._takes(message, record, origin, rows, size):
+            closed = self._closed(place)
+            headers = record.headers[:-1]
+            self._open[place] = _Open([record], tag, origin, origin.offset, headers, rows, size)
+        else:
+            message.parts.append(record)
+            message.last = origin.offset
+            message.rows += rows
+            message.size += size - self._joining.shared_bytes
+        return closed
+
+    def close(self) -> list[tuple[ProducerRecord, Tag]]:
+        """Return what is not complete yet: nothing follows."""
+        return [found for place in list(self._open) for found in self._closed(place)]
+
+    def _takes(
+        self, message: _Open[Tag], record: ProducerRecord, origin: _SourceMark, rows: int, size: int
+    ) -> bool:
+        most, first = self._joining.most_rows, message.first
+        return (
+            message.rows + rows <= most
+            and first.place == origin.place
+            and first.offset // most == origin.offset // most
+            and message.headers == record.headers[:-1]
+            and message.size + size - self._joining.shared_bytes <= self._room(record)
+        )
+
+    def _room(self, record: ProducerRecord) -> int:
+        limit = self._limits.get(record.topic)
+        if limit is None:
+            return self._joining.most_bytes
+        headers = sum(len(name) * 4 + len(value or b"") + 20 for name, value in record.headers)
+        return min(self._joining.most_bytes, limit - _RECORD_OVERHEAD - headers)
+
+    def _closed(self, place: tuple[str, int]) -> list[tuple[ProducerRecord, Tag]]:
+        message = self._open.pop(place, None)
+        if message is None:
+            return []
+        parts = message.parts
+        if len(parts) == 1:
+            return [(parts[0], message.tag)]
+        key, value = self._joining.joined([(each.key or b"", each.value or b"") for each in parts])
+        mark = SOURCE_HEADER, _mark(message.first, message.last)
+        time_ms = max(each.timestamp_ms for each in parts)
+        return [(ProducerRecord(*place, time_ms, key, value, (*message.headers, mark)), message.tag)]
+
+
+def _source_mark(record: ProducerRecord) -> _SourceMark | None:
+    """Where a record comes from; None if it is nothing that the encoder made, such as a dead letter."""
+    name, value = record.headers[-1] if record.headers else ("", None)
+    if name != SOURCE_HEADER or value is None:
+        return None
+    place, offset, number = value.rsplit(b"/", 2)
+    return _SourceMark(place, int(offset), number)
+
+
+def _mark(first: _SourceMark, last: int) -> bytes:
+    offsets = b"%d" % last if first.offset == last else b"%d-%d" % (first.offset, last)
+    return b"%b/%b/%b" % (first.place, offsets, first.number)

@@ -1,0 +1,452 @@
+"""Compares two streams of the same changes, whatever protocols they came in.
+
+Contract: `Comparison` takes the changes of both sides as they come, and counts those that both have, those
+that differ, and those that one side lacks. Changes meet by table and key, and the order of one key counts;
+that of different keys does not. What stands alone waits for the other side, up to `window` changes in all: so
+memory is bounded, and what comes later than that counts as missing here and as surplus there. A table without
+a key is compared in its order.
+
+Before two changes count as different, `explain` is asked whether their protocols are the reason; it names
+what is lost. What is compared is operation, key, both images, column by column, and what statements do; not
+times or positions, which two producers may report differently.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.losses import Lossy
+from relay.model.errors import DdlNotUnderstood
+from relay.model.events import ABSENT, Cell, DdlKind, Op, Row, RowChange, SchemaChange, TableId, TableSchema
+from relay.model.records import ConsumerRecord
+from relay.mysql.ddl.tokens import tokenize
+
+#: How many changes of one key wait on both sides before they are compared although their heads differ.
+_MUCH: Final = 32
+_DDL: Final = "schema-change"
+Cells = Mapping[str, Cell]
+Key = tuple[str, ...]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A change as it is compared. Images lack columns that are absent.
+
+    `kind`: the operation, or `schema-change`. `json_columns`: columns whose texts are compared as JSON.
+    `key_columns`: what the side knows as the row's key, () if nothing. `is_guessed`: the types are what the
+    message tells. `record`, `catalog`: where it comes from, and what was known before that. `ddl`: a
+    statement; `words`: its own, however they are quoted; `meaning`: what it does, None if nobody knows.
+    """
+
+    kind: str
+    table: TableId
+    before: Cells | None
+    after: Cells | None
+    json_columns: frozenset[str]
+    key_columns: tuple[str, ...]
+    is_guessed: bool
+    record: ConsumerRecord
+    catalog: Catalog
+    ddl: str = ""
+    words: tuple[str, ...] = ()
+    meaning: tuple[object, ...] | None = None
+
+    @property
+    def row(self) -> Cells:
+        """The row that has the key."""
+        return self.after if self.after is not None else self.before or {}
+
+
+def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Iterator[Change]:
+    """Give what is compared of an event: nothing of others than rows and statements. An update that changes
+    the row's key is a delete and an insert, as some producers write it. Raises DecodeError for malformed
+    values.
+    """
+    if isinstance(event, SchemaChange):
+        told = event.ddl, _plain(event.ddl), _meaning(event)
+        yield Change(_DDL, event.table, None, None, frozenset(), (), False, record, catalog, *told)
+    if not isinstance(event, RowChange):
+        return
+    schema = event.schema
+    before, after = _cells(schema, event.before), _cells(schema, event.after)
+    key = schema.handle_key() or event.images.named_key or ()
+
+    def change(op: Op, before: Cells | None, after: Cells | None) -> Change:
+        json_columns = frozenset(column.name for column in schema.columns if column.type.base == "json")
+        return Change(
+            op.value, schema.id, before, after, json_columns, key, not schema.complete, record, catalog
+        )
+
+    if event.op is Op.UPDATE and before and after and _moves(before, after, key):
+        yield change(Op.DELETE, before, None)
+        yield change(Op.INSERT, None, after)
+    else:
+        yield change(event.op, before, after)
+
+
+#: What names of tables tell alone, but for charsets.
+_TOLD_BY_TABLES: Final = frozenset(
+    {
+        DdlKind.CREATE_DATABASE,
+        DdlKind.DROP_DATABASE,
+        DdlKind.DROP_TABLE,
+        DdlKind.TRUNCATE_TABLE,
+        DdlKind.RENAME_TABLE,
+        DdlKind.DROP_VIEW,
+    }
+)
+#: What the definitions behind a statement tell.
+_TOLD_BY_DEFINITIONS: Final = _TOLD_BY_TABLES | {
+    DdlKind.CREATE_TABLE,
+    DdlKind.ADD_COLUMN,
+    DdlKind.DROP_COLUMN,
+    DdlKind.MODIFY_COLUMN,
+    DdlKind.RENAME_COLUMN,
+    DdlKind.SET_DEFAULT,
+    DdlKind.ADD_INDEX,
+    DdlKind.DROP_INDEX,
+    DdlKind.RENAME_INDEX,
+    DdlKind.ADD_PRIMARY_KEY,
+    DdlKind.DROP_PRIMARY_KEY,
+    DdlKind.TABLE_COMMENT,
+}
+
+
+def _plain(ddl: str) -> tuple[str, ...]:
+    """The words of a statement, which servers print in capitals or not, with quotes and `=` or not."""
+    try:
+        tokens = tokenize(ddl, backslash_escapes=True)
+    except DdlNotUnderstood:
+        return tuple(ddl.strip(" \t\r\n;").split())
+    return tuple(
+        token.text.upper() if token.kind in {"word", "name"} else token.text
+        for token in tokens
+        if token.text not in {";", "="}
+    )
+
+
+def _meaning(event: SchemaChange) -> tuple[object, ...] | None:
+    """Return what a statement does, and the definitions that its tables have then; None if these do not tell
+    all of it.
+    """
+    kinds = frozenset(event.kinds)
+    if not kinds or not kinds <= (_TOLD_BY_DEFINITIONS if event.definitions else _TOLD_BY_TABLES):
+        return None
+    return event.kinds, event.targets, event.renamed, [_shape(schema) for schema in event.definitions]
+
+
+def _shape(schema: TableSchema) -> tuple[object, ...]:
+    """A definition without charsets, which not every protocol tells."""
+    columns = [
+        (
+            column.name,
+            msgspec.structs.replace(column.type, charset=None, collation=None),
+            column.nullable is False,
+            column.default,
+            column.comment or "",
+        )
+        for column in schema.columns
+    ]
+    keys = sorted([(key.name, key.columns, is_unique) for key, is_unique in schema.ordered_keys()])
+    return schema.id, schema.primary_key, columns, keys, schema.comment or ""
+
+
+def _cells(schema: TableSchema, row: Row | None) -> Cells | None:
+    if row is None:
+        return None
+    return {column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT}
+
+
+def _moves(before: Cells, after: Cells, key: Sequence[str]) -> bool:
+    return any(name in before and name in after and before[name] != after[name] for name in key)
+
+
+def differing(one: Change, other: Change) -> list[str]:
+    """Return what is different: `operation`, `before`, `after` for an image that one lacks, `statement`, or
+    names of columns.
+    """
+    if one.kind != other.kind:
+        return ["operation"]
+    if one.words != other.words and (one.meaning is None or one.meaning != other.meaning):
+        return ["statement"]
+    found: dict[str, None] = {}
+    for name in ("before", "after"):
+        mine, others = getattr(one, name), getattr(other, name)
+        if (mine is None) != (others is None):
+            found[name] = None
+        elif mine is not None and mine != others:
+            is_json = one.json_columns | other.json_columns
+            found |= dict.fromkeys(_columns(mine, others, is_json))
+        elif mine is not None:
+            # Numbers of different types may be equal: 1.0 and 1.00, 1 and True.
+            found |= dict.fromkeys(each for each in mine if _form(mine[each]) != _form(others[each]))
+    return list(found)
+
+
+def _columns(one: Cells, other: Cells, is_json: frozenset[str]) -> Iterator[str]:
+    for name in dict.fromkeys([*one, *other]):
+        if (
+            name not in one
+            or name not in other
+            or (
+                _form(one[name]) != _form(other[name])
+                and not (name in is_json and _same_json(one[name], other[name]))
+            )
+        ):
+            yield name
+
+
+def _form(cell: Cell) -> object:
+    if isinstance(cell, Decimal):
+        return "decimal", format(cell, "f")
+    return type(cell).__name__, repr(cell) if isinstance(cell, float) else cell
+
+
+def _same_json(one: Cell, other: Cell) -> bool:
+    """Whether two texts are the same JSON: servers print it with and without blanks."""
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return False
+    try:
+        return bool(_typed(_document(one)) == _typed(_document(other)))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _typed(value: Any) -> object:  # noqa: ANN401 - any JSON
+    """A document in which true is not 1, nor 1 the DOUBLE 1.0: MySQL keeps them apart."""
+    if isinstance(value, dict):
+        return {name: _typed(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_typed(each) for each in value]
+    return type(value), value
+
+
+#: Reads JSON without rounding its numbers.
+_document: Final = json.JSONDecoder(parse_float=Decimal).decode
+
+
+#: Says what the protocols lose that makes two changes differ, or (None in place of the second) makes the
+#: other side lack one; None if they are not the reason. `side`: of the first one.
+Explain = Callable[[Change, Change | None, int], Counter[Lossy] | None]
+
+
+class Difference(NamedTuple):
+    """Two changes that differ, or one that only one side has (None in place of the other)."""
+
+    changes: tuple[Change | None, Change | None]
+    what: tuple[str, ...]
+
+
+class _Pending:
+    """The changes of a key that wait, of both sides. `is_stuck`: the first ones of both differ."""
+
+    __slots__ = ("is_stuck", "sides")
+
+    def __init__(self) -> None:
+        self.sides: tuple[deque[Change], deque[Change]] = deque(), deque()
+        self.is_stuck = False
+
+
+class Comparison:
+    """See the module. `keys`: the columns of keys of some tables, where they should be others than the sides
+    say. `most`: how many differences are kept as examples.
+    """
+
+    def __init__(
+        self, explain: Explain, window: int, most: int, keys: Mapping[TableId, tuple[str, ...]] | None = None
+    ) -> None:
+        self._explain, self._window, self._most = explain, window, most
+        self._keys = dict(keys or {})
+        self._pending: dict[tuple[TableId, Key | None], _Pending] = {}
+        self._waiting = 0
+        self.equal = 0
+        #: Pairs whose difference, and changes whose absence, the protocols explain; what is lost, by word.
+        self.explained = 0
+        self.losses: Counter[Lossy] = Counter()
+        #: By table: pairs that differ, and changes that one side alone has.
+        self.different: Counter[TableId] = Counter()
+        self.only: tuple[Counter[TableId], Counter[TableId]] = Counter(), Counter()
+        self.examples: list[Difference] = []
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing was found that the protocols do not explain."""
+        return not (self.different or any(self.only))
+
+    def add(self, change: Change, side: int) -> None:
+        """Take a change of a side, 0 or 1."""
+        table = change.table
+        if table not in self._keys and change.key_columns:
+            self._keys[table] = change.key_columns
+            self._place_again(table)
+        self._place(change, side)
+        if self._waiting > self._window:
+            self._make_room()
+
+    def finish(self) -> None:
+        """Count what still waits."""
+        while self._pending:
+            self._resolve(next(iter(self._pending)))
+
+    def _place(self, change: Change, side: int) -> None:
+        place = change.table, self._key_of(change)
+        pending = self._pending.setdefault(place, _Pending())
+        pending.sides[side].append(change)
+        self._waiting += 1
+        self._match(pending)
+        if not any(pending.sides):
+            del self._pending[place]
+        elif pending.is_stuck and min(map(len, pending.sides)) >= _MUCH:
+            self._resolve(place, is_end=False)
+
+    def _place_again(self, table: TableId) -> None:
+        """Give the changes that came before the key was known their places."""
+        pending = self._pending.pop((table, None), None)
+        for side in (0, 1) if pending is not None else ():
+            for change in pending.sides[side] if pending is not None else ():
+                self._waiting -= 1
+                self._place(change, side)
+
+    def _key_of(self, change: Change) -> Key | None:
+        names, row = self._keys.get(change.table, ()), change.row
+        if not names or any(name not in row for name in names):
+            return None
+        return tuple([_key_text(row[name]) for name in names])
+
+    def _match(self, pending: _Pending) -> None:
+        """Take off the first changes of both sides as long as they agree."""
+        left, right = pending.sides
+        while left and right and not pending.is_stuck:
+            for one, other in ((left, right), (right, left)):
+                if one[0].kind == "update" and other[0].kind == "delete":
+                    if len(other) < 2:
+                        return
+                    self._waiting += _split(one, other)
+            if not self._agree(left[0], right[0]):
+                pending.is_stuck = True
+                return
+            left.popleft()
+            right.popleft()
+            self._waiting -= 2
+
+    def _agree(self, one: Change, other: Change) -> bool:
+        """Count a pair if it is equal, or if the protocols explain how it differs."""
+        if not differing(one, other):
+            self.equal += 1
+            return True
+        losses = self._explain(one, other, 0)
+        if losses is None:
+            return False
+        self.explained += 1
+        self.losses += losses
+        return True
+
+    def _make_room(self) -> None:
+        """Give up on those that have waited longest."""
+        while self._waiting > self._window // 2 and self._pending:
+            self._resolve(next(iter(self._pending)))
+
+    def _resolve(self, place: tuple[TableId, Key | None], *, is_end: bool = True) -> None:
+        """Count what waits at a place: which changes belong together shows where both agree again. Unless it
+        `is_end`, what is behind the last such place goes on waiting.
+        """
+        pending = self._pending.pop(place)
+        left, right = map(list, pending.sides)
+        self._waiting -= len(left) + len(right)
+        common = _common(left, right, self._may_agree)
+        at_left = at_right = 0
+        for left_at, right_at in common:
+            self._differ(left[at_left:left_at], right[at_right:right_at])
+            self._agree(left[left_at], right[right_at])
+            at_left, at_right = left_at + 1, right_at + 1
+        rest = left[at_left:], right[at_right:]
+        if is_end or not common:
+            self._differ(*rest)
+        elif any(rest):
+            pending.sides, pending.is_stuck = (deque(rest[0]), deque(rest[1])), all(rest)
+            self._pending[place] = pending
+            self._waiting += sum(map(len, rest))
+
+    def _may_agree(self, one: Change, other: Change) -> bool:
+        return not differing(one, other) or self._explain(one, other, 0) is not None
+
+    def _differ(self, left: Sequence[Change], right: Sequence[Change]) -> None:
+        """Count a stretch in which nothing agrees: pairs as long as there are such."""
+        for one, other in zip(left, right, strict=False):
+            self.different[one.table] += 1
+            self._keep(Difference((one, other), tuple(differing(one, other))))
+        paired = min(len(left), len(right))
+        for side, rest in enumerate((left[paired:], right[paired:])):
+            for change in rest:
+                self._lack(change, side)
+
+    def _lack(self, change: Change, side: int) -> None:
+        losses = self._explain(change, None, side)
+        if losses is not None:
+            self.explained += 1
+            self.losses += losses
+            return
+        self.only[side][change.table] += 1
+        self._keep(Difference((None, change) if side else (change, None), ()))
+
+    def _keep(self, difference: Difference) -> None:
+        if len(self.examples) < self._most:
+            self.examples.append(difference)
+
+
+def _split(one: deque[Change], other: deque[Change]) -> int:
+    """Make a delete and an insert of the first change, an update, if the other side begins with such; return
+    how many changes that are more. Some producers write an update of a unique key so.
+    """
+    if other[1].kind != "insert" or one[0].before is None:
+        return 0
+    update = one.popleft()
+    one.appendleft(msgspec.structs.replace(update, kind="insert", before=None))
+    one.appendleft(msgspec.structs.replace(update, kind="delete", after=None))
+    return 1
+
+
+def _key_text(cell: Cell) -> str:
+    """Return a cell of a key so that it is the same in every protocol."""
+    if isinstance(cell, bytes):
+        try:
+            return cell.decode()
+        except UnicodeDecodeError:
+            return cell.hex()
+    return format(cell, "f") if isinstance(cell, Decimal) else str(cell)
+
+
+def _common(
+    left: Sequence[Change], right: Sequence[Change], agree: Callable[[Change, Change], bool]
+) -> list[tuple[int, int]]:
+    """Return places of a longest common subsequence. Long ones are only compared place by place."""
+    if len(left) * len(right) > _MOST_PAIRS:
+        return [(at, at) for at in range(min(len(left), len(right))) if agree(left[at], right[at])]
+    same = [[agree(one, other) for other in right] for one in left]
+    longest = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    for i in reversed(range(len(left))):
+        for j in reversed(range(len(right))):
+            if same[i][j]:
+                longest[i][j] = longest[i + 1][j + 1] + 1
+            else:
+                longest[i][j] = max(longest[i + 1][j], longest[i][j + 1])
+    found, i, j = [], 0, 0
+    while i < len(left) and j < len(right):
+        if same[i][j]:
+            found.append((i, j))
+            i, j = i + 1, j + 1
+        elif longest[i + 1][j] >= longest[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+#: Pairs of changes of one key that are compared with one another.
+_MOST_PAIRS: Final = 10_000

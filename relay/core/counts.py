@@ -1,0 +1,194 @@
+"""Counts of a translator: events, losses, tables with inferred types, statements that are not written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from relay.catalog import Catalog, Unknown
+from relay.codecs.losses import Lossy, removing_kind
+from relay.core.selection import KINDS, kind_of
+from relay.model.events import DdlKind, Event, Op, RowChange, SchemaChange, TableId
+from relay.model.records import ConsumerRecord
+
+#: Kinds of events that a source sends even if no row can be translated.
+_IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
+#: How many tables `EventCounts.guessed` names at most.
+MAX_GUESSED_TABLES: Final = 100
+#: Maximum size of `EventCounts.unwritten`.
+MAX_UNWRITTEN: Final = 100
+_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
+#: Under which tables beyond a number are counted together (`CountsByTable`).
+OTHER_TABLES: Final = TableId("", "")
+
+
+def changes_in(events: Counter[str]) -> int:
+    """Return how many rows and statements are among translated events, counted by kind."""
+    return sum(count for kind, count in events.items() if kind not in _IDLE_EVENTS)
+
+
+class CountsByTable:
+    """Rows and DDL by table: of the `most` tables that come first, and of all others as `OTHER_TABLES`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tables: dict[TableId, dict[Op | type[Event], int]] = {}
+        # Of the last event; mostly the next one's, too.
+        self._table: TableId | None = None
+        self._counts: dict[Op | type[Event], int] = {}
+
+    def add(self, events: Iterable[Event], times: int) -> None:
+        """Count the events that are about tables, so many times."""
+        for event in events:
+            if isinstance(event, RowChange):
+                kind: Op | type[Event] = event.op
+            elif isinstance(event, SchemaChange):
+                kind = SchemaChange
+            else:
+                continue
+            if event.table is not self._table:
+                self._table, self._counts = event.table, self._counts_of(event.table)
+            self._counts[kind] = self._counts.get(kind, 0) + times
+
+    def copy(self) -> CountsByTable:
+        """Return the same counts, which do not change any more."""
+        made = CountsByTable(self._most)
+        made._tables = {table: dict(counts) for table, counts in self._tables.items()}
+        return made
+
+    def _counts_of(self, table: TableId) -> dict[Op | type[Event], int]:
+        if table not in self._tables and len(self._tables) - (OTHER_TABLES in self._tables) >= self._most:
+            table = OTHER_TABLES
+        return self._tables.setdefault(table, {})
+
+    @property
+    def tables(self) -> dict[TableId, Counter[str]]:
+        """The counts by table and kind, as `kind_of` names it."""
+        return {
+            table: Counter({KINDS[kind]: count for kind, count in counts.items()})
+            for table, counts in self._tables.items()
+        }
+
+
+class UnwrittenStatement(NamedTuple):
+    """A statement that removed rows and was not written: readers of the target keep the rows.
+
+    `statement`: `truncate table`, for example; `place`: topic/partition/offset of its record.
+    """
+
+    table: TableId
+    statement: str
+    place: str
+
+    def __str__(self) -> str:
+        name = self.table if self.table.table else self.table.database
+        return f"{name} ({self.statement}, {self.place})"
+
+
+def _removed_by(event: SchemaChange) -> Iterator[tuple[TableId, DdlKind]]:
+    """Give the tables of which the statements of an event remove rows, and how."""
+    for statement in event.each_statement():
+        if (kind := removing_kind(statement.kinds)) is not None:
+            yield from ((table, kind) for table in statement.targets)
+
+
+class EventCounts:
+    """The counts of one translator.
+
+    `unknown`: why the tables in `guessed` had no definition at their first row. `unwritten`: statements that
+    removed rows and were not written, by what is the same for all copies of one.
+
+    `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
+    here. `by_table`: the same of a bounded number of tables, if it is wanted.
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
+        self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
+        self.guessed: dict[TableId, int] = {}
+        self.unknown: dict[TableId, Unknown] = {}
+        self.unwritten: dict[tuple[TableId, str, int | str], UnwrittenStatement] = {}
+        self.tables: Counter[tuple[TableId, str]] | None = None
+        self.by_table: CountsByTable | None = None
+
+    def add(self, events: list[Event], lossy: list[Lossy], times: int = 1) -> None:
+        """Count the events of a record, and what is lost of them; of so many records like it."""
+        lost, counts = self._lossy, self._events
+        for what in lossy:
+            lost[what] += times
+        if _SCHEMA_GUESSED in lossy:
+            self._note_guesses(events, times)
+        for event in events:
+            counts[event.op if isinstance(event, RowChange) else type(event)] += times
+        if self.tables is not None:
+            for event in events:
+                if isinstance(event, RowChange | SchemaChange):
+                    self.tables[event.table, kind_of(event)] += times
+        if self.by_table is not None:
+            self.by_table.add(events, times)
+
+    def note_unknown(self, events: Iterable[Event], record: ConsumerRecord, catalog: Catalog) -> None:
+        """Note why tables have no definition, for those whose first rows were just counted."""
+        for event in events:
+            if isinstance(event, RowChange) and event.table in self.guessed:
+                at = event.source.at(record)
+                self.unknown.setdefault(event.table, catalog.why_unknown(event.table, at))
+
+    def note_unwritten(self, events: Iterable[Event], record: ConsumerRecord) -> None:
+        """Note the statements among these events that removed rows and were not written to the target."""
+        place = f"{record.topic}/{record.partition}/{record.offset}"
+        for event in events:
+            if isinstance(event, SchemaChange):
+                for table, kind in _removed_by(event):
+                    self._note_unwritten(UnwrittenStatement(table, kind.value, place), event)
+
+    def _note_unwritten(self, found: UnwrittenStatement, event: SchemaChange) -> None:
+        if len(self.unwritten) < MAX_UNWRITTEN:
+            key = found.table, found.statement, event.source.commit_ts or found.place
+            self.unwritten.setdefault(key, found)
+
+    def lose(self, lossy: Iterable[Lossy]) -> None:
+        """Count losses alone."""
+        for what in lossy:
+            self._lossy[what] += 1
+
+    @property
+    def events(self) -> Counter[str]:
+        """Events by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
+        return Counter({KINDS[kind]: count for kind, count in self._events.items() if count})
+
+    @property
+    def lossy(self) -> Counter[Lossy]:
+        """What could not be carried, by kind."""
+        return Counter({what: count for what, count in self._lossy.items() if count})
+
+    def copy(self) -> EventCounts:
+        """Return the same counts, which do not change any more."""
+        made = EventCounts()
+        if self.tables is not None:
+            made.tables = Counter()
+        made.become(self)
+        return made
+
+    def become(self, other: EventCounts) -> None:
+        """Count on from what others have counted."""
+        self._events, self._lossy, self.guessed = dict(other._events), dict(other._lossy), dict(other.guessed)
+        self.unknown, self.unwritten = dict(other.unknown), dict(other.unwritten)
+        if self.tables is not None:
+            self.tables.clear()
+            self.tables.update(other.tables or {})
+        self.by_table = None if other.by_table is None else other.by_table.copy()
+
+    def since(self, other: EventCounts) -> tuple[Counter[str], Counter[Lossy], Counter[TableId]]:
+        """Return what was counted since others were the same."""
+        guessed = Counter(self.guessed) - Counter(other.guessed)
+        return self.events - other.events, self.lossy - other.lossy, guessed
+
+    def _note_guesses(self, events: Iterable[Event], times: int) -> None:
+        guessed = self.guessed
+        for event in events:
+            if isinstance(event, RowChange) and not event.schema.complete:
+                table = event.table
+                if table in guessed or len(guessed) < MAX_GUESSED_TABLES:
+                    guessed[table] = guessed.get(table, 0) + times

@@ -1,0 +1,370 @@
+"""Detect the protocol and dialect of messages, by detection rules and by whether codecs can read them.
+
+Every codec has a rule for its own messages, and `relay.codecs.foreign_formats` has rules for formats that no
+codec reads. A rule looks for features of a format; the codec decides: a protocol is named only if its codec
+can read the message, and a format counts as unreadable only if no codec can read it. If a codec needs
+external data, such as a registry's schema that is not known here, its rule alone decides.
+
+Contract: pure, and accepts any bytes. A record's protocols are those with the strongest evidence; records
+belong to one dialect as long as they have a protocol in common. Detection for one record takes as long as
+translating hundreds: it is for commands, and for the error path of a driver (`FormatHints`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, overload
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs import PROTOCOLS
+from relay.codecs.codec import Codec, Decoder, side_of, types_of_options
+from relay.codecs.detected_messages import message_of
+from relay.codecs.detection import Sign, Strength
+from relay.codecs.foreign_formats import UNREADABLE
+from relay.codecs.given_options import parse_options
+from relay.codecs.shared.avro import named_schemas
+from relay.model.errors import DecodeError, Malformed, RelayError, UnsupportedMessage
+from relay.model.events import Event, RowChange
+from relay.model.lookups import Answers, Need, RegisteredSchema, SchemaById
+from relay.model.records import ConsumerRecord, Place
+
+#: Gives the schema of an id in a registry, None if it is not known.
+FindSchema = Callable[[int | str], RegisteredSchema | None]
+#: More evidence says nothing new.
+_MOST_EVIDENCE: Final = 4
+#: How the name of a format is introduced in an error.
+_LOOKS_LIKE: Final = "this looks like"
+#: Options of the producer that a decoder does not find out by itself, or sooner with them.
+_NEEDED: Final = frozenset({"large-message-handle-compression"})
+_STORAGE: Final = "claim-check-storage-uri"
+_ANY_FOLDER: Final = "file:///"
+
+
+class Sighting(NamedTuple):
+    """What a rule has found in a message. `protocol`: "" for a format that no codec reads. `refusal`: why the
+    protocol's codec refuses the message; "" if it reads it, or if that is not known here. `is_read`: it does.
+    """
+
+    protocol: str
+    sign: Sign
+    refusal: str = ""
+    is_read: bool = False
+
+    @property
+    def name(self) -> str:
+        """What makes a dialect: a protocol that can read it, or the title of a format that none can."""
+        return self.sign.title if self.refusal else self.protocol or self.sign.title
+
+    @property
+    def readable(self) -> str:
+        """The protocol, if it may read the message; else ""."""
+        return "" if self.refusal else self.protocol
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """What some records have in common. `protocols`: those that they can be, none of a format that relay does
+    not read. `settings`: options of the producer, each with the values that were seen. `refusal`: why the
+    codec of their protocol refuses the first of them.
+    """
+
+    titles: tuple[str, ...]
+    protocols: tuple[str, ...]
+    strength: Strength
+    evidence: tuple[str, ...]
+    settings: Mapping[str, tuple[str, ...]]
+    records: int
+    first: Place
+    refusal: str = ""
+
+    @property
+    def protocol(self) -> str:
+        """The only protocol that it can be; "" if there are several, or none."""
+        return self.protocols[0] if len(self.protocols) == 1 else ""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The settings that do not change among the records."""
+        return {name: values[0] for name, values in self.settings.items() if len(values) == 1}
+
+    @property
+    def said(self) -> str:
+        """The dialect in words."""
+        titles, evidence = " or ".join(self.titles), "; ".join(self.evidence)
+        return f"{titles} ({evidence})"
+
+    def may_be(self, other: Dialect) -> bool:
+        """Whether records of another dialect can be of this one, too: of one format, with no setting that
+        differs.
+        """
+        if {*self.protocols, *self.titles}.isdisjoint({*other.protocols, *other.titles}):
+            return False
+        options = other.options
+        return all(options.get(name, value) == value for name, value in self.options.items())
+
+
+class Detection(msgspec.Struct, frozen=True):
+    """What a sample of records has: its dialects, the most frequent first; how many records are of no format
+    that is known, and how many have no value.
+    """
+
+    dialects: tuple[Dialect, ...]
+    records: int
+    unknown: int
+    empty: int
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the dialect that most records have; "" if it is none that relay reads, or if it can
+        be several.
+        """
+        return self.dialects[0].protocol if self.dialects else ""
+
+
+class _Group:
+    """A dialect as it grows."""
+
+    def __init__(self, record: ConsumerRecord, best: Sequence[Sighting]) -> None:
+        self.names = {each.name for each in best}
+        self.first, self.records = record.place, 0
+        self.seen: dict[str, list[Sighting]] = {}
+        self.add(best)
+
+    def takes(self, best: Sequence[Sighting]) -> bool:
+        """Whether a record can be of this dialect."""
+        return not self.names.isdisjoint({each.name for each in best})
+
+    def add(self, best: Sequence[Sighting]) -> None:
+        self.records += 1
+        self.names &= {each.name for each in best}
+        for each in best:
+            self.seen.setdefault(each.name, []).append(each)
+
+    def dialect(self) -> Dialect:
+        """Return what has been seen of those that it can still be; of the surest signs."""
+        seen = [each for name in sorted(self.names) for each in self.seen[name]]
+        strength = max(each.sign.strength for each in seen)
+        surest = [each.sign for each in seen if each.sign.strength == strength]
+        settings: dict[str, dict[str, None]] = {}
+        for each in seen:
+            for name, value in each.sign.settings.items():
+                settings.setdefault(name, {})[value] = None
+        return Dialect(
+            titles=tuple(dict.fromkeys(sign.title for sign in surest)),
+            protocols=tuple(dict.fromkeys(each.readable for each in seen if each.readable)),
+            strength=strength,
+            evidence=tuple(dict.fromkeys(sign.evidence for sign in surest))[:_MOST_EVIDENCE],
+            settings={name: tuple(values) for name, values in settings.items()},
+            records=self.records,
+            first=self.first,
+            refusal=next((f"{each.protocol}: {each.refusal}" for each in seen if each.refusal), ""),
+        )
+
+
+def detect(records: Iterable[ConsumerRecord], find_schema: FindSchema | None = None) -> Detection:
+    """Return what a sample of records has."""
+    detector = Detector(find_schema)
+    groups: list[_Group] = []
+    count = unknown = empty = 0
+    for record in records:
+        count += 1
+        if not record.value:
+            empty += 1
+            continue
+        best = detector.best(record)
+        if not best:
+            unknown += 1
+            continue
+        group = next((each for each in groups if each.takes(best)), None)
+        if group is None:
+            groups.append(_Group(record, best))
+        else:
+            group.add(best)
+    dialects = [group.dialect() for group in groups]
+    dialects.sort(key=lambda dialect: -dialect.records)
+    return Detection(tuple(dialects), count, unknown, empty)
+
+
+class Detector:
+    """Names the formats of messages. It keeps decoders from one message to the next, and nothing else."""
+
+    def __init__(self, find_schema: FindSchema | None = None) -> None:
+        self._find_schema: FindSchema = find_schema or (lambda _: None)
+        self._decoders: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Decoder, Answers]] = {}
+
+    def best(self, record: ConsumerRecord) -> Sequence[Sighting]:
+        """Return the strongest findings for a record with a value; none if its format is unknown."""
+        return self.best_of(self.sightings(record), record)
+
+    def best_of(self, found: Sequence[Sighting], record: ConsumerRecord) -> Sequence[Sighting]:
+        """Return the strongest of these. If no rule names a protocol that reads the record, try all."""
+        readable = [each for each in found if each.readable]
+        if not readable and (readable := self._read_without_rule(record, found)):
+            return readable
+        # A codec that reads the message outweighs every rule.
+        return _surest(readable if any(each.is_read for each in readable) else found)
+
+    def sightings(self, record: ConsumerRecord) -> list[Sighting]:
+        """Return what each rule finds in a record with a value, and whether the codec reads it."""
+        schema = self.schema_of(record)
+        is_avro = schema is None or schema.kind == "AVRO"
+        text = schema.text if schema is not None and is_avro else ""
+        message = message_of(record.key, record.value or b"", record.headers, text)
+        found = []
+        for codec in PROTOCOLS.values():
+            sign = codec.signs(message)
+            if sign is not None:
+                found.append(self._judged(codec, sign, record) if codec.is_readable else Sighting("", sign))
+        found += [Sighting("", sign) for rule in UNREADABLE if (sign := rule(message)) is not None]
+        if schema is not None and not is_avro:
+            title = f"a message with a schema of the kind {schema.kind} in a registry"
+            found.append(Sighting("", Sign(Strength.CERTAIN, title, "the registry's schema")))
+        return found
+
+    def schema_of(self, record: ConsumerRecord) -> RegisteredSchema | None:
+        """Return the schema that a record's value names; None if there is none, or it is not known."""
+        ids = named_schemas(msgspec.structs.replace(record, key=None))
+        return self._find_schema(ids[0]) if ids else None
+
+    def _read_without_rule(self, record: ConsumerRecord, found: Sequence[Sighting]) -> list[Sighting]:
+        """Return the protocols whose codecs find events in a message although no rule recognized it."""
+        asked = {each.protocol for each in found}
+        judged = [
+            self._judged(codec, Sign(Strength.POSSIBLE, codec.title, "its decoder reads the message"), record)
+            for name, codec in PROTOCOLS.items()
+            if codec.is_readable and name not in asked
+        ]
+        return [each for each in judged if each.is_read]
+
+    def _judged(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> Sighting:
+        """Return the finding of a rule together with the codec's verdict on the message."""
+        try:
+            is_read = self._reads(codec, sign, record)
+        except (Malformed, UnsupportedMessage) as error:
+            return Sighting(codec.name, sign, f"{error.path or 'message'}: {error.reason}")
+        except (DecodeError, Need):  # of this protocol; a definition, an object or a schema is not known here
+            return Sighting(codec.name, sign)
+        except Exception as error:  # of a codec of another package, which must not hide what is being named
+            return Sighting(codec.name, sign, f"the codec fails with {type(error).__name__}")
+        return Sighting(codec.name, sign, is_read=is_read)
+
+    def _reads(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> bool:
+        """Return whether a message has events. Raises DecodeError, Need."""
+        given = reading_settings(codec, sign.settings) | _anywhere(codec)
+        decoder, answers = self._decoder(codec, given)
+        asked = set[Need[RegisteredSchema]]()
+        while True:
+            try:
+                events = decoder.decode(record, Catalog(), [])[0]
+            except SchemaById as need:
+                schema = None if need in asked else self._find_schema(need.id)
+                if schema is None:
+                    raise
+                asked.add(need)
+                answers.provide(need, schema)
+                continue
+            _read_images(events)
+            return bool(events)
+
+    def _decoder(self, codec: Codec, given: Mapping[str, str]) -> tuple[Decoder, Answers]:
+        key = codec.name, tuple(sorted(given.items()))
+        if key not in self._decoders:
+            answers = Answers()
+            options = parse_options(codec, given, "from.option", "source")
+            self._decoders[key] = codec.open_decoder(options, answers), answers
+        return self._decoders[key]
+
+
+def _surest(sightings: Sequence[Sighting]) -> list[Sighting]:
+    """Return those with the strongest evidence."""
+    most = max((each.sign.strength for each in sightings), default=0)
+    return [each for each in sightings if each.sign.strength == most]
+
+
+def _read_images(events: Iterable[Event]) -> None:
+    """Read the rows of events, which decoders leave for later. Raises DecodeError."""
+    for event in events:
+        if isinstance(event, RowChange):
+            _ = event.before, event.after
+
+
+def reading_settings(codec: Codec, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a producer that its reader must be given; most of them are in the messages."""
+    types = types_of_options(codec.options)
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in _NEEDED and name in types and side_of(types[name]) != "target"
+    }
+
+
+def _anywhere(codec: Codec) -> dict[str, str]:
+    """Return the option with which a codec asks for objects in a storage, and so reads what refers to one."""
+    return {_STORAGE: _ANY_FOLDER} if _STORAGE in types_of_options(codec.options) else {}
+
+
+# ---------------------------------------------------------------- errors
+
+
+class FormatHints:
+    """Names the formats of records that the source's codec refuses, for the error path of a driver.
+
+    `find_schema`: finds a schema that a record names without waiting, such as `Translator.known_schema`.
+    """
+
+    def __init__(self, find_schema: FindSchema | None = None) -> None:
+        self._detector, self._refused, self._next = Detector(find_schema), 0, 1
+
+    @overload
+    def named(self, error: RelayError, record: ConsumerRecord) -> RelayError: ...
+
+    @overload
+    def named(self, error: Exception, record: ConsumerRecord) -> Exception: ...
+
+    def named(self, error: Exception, record: ConsumerRecord) -> Exception:
+        """Return an error with the name of the format that the record has instead of the error's protocol;
+        the error itself if it has no other that is known.
+        """
+        if not isinstance(error, Malformed | UnsupportedMessage) or not record.value:
+            return error
+        schema = self._detector.schema_of(record)
+        if schema is not None and schema.kind != "AVRO" and PROTOCOLS[error.protocol].uses_registry:
+            return error  # it says so
+        found = self._detector.sightings(record)
+        said = _other_format(error.protocol, self._detector.best_of(found, record))
+        if not said:
+            return error
+        named: DecodeError
+        if any(each.protocol == error.protocol for each in found):
+            # A dialect of the protocol: what was wrong matters, too.
+            named = type(error)(error.protocol, error.path, f"{error.reason}; {said}")
+        else:
+            named = UnsupportedMessage(error.protocol, error.path, said)
+        for note in getattr(error, "__notes__", ()):
+            named.add_note(note)
+        named.__cause__ = error.__cause__ or error
+        return named
+
+    def sampled(self, error: Exception, record: ConsumerRecord) -> Exception:
+        """Return the same for the first of many errors, the second, the fourth and so on; the others as they
+        are: a topic of another format has millions of records.
+        """
+        self._refused += 1
+        if self._refused < self._next:
+            return error
+        self._next *= 2
+        return self.named(error, record)
+
+
+def _other_format(protocol: str, best: Sequence[Sighting]) -> str:
+    """Name the format that a message is more likely to have than this protocol's; "" if there is none."""
+    if not best or any(each.protocol == protocol for each in best):
+        return ""
+    titles = " or ".join(dict.fromkeys(each.sign.title for each in best))
+    said = f"{_LOOKS_LIKE} {titles} ({best[0].sign.evidence})"
+    if names := list(dict.fromkeys(each.readable for each in best if each.readable)):
+        return f"{said}: is the source protocol {' or '.join(names)}?"
+    if names := list(dict.fromkeys(each.protocol for each in best if each.protocol)):
+        return f"{said}, and {' and '.join(names)} cannot read it either"
+    return f"{said}, which relay does not read"

@@ -1,0 +1,137 @@
+"""What happens to a record that cannot be relayed: one policy for service, Spark job and command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from relay.core.dead_letters import dead_letter
+from relay.model.errors import (
+    ClaimCheckMissing,
+    CodecError,
+    DecodeError,
+    EncodeError,
+    MessageTooLarge,
+    RecordTooLarge,
+    RelayError,
+    SchemaMissing,
+    TooManyFailures,
+)
+from relay.model.events import Event, RowChange, SchemaChange, TableId
+from relay.model.lookups import Need
+from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.text.redaction import printable
+
+
+class Policy(StrEnum):
+    """What happens to a record that cannot be relayed."""
+
+    STOP = "stop"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+#: The keys of [errors]: an error of each has a policy.
+ERROR_CLASSES: Final = ("decode", "encode", "too_large", "claim_check")
+
+
+def error_class(error: BaseException) -> str | None:
+    """The key of [errors] that decides about this error; None for errors at which relay always stops."""
+    if isinstance(error, RecordTooLarge | MessageTooLarge):
+        return "too_large"
+    if isinstance(error, DecodeError | SchemaMissing):
+        return "decode"
+    if isinstance(error, EncodeError):
+        return "encode"
+    return "claim_check" if isinstance(error, ClaimCheckMissing) else None
+
+
+class Learns(Protocol):
+    """What is needed of a translator to find out which tables a refused record is about."""
+
+    def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
+        """Take from a record what it says about tables, and return those that it is about."""
+        ...
+
+
+class Refused(NamedTuple):
+    """What becomes of a record that was refused.
+
+    `dead_letters`: the one to write, or none. `tables`: those that the record is about, if it can be read.
+    """
+
+    policy: Policy
+    dead_letters: list[ProducerRecord]
+    tables: tuple[TableId, ...] = ()
+
+
+class ErrorPolicies(NamedTuple):
+    """The policies of [errors] by error class, and where dead letters go.
+
+    `partitions`: how many the dead-letter topic has. `route`: the route's name in dead letters.
+    """
+
+    by_class: Mapping[str, Policy]
+    topic: str = ""
+    partitions: int = 1
+    route: str = ""
+
+    def policy_of(self, error: BaseException) -> Policy:
+        """Return what happens to the record that raised this error.
+
+        Errors that a retry or an operator can cure stop relay whatever is configured.
+        """
+        name = error_class(error)
+        return Policy.STOP if name is None else self.by_class.get(name, Policy.STOP)
+
+    def apply(self, error: BaseException, record: ConsumerRecord, translator: Learns) -> Refused:
+        """Return what becomes of a record that cannot be relayed, which is decoded once more.
+
+        If relay goes on behind it, the translator learns what it says about tables: that holds for the rows
+        that follow.
+        """
+        policy = self.policy_of(error)
+        if policy is Policy.STOP or not isinstance(error, RelayError):
+            return Refused(Policy.STOP, [])
+        tables = _tables_learnt(record, translator)
+        if policy is Policy.SKIP:
+            return Refused(policy, [], tables)
+        letter = dead_letter(record, error, self.topic, tables, self.partitions, self.route)
+        return Refused(policy, [letter], tables)
+
+
+def nothing_relayed(count: int, error: BaseException, protocol: str) -> TooManyFailures:
+    """Return the error for a run whose first records all fail: `first_failures` of [errors] is exceeded."""
+    text = str(error)
+    end = "" if text.endswith((".", "?", "!")) else "."
+    return TooManyFailures(
+        f"none of the first {count} records could be relayed: {text}{end} Is `from`, {protocol}, the "
+        "protocol of these topics? `relay inspect` shows what can be read of a record; in [errors], "
+        "`first_failures` and `on_first_failures` say how many may fail at the start"
+    )
+
+
+class Inspects(Protocol):
+    """A translator that can decode a record and remember nothing of it."""
+
+    def inspect(self, record: ConsumerRecord, /) -> Sequence[Event]:
+        """Decode one record."""
+        ...
+
+
+def tables_in(record: ConsumerRecord, translator: Inspects) -> list[str]:
+    """Return the names of the tables that a record is about, as far as it can be decoded."""
+    try:
+        events = translator.inspect(record)
+    except (CodecError, Need):
+        return []
+    tables = (event.table for event in events if isinstance(event, RowChange | SchemaChange))
+    return [printable(str(table)) for table in dict.fromkeys(tables)]
+
+
+def _tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
+    try:
+        return translator.learn(record)
+    except (CodecError, Need):
+        return ()

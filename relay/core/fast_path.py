@@ -1,0 +1,400 @@
+"""The way of records that fit templates. It gives what the straight line gives, and counts the same.
+
+What fits none takes the straight line, and the templates learn from that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
+from typing import Final
+
+import msgspec
+
+from relay.codecs.codec import (
+    Decoder,
+    Encoder,
+    OpeningDecoder,
+    Payload,
+    Seal,
+    SealingEncoder,
+    TopicEncoder,
+    TracingDecoder,
+    no_parts,
+)
+from relay.codecs.losses import Lossy
+from relay.core.pipeline import PartitionPath, StraightLine, overhead_bytes, size_bytes
+from relay.model.errors import DecodeError, EncodeError
+from relay.model.events import Event, RowChange
+from relay.model.limits import uncounted_bytes
+from relay.model.lookups import Need
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord, check_types
+from relay.templates.engine import Engine, Message, Translation
+from relay.templates.route.deriving import Deriver, Form, TracedLine
+from relay.templates.route.known import FoundRows, Known, TopicOfRows
+from relay.templates.route.route_templates import RouteTemplates
+from relay.templates.route.topic_templates import TopicTemplates
+
+
+def open_fast_path(
+    line: StraightLine, decoder: Decoder, encoder: Encoder, engine: type[Engine]
+) -> FastPath | SealedFastPath | None:
+    """Return the fast path beside a straight line; None where no record can have a template: what is written
+    depends on more than the record, or its decoder traces nothing.
+    """
+    source, target, options = line.route.source, line.route.target, line.route.target_options
+    reader = decoder.inner if isinstance(decoder, OpeningDecoder) else decoder
+    if source.marker is None or line.gate is not None or not isinstance(reader, TracingDecoder):
+        return None
+    sealing = encoder if isinstance(encoder, SealingEncoder) else None
+    if sealing is None and isinstance(encoder, TopicEncoder):
+        return None
+    seal = None if sealing is None else sealing.sealer(engine)
+    traced = TracedLine(
+        reader,
+        line.prepared,
+        encoder.encode if sealing is None else sealing.encode_open,
+        line.refused,
+        not line.router.has_topics_of_tables_alone,
+        seal,
+    )
+    new_engine = partial(engine, source.marker, source.frames)
+    deriver = Deriver(traced, Form(options.unlimited_bytes, target.lengths_at), new_engine())
+    templates = RouteTemplates(new_engine, source.marker, deriver, line.count, line.limits.cache_bytes)
+    opener = decoder.opener(engine) if isinstance(decoder, OpeningDecoder) else None
+    if opener is None and seal is None:
+        return FastPath(line, templates)
+    return SealedFastPath(line, templates, opener, seal)
+
+
+class _RowPath:
+    """What becomes of a record of one row, by `templates`.
+
+    `seal`: what makes messages for a topic of those that templates give; None: they are that.
+    """
+
+    def __init__(self, line: StraightLine, templates: RouteTemplates, seal: Seal | None) -> None:
+        self.templates = templates
+        self._line, self._router, self._seal = line, line.router, seal
+        self._moves_rows = self._router.moves_rows
+
+    def _straight(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Translate in the straight line what has been looked at in vain."""
+        self.templates.misses += 1
+        return self._line.translate(record)
+
+    def _learning(self, record: ConsumerRecord, opened: ConsumerRecord) -> list[ProducerRecord]:
+        """Translate in the straight line, and let the templates learn from it; `opened`: the record that they
+        are for.
+        """
+
+        def learn(events: list[Event], out: list[ProducerRecord], lossy: list[Lossy]) -> None:
+            if self._stay_together(events):
+                self.templates.learn(opened, events, out, lossy)
+
+        self.templates.misses += 1
+        return self._line.translate(record, learn)
+
+    def _stay_together(self, events: Sequence[Event]) -> bool:
+        """Whether events go where the first one does, or have no topic: the end of a transaction may go
+        somewhere else than its row.
+        """
+        return len(events) == 1 or not self._moves_rows or self._router.has_topics_of_tables_alone
+
+    def _by_template(
+        self, record: ConsumerRecord, known: Known, place: tuple[str, int], found: Translation
+    ) -> list[ProducerRecord] | None:
+        """Return the records of what an engine gives for a record, which go to this topic and partition; None
+        if the template is not for rows at its position, or they may be too much.
+        """
+        (topic, partition), (_, key, value, mark) = place, found
+        if known.allows is not None and not known.allows(record.partition, record.offset):
+            return None
+        if self._seal is not None:
+            key, value = self._seal(topic, key, value)
+        headers = (*known.headers, *self._line.inherited(record.headers), (SOURCE_HEADER, mark))
+        out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
+        if known.has_tombstone:
+            return self._with_tombstone(out, known, mark)
+        known.uses += 1
+        return [out]
+
+    def _with_tombstone(self, out: ProducerRecord, known: Known, mark: bytes) -> list[ProducerRecord] | None:
+        """Return a row's message, made by a template, with the tombstone behind it; None if they may be too
+        much. `mark`: the message's own.
+        """
+        key, value, headers = out.key or b"", out.value or b"", out.headers
+        if 2 * (overhead_bytes(len(headers)) + len(key)) + len(value) > self._line.limits.output_bytes:
+            return None
+        its_headers = (*headers[len(known.headers) : -1], (SOURCE_HEADER, mark[:-1] + b"1"))
+        known.uses += 1
+        return [out, ProducerRecord(out.topic, out.partition, out.timestamp_ms, key, None, its_headers)]
+
+    def _topic_of_rows(self, record: ConsumerRecord, path: PartitionPath, known: Known) -> str | None:
+        """Return the topic of a row that fits a template; None if the straight line must say it."""
+        if not self._moves_rows:
+            return path.target
+        line, found = self._line, known.topic
+        if found is not None and found.seen_version == line.seen_version:
+            return found.name
+        name = self._router.topic_of_row(known.events[0], record, line.seen)
+        if name is not None:
+            known.topic = TopicOfRows(name, line.seen_version)
+        return name
+
+
+class FastPath(_RowPath):
+    """Translates records by templates that are for both sides' messages as they are."""
+
+    def __init__(self, line: StraightLine, templates: RouteTemplates) -> None:
+        super().__init__(line, templates, None)
+        self._most_output, self._most_rows = line.limits.output_bytes, line.limits.rows
+        self._most_uncounted = uncounted_bytes(line.limits)
+        self._is_one_topic = self._router.is_one_topic
+        route = line.route
+        self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
+        #: The messages of one row of which a record of several could be made.
+        self._parts = route.source.parts if self._writes_rows_alone else no_parts
+        # Of the last record; mostly the next one's, too.
+        self._path: PartitionPath | None = None
+        self._of_topic: TopicTemplates | None = None
+
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Give the target's records for one source record, as `Translator.translate` does."""
+        line, templates = self._line, self.templates
+        path, of_topic = self._path, self._of_topic
+        if (
+            path is None
+            or of_topic is None
+            or record.partition != path.partition
+            or record.topic != path.topic
+        ):
+            path, of_topic = self._entered(record)
+        # Nearly all records are spared the call.
+        if (line.catalog is not templates.catalog or templates.idle) and templates.skips(line.catalog):
+            return line.translate(record)
+        time_ms = record.timestamp_ms
+        try:
+            found = of_topic.translate(record.key, record.value, record.offset, time_ms, path.header_prefix)
+        except MemoryError:
+            return self._straight(record)
+        except Exception:
+            check_types(record)
+            raise
+        if found is None:
+            return self._by_rows(record, path)
+        number, key, value, mark = found
+        known = of_topic.known.get(number)
+        if known is None or known.headers or self._moves_rows:
+            return self._routed(record, path, of_topic, found)
+        allows = known.allows
+        if allows is not None and not allows(record.partition, record.offset):
+            return self._by_rows(record, path)
+        headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
+        if record.headers:
+            headers = line.inherited(record.headers) + headers
+        made = ProducerRecord(path.target, path.partition, time_ms, key, value, headers)
+        if known.has_tombstone:
+            both = self._with_tombstone(made, known, mark)
+            return self._by_rows(record, path) if both is None else both
+        known.uses += 1
+        return [made]
+
+    def _routed(
+        self, record: ConsumerRecord, path: PartitionPath, of_topic: TopicTemplates, found: Translation
+    ) -> list[ProducerRecord]:
+        """Return the records of what an engine gives for a record: of rows that may go elsewhere, that have
+        headers of their own, or that lose for the first time what they lose.
+        """
+        known = self.templates.known_of(of_topic, found[0])
+        topic = self._topic_of_rows(record, path, known)
+        if topic is None:
+            return self._straight(record)
+        out = self._by_template(record, known, (topic, path.partition), found)
+        return self._by_rows(record, path) if out is None else out
+
+    def _entered(self, record: ConsumerRecord) -> tuple[PartitionPath, TopicTemplates]:
+        """Go on in the partition of this record."""
+        path, of_topic = self._line.path_of(record), self.templates.of_topic(record.topic)
+        self._path, self._of_topic = path, of_topic
+        return path, of_topic
+
+    # ------------------------------------------------------------ several rows
+
+    def _by_rows(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord]:
+        """Translate a record that is no message of one row with a template: by the templates of its rows, or
+        in the straight line. Then what has no template is learnt.
+        """
+        fitted, value, given, of_topic = 0, record.value, record.headers, self._of_topic
+        # A longer text may have too many values; without a time that counts, rows may have the first one's.
+        is_short = value is None or len(value) <= self._most_uncounted
+        has_templates = self._writes_rows_alone and of_topic is not None and bool(of_topic.known)
+        if has_templates and is_short and record.timestamp_ms >= 0:
+            try:
+                found = self.templates.find_rows(record, self._most_output, overhead_bytes(len(given) + 1))
+            except MemoryError:
+                return self._straight(record)
+            if not isinstance(found, int):
+                place = self._placed if given or self._moves_rows else self._in_place
+                out = place(record, path, found)
+                return self._straight(record) if out is None else out
+            fitted = found
+        parts = self._parts(record)
+        if not parts:
+            return self._learning(record, record)
+        line = self._line
+        catalog = line.catalog
+        straight = self._straight(record)
+        if is_short and fitted < len(parts) <= self._most_rows and line.catalog is catalog:
+            key, value = parts[fitted]
+            self._teach(msgspec.structs.replace(record, key=key, value=value))
+        return straight
+
+    def _in_place(
+        self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
+    ) -> list[ProducerRecord] | None:
+        """Return the records of rows that fit templates and stay in their partition; the source's mark is the
+        only header, or `_placed` is asked.
+        """
+        topic, partition = path.target, path.partition
+        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
+        out: list[ProducerRecord] = []
+        for known, messages in found:
+            if known.headers:
+                return self._placed(record, path, found)
+            for key, value in messages:
+                number = len(out)
+                digits = _NUMBERS[number] if number < _KNOWN_NUMBERS else b"%d" % number
+                headers = ((SOURCE_HEADER, prefix + digits),)
+                out.append(ProducerRecord(topic, partition, time_ms, key, value, headers))
+        if len(out) > self._most_rows:
+            return self._placed(record, path, found)
+        for known, messages in found:
+            known.uses += _rows(known, messages) if known.more else len(messages)
+        return out
+
+    def _placed(
+        self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
+    ) -> list[ProducerRecord] | None:
+        """Return the records of rows that fit templates; None if the straight line must say where they go, or
+        if they may be too much.
+        """
+        numbers = None if self._is_one_topic else Counter[str]()
+        out: list[ProducerRecord] = []
+        rows = 0
+        for known, messages in found:
+            rows += _rows(known, messages)
+            topic = self._topic_of_rows(record, path, known)
+            if topic is None:
+                return None
+            self._add_messages(out, record, (topic, path), (known, messages), numbers)
+        has_headers = any(known.headers for known, _ in found)
+        if rows > self._most_rows or (has_headers and self._is_too_much(out)):
+            return None
+        for known, messages in found:
+            known.uses += _rows(known, messages)
+        return out
+
+    def _add_messages(
+        self,
+        out: list[ProducerRecord],
+        record: ConsumerRecord,
+        place: tuple[str, PartitionPath],
+        found: FoundRows,
+        numbers: Counter[str] | None,
+    ) -> None:
+        """Add the records of messages to a topic; `numbers` counts them by topic, if it is there."""
+        (topic, path), (known, messages) = place, found
+        prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
+        inherited = self._line.inherited(record.headers) if record.headers else ()
+        own_headers = cycle((known.headers, *known.more))
+        for (key, value), own in zip(messages, own_headers, strict=False):
+            number = len(out)
+            if numbers is not None:
+                number = numbers[topic]
+                numbers[topic] += 1
+            headers = (*own, *inherited, (SOURCE_HEADER, b"%b%d" % (prefix, number)))
+            out.append(ProducerRecord(topic, path.partition, time_ms, key, value, headers))
+
+    def _is_too_much(self, out: Sequence[ProducerRecord]) -> bool:
+        """Whether records may become more bytes than they may together."""
+        headers = max([len(record.headers) for record in out], default=0)
+        return sum(map(size_bytes, out)) + len(out) * overhead_bytes(headers) > self._most_output
+
+    def _teach(self, part: ConsumerRecord) -> None:
+        """Let the templates learn from a part of a record that has gone the straight line, if it fits none
+        of them.
+        """
+        line, templates = self._line, self.templates
+        if not isinstance(templates.find_rows(part, self._most_output, 0), int):
+            return
+        if not templates.is_due(part):
+            return
+        lossy: list[Lossy] = []
+        payloads: list[Payload] = []
+        decoded: list[Event] = []
+        try:
+            decoded, _ = line.decode(part, line.catalog, lossy)
+            payloads = list(line.encode(line.prepared(decoded), part, lossy))
+        except (Need, DecodeError, EncodeError, MemoryError):
+            pass
+        if len(decoded) == 1 and isinstance(decoded[0], RowChange):
+            templates.derive(part, decoded[0], payloads, lossy)
+        else:
+            templates.derive(part, None, [], lossy)
+
+
+class SealedFastPath(_RowPath):
+    """Translates records by templates that are for text in their place.
+
+    `opener` makes text of a record, `seal` a message of text; None where messages are text themselves.
+    """
+
+    def __init__(
+        self,
+        line: StraightLine,
+        templates: RouteTemplates,
+        opener: Callable[[ConsumerRecord], ConsumerRecord] | None,
+        seal: Seal | None,
+    ) -> None:
+        super().__init__(line, templates, seal)
+        self._opener = opener
+
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Give the target's records for one source record, as `Translator.translate` does."""
+        line, templates = self._line, self.templates
+        if templates.skips(line.catalog):
+            return line.translate(record)
+        path, of_topic = line.path_of(record), templates.of_topic(record.topic)
+        opened, out = record, None
+        topic: str | None = path.target
+        try:
+            if self._opener is not None:
+                opened = self._opener(record)
+            found = of_topic.translate(
+                opened.key, opened.value, opened.offset, opened.timestamp_ms, path.header_prefix
+            )
+            if found is not None:
+                known = templates.known_of(of_topic, found[0])
+                topic = self._topic_of_rows(record, path, known)
+                if topic is not None:
+                    out = self._by_template(record, known, (topic, path.partition), found)
+        except (Need, DecodeError, EncodeError, MemoryError):
+            # It goes wrong in the straight line, too, which says what is to be said.
+            return self._straight(record)
+        if out is not None:
+            return out
+        # For rows whose topic only the straight line can tell, another template would not help.
+        return self._straight(record) if topic is None else self._learning(record, opened)
+
+
+def _rows(known: Known, messages: Sequence[Message]) -> int:
+    """How many rows have become these messages by a template."""
+    return len(messages) // (1 + len(known.more))
+
+
+#: In digits, from 0 on.
+_KNOWN_NUMBERS: Final = 1000
+_NUMBERS: Final = [b"%d" % number for number in range(_KNOWN_NUMBERS)]

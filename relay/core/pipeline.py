@@ -1,0 +1,453 @@
+"""The straight line: bytes → decode → events → route → encode → bytes, readable in `StraightLine._run`.
+
+It is the description of what becomes of a record; templates (`relay.templates.route`) are derived from it
+and give the same, sooner.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.codec import Decoder, Encode, Encoder, Payload, TopicEncoder
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, statement_losses, strict_without
+from relay.core.counts import EventCounts
+from relay.core.route import Route
+from relay.model.errors import DecodeError, NotRepresentable, OutOfMemory
+from relay.model.events import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    RowChange,
+    SchemaChange,
+    TableSchema,
+    TransactionMark,
+    Watermark,
+)
+from relay.model.limits import (
+    FLAT_BYTES,
+    check_columns,
+    check_levels,
+    check_rows,
+    check_values,
+    exceeded,
+    uncounted_bytes,
+)
+from relay.model.lookups import Answers, Need
+from relay.model.records import (
+    SOURCE_HEADER,
+    TIME_END_MS,
+    ConsumerRecord,
+    Header,
+    ProducerRecord,
+    check_types,
+)
+from relay.routing import Group, Places, Router, SeenTopics, Spread, WatermarkGate
+from relay.routing.partitioning import ByKey
+
+
+class State(NamedTuple):
+    """What a translator remembers between records."""
+
+    catalog: Catalog
+    gate: WatermarkGate | None
+    seen: SeenTopics = SeenTopics()
+
+
+class PartitionPath(msgspec.Struct, frozen=True):
+    """A source partition: where records go if they keep it, and how their `SOURCE_HEADER` values begin.
+    `places`: `target` and the partition, alone.
+    """
+
+    topic: str
+    partition: int
+    target: str
+    places: tuple[tuple[str, int]]
+    header_prefix: bytes
+
+
+#: What a record has become: the events that it holds, those that are written, the losses of those left out,
+#: the catalogue behind it, what the router remembers if that is something, and the target's records.
+_Translated = tuple[list[Event], list[Event], Sequence[Lossy], Catalog, Spread | None, list[ProducerRecord]]
+#: Called with what a translated record has become: its events, its messages, and what was lost.
+Learn = Callable[[list[Event], list[ProducerRecord], list[Lossy]], None]
+
+
+class StraightLine:
+    """Translates records of a route, one after the other, and remembers what they leave for later ones.
+
+    `answers`: what was provided, and the limits of a record. `counts`: what counts events and losses.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        router: Router,
+        decoder: Decoder,
+        encoder: Encoder,
+        answers: Answers,
+        counts: EventCounts,
+    ) -> None:
+        self.route, self.router, self._answers = route, router, answers
+        self._unchecked = min(uncounted_bytes(answers.limits), FLAT_BYTES)
+        self.limits, self.counts, self.count = answers.limits, counts, counts.add
+        self._selection, self.refused = route.selection, route.target_options.refused_losses
+        self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
+        self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
+        self._carries = route.target.output(route.target_options)
+        self._moves, self._is_one_topic = router.moves, router.is_one_topic
+        self._most_rows, self._most_output = answers.limits.rows, answers.limits.output_bytes
+        #: The newest definition of a row that was found to be within the limits.
+        self._schema: TableSchema | None = None
+        # Of the last record; mostly the next one's, too.
+        self._path: PartitionPath | None = None
+        self._paths: dict[tuple[str, int], PartitionPath] = {}
+        self._headers: tuple[Header, ...] = ()
+        self._passed_on: tuple[Header, ...] = ()
+        self._own_headers = route.own_headers
+        self.catalog = Catalog(limits=answers.limits)
+        self.gate = WatermarkGate() if router.spreads else None
+        self.seen = SeenTopics()
+        #: How often `seen` went back. Otherwise it only grows, and what was concluded from it holds.
+        self.seen_version = 0
+        #: Topics of which statements were left out, as copies of those in partition 0.
+        self.copied_topics: set[str] = set()
+        #: The time of the last watermark of each source partition, in ms since 1970, written or not.
+        self.watermarks_ms: dict[tuple[str, int], int] = {}
+
+    @property
+    def state(self) -> State:
+        """All that a record may leave for later ones."""
+        return State(self.catalog, self.gate, self.seen)
+
+    def restore(self, state: State) -> None:
+        """Go back to where `state` was taken."""
+        if state.seen is not self.seen:
+            self.seen_version += 1
+        self.catalog, self.gate, self.seen = state
+
+    def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Name all source partitions, as `Translator.expect_partitions` does."""
+        found = dict.fromkeys(partitions)
+        if self.gate is not None and not found.keys() <= self.gate.reached.keys():
+            self.gate = WatermarkGate(found | self.gate.reached, self.gate.passed)
+        self.router.expect(found)
+
+    def translate(self, record: ConsumerRecord, learn: Learn | None = None) -> list[ProducerRecord]:
+        """Give the target's records for one source record, as `Translator.translate` does. `learn` is told of
+        it if it became messages, and no event of it was left out.
+        """
+        lossy: list[Lossy] = []
+        try:
+            decoded, events, left_out, catalog, spread, out = self._run(record, lossy)
+        except Exception as error:
+            self._note(error, record)
+            raise
+        if self.refused:
+            self._refuse_losses(lossy)
+        self._count(record, decoded, events, [*lossy, *left_out] if left_out else lossy)
+        self.catalog = catalog
+        if spread is not None:
+            self.gate, self.seen = spread.gate, spread.seen
+            if spread.copies:
+                self.copied_topics.add(record.topic)
+        if decoded and type(decoded[-1]) is Watermark:
+            self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
+        if learn is not None and out and not left_out:
+            learn(decoded, out, lossy)
+        return out
+
+    def _count(
+        self, record: ConsumerRecord, decoded: list[Event], events: list[Event], lossy: list[Lossy]
+    ) -> None:
+        """Count a record's events and losses, and note what is new about tables."""
+        counts = self.counts
+        self.count(events, lossy)
+        if len(counts.guessed) > len(counts.unknown):
+            counts.note_unknown(events, record, self.catalog)
+        if _TRUNCATE_OR_DROP in lossy:
+            counts.note_unwritten(decoded, record)
+
+    def _run(self, record: ConsumerRecord, lossy: list[Lossy]) -> _Translated:
+        """Decode, select, prepare, route and encode one record, and change nothing."""
+        # These functions are attributes; Python 3.11 calls them faster through a local variable.
+        prepare, moves = self._prepare, self._moves
+        left_out: Sequence[Lossy] = ()
+        spread: Spread | None = None
+        decoded, catalog = self._decoded_within_limits(record, lossy)
+        events = decoded
+        if self._selection is not None:
+            events, left_out = self._selection.filter(events)
+        if prepare is not None:
+            events = prepare(events)
+        path = self._path
+        if path is None or record.partition != path.partition or record.topic != path.topic:
+            path = self._path = self.path_of(record)
+        # All stays in its partition: what `_spread` says then, without the price of asking.
+        groups: Sequence[Group] = ((path.places, events),)
+        if moves is not None and moves(events):
+            groups, events, spread = self._grouped(events, record, catalog, lossy)
+        if record.timestamp_ms >= TIME_END_MS:
+            lossy.append(Lossy.RECORD_TIME)
+        if catalog is not self.catalog:
+            for event in events:
+                if isinstance(event, SchemaChange):
+                    lossy += statement_losses(event, self._carries)
+        out = self._encoded(groups, record, path.header_prefix, lossy)
+        return decoded, events, left_out, catalog, spread, out
+
+    def prepared(self, events: list[Event]) -> list[Event]:
+        """Return what is routed and encoded of decoded events."""
+        if self._selection is not None:
+            events, _ = self._selection.filter(events)
+        return events if self._prepare is None else self._prepare(events)
+
+    def decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+        """Decode one record, and change nothing. Raises DecodeError, Need."""
+        try:
+            return self._decoded_within_limits(record, lossy)
+        except Exception as error:
+            self._note(error, record)
+            raise
+
+    def _decoded_within_limits(
+        self, record: ConsumerRecord, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Decode one record within the limits of values, rows and columns, whatever its codec checks itself.
+
+        Codecs check limits where they would allocate memory before the pipeline can check: text that they
+        decompress, parts of binary messages, columns before readers are compiled for them.
+        """
+        value, key = record.value, record.key
+        if value is not None and len(value) > self._unchecked:
+            self._check_values("value", value)
+        if key is not None and len(key) > self._unchecked:
+            self._check_values("key", key)
+        events, catalog = self.decode(record, self.catalog, lossy)
+        if len(events) > self._most_rows:
+            check_rows(self.route.source.name, "", len(events), self.limits)
+        for event in events:
+            if type(event) is not RowChange:
+                for schema in _defined(event):
+                    check_columns(self.route.source.name, "", len(schema.columns), self.limits)
+            elif event.schema is not self._schema:  # mostly the table of the row before
+                check_columns(self.route.source.name, "", len(event.schema.columns), self.limits)
+                self._schema = event.schema
+        return events, catalog
+
+    def _check_values(self, part: str, text: bytes) -> None:
+        """Raise LimitExceeded for JSON with too many values, Malformed for JSON that is nested too deeply.
+
+        Codecs check other formats.
+        """
+        if text[:_BLANKS].lstrip()[:1] in _JSON_STARTS:
+            check_levels(self.route.source.name, part, text)
+            check_values(self.route.source.name, part, text, self.limits)
+
+    # ------------------------------------------------------------ where events go
+
+    def path_of(self, record: ConsumerRecord) -> PartitionPath:
+        """Return where a record that keeps its partition goes."""
+        topic, partition = record.topic, record.partition
+        found = self._paths.get((topic, partition))
+        if found is None:
+            prefix, target = f"{topic}/{partition}/".encode(), self.router.topic_of(topic)
+            found = PartitionPath(topic, partition, target, ((target, partition),), prefix)
+            if len(self._paths) >= _MOST_PATHS:
+                self._paths.clear()
+            self._paths[topic, partition] = found
+        return found
+
+    def _grouped(
+        self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[Sequence[Group], list[Event], Spread | None]:
+        """Return where the events go, those that are written, and what the router remembers behind them, if
+        it is to remember something.
+        """
+        if self.gate is None and len(events) == 1:
+            topic = self.router.topic_of_row(events[0], record, self.seen)
+            if topic is not None:
+                return ((((topic, record.partition),), events),), events, None
+        spread = self._spread(events, record, catalog, lossy)
+        return spread.groups, spread.written, spread
+
+    def _spread(
+        self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> Spread:
+        """Return where the events go, those that are written, and what the router remembers behind them."""
+        spread = self.router.spread(events, record, catalog, self.gate, self.seen)
+        if spread.copies:
+            lossy += [Lossy.DDL_COPIES] * spread.copies
+        for event in spread.homeless:
+            lossy.append(_HOMELESS.get(type(event), Lossy.NO_TOPIC))
+        return spread
+
+    # ------------------------------------------------------------ what is written
+
+    def _encoded(
+        self, groups: Sequence[Group], record: ConsumerRecord, prefix: bytes, lossy: list[Lossy]
+    ) -> list[ProducerRecord]:
+        """Return the records of events that stand in groups by where they go."""
+        encode: Encode = self.encode
+        for_topic, told = self._for_topic, lossy
+        inherited = self.inherited(record.headers) if record.headers else ()
+        time_ms, room = record.timestamp_ms, self._most_output
+        if for_topic is not None:
+            groups = _by_topic(groups)
+        out: list[ProducerRecord] = []
+        # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
+        numbers: Counter[str] | None = None
+        for at, (places, group) in enumerate(groups):
+            if for_topic is not None:
+                encode = for_topic(_topic_of(places, record))
+                # What copies for other topics lose is counted once.
+                told = [] if at and group is groups[at - 1][1] else lossy
+            for payload in encode(group, record, told):
+                for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
+                    index = len(out)
+                    if index:
+                        room = self._room_after(payload, out, room)
+                        if not self._is_one_topic:
+                            if numbers is None:
+                                numbers = Counter({out[0].topic: 1})
+                            index = numbers[topic]
+                            numbers[topic] += 1
+                    mark = SOURCE_HEADER, b"%b%d/%d" % (prefix, record.offset, index)
+                    headers: tuple[Header, ...] = (mark,)
+                    if inherited or payload.headers:
+                        headers = (*payload.headers, *inherited, mark)
+                    out.append(
+                        ProducerRecord(
+                            topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
+                        )
+                    )
+        return out
+
+    def inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
+        """Return the headers that a record passes on: all but those that are part of its own message, or that
+        would be taken for part of the target's.
+        """
+        own = self._own_headers
+        if not own or not headers:
+            return headers
+        if headers != self._headers:
+            self._headers = headers
+            self._passed_on = tuple([header for header in headers if header[0] not in own])
+        return self._passed_on
+
+    def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
+        """Return how many bytes more a record may become, after those before and this one.
+
+        Raises LimitExceeded if this one is already too much. One message alone has a size that its record and
+        its table bound. Copies of a message for other partitions share its key and value, which count once.
+        """
+        last, value = out[-1], payload.value
+        shared = overhead_bytes(len(last.headers))
+        room -= shared
+        if len(out) == 1:
+            room -= size_bytes(last) + shared
+        if value is None or payload.key is not None or payload.blobs:
+            is_copy = value is last.value and payload.key is last.key and payload.blobs is last.blobs
+            room -= 0 if is_copy else size_bytes(payload)
+        elif value is not last.value:
+            room -= len(value)
+        if room < 0:
+            raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", self._most_output)
+        return room
+
+    # ------------------------------------------------------------ what is refused
+
+    def _refuse_losses(self, lossy: list[Lossy]) -> None:
+        """What `strict` says; what was left out on request is no loss."""
+        if not self.refused.isdisjoint(lossy):
+            lost = self.refused.intersection(lossy)
+            accepting = strict_without(self.refused, lost)
+            what = ", ".join(sorted(lost))
+            reason = (
+                f"the route would lose: {what}; the target option strict={accepting} accepts and counts it"
+            )
+            if accepting != "false":
+                reason += ", strict=false every loss"
+            raise NotRepresentable(self.route.target.name, "", reason)
+
+    def _note(self, error: Exception, record: ConsumerRecord) -> None:
+        """Note what a failed record needed. Raises what says more than the error: OutOfMemory, which has a
+        policy, for MemoryError, and TypeError for the record's members.
+        """
+        if isinstance(error, Need):
+            self._answers.want(error, record.place)
+            return
+        if isinstance(error, DecodeError | MemoryError):
+            self._answers.distrust(record.place)
+        check_types(record)
+        if isinstance(error, MemoryError):
+            reason = "no memory is left to translate it; lower limits would refuse such a record before"
+            raise OutOfMemory(self.route.source.name, "", reason) from None
+
+
+def _defined(event: Event) -> Iterable[TableSchema]:
+    """The definitions that an event brings."""
+    if isinstance(event, Bootstrap):
+        return (event.schema,)
+    if isinstance(event, SchemaChange):
+        return (*event.definitions, *event.views, *(() if event.after is None else (event.after,)))
+    return ()
+
+
+_TRUNCATE_OR_DROP: Final = Lossy.TRUNCATE_OR_DROP
+#: How much white space before JSON is looked at, in bytes.
+_BLANKS: Final = 100
+#: What may be JSON begins so; also with a byte order mark, or with more white space.
+_JSON_STARTS: Final = frozenset((b"{", b"[", b"\xef", b""))
+#: How many source partitions are remembered; those that are in use are soon there again.
+_MOST_PATHS: Final = 10_000
+#: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks
+#: are not among them: where they have no topic, there is nobody who would miss them.
+_HOMELESS: Final[Mapping[type[Event], Lossy]] = {
+    kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
+}
+#: What a record takes beside its key and value, and each of its headers, whose texts are shared.
+_RECORD_BYTES: Final = 500
+_HEADER_BYTES: Final = 16
+
+
+def overhead_bytes(headers: int) -> int:
+    """Return what a record with so many headers takes beside its key, value and objects, about."""
+    return _RECORD_BYTES + headers * _HEADER_BYTES
+
+
+def size_bytes(written: Payload | ProducerRecord) -> int:
+    """Return the bytes of a record's key and value, with the objects that it refers to."""
+    size = len(written.value or b"")
+    if written.key is not None:
+        size += len(written.key)
+    if written.blobs:
+        size += sum([len(blob.data) for blob in written.blobs])
+    return size
+
+
+def _topic_of(places: Places, record: ConsumerRecord) -> str:
+    """The one topic of a group's places."""
+    if type(places) is ByKey:
+        return places.topic
+    for topic, _ in places:
+        return topic
+    return record.topic
+
+
+def _by_topic(groups: Iterable[Group]) -> list[Group]:
+    """Return the groups so that each goes to one topic; of several topics, each has the same events."""
+    found: list[Group] = []
+    for places, events in groups:
+        if type(places) is ByKey or len(places) < 2 or len({topic for topic, _ in places}) < 2:
+            found.append((places, events))
+            continue
+        by_topic: dict[str, list[tuple[str, int]]] = {}
+        for place in places:
+            by_topic.setdefault(place[0], []).append(place)
+        found += [(in_topic, events) for in_topic in by_topic.values()]
+    return found

@@ -1,0 +1,117 @@
+"""A route: which protocol is read and which is written, by what options, and what of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from relay.codecs import LargeMessageOptions, codec_named
+from relay.codecs.codec import SIDES, Codec, Joining, Options
+from relay.codecs.given_options import parse_options
+from relay.codecs.losses import Keys
+from relay.codecs.row_keys import key_rule_problem, keys_of
+from relay.core.selection import Selection
+from relay.model.errors import ConfigError, Problem
+from relay.routing import Router, TopicRule
+
+
+class Route(NamedTuple):
+    """Which protocol is read and which is written, with the options of both sides, parsed.
+
+    `selection`: which events are translated, None for all; the target's options have their part in it.
+    """
+
+    source: Codec
+    target: Codec
+    source_options: Options
+    target_options: Options
+    selection: Selection | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        source: tuple[str, Mapping[str, str]],
+        target: tuple[str, Mapping[str, str]],
+        selection: Selection | None,
+    ) -> Route:
+        """Read the names and option texts of both sides. Raises ConfigError with every problem."""
+        problems: list[Problem] = []
+        parsed = []
+        for (name, given), path in ((source, "from"), (target, "to")):
+            try:
+                codec = codec_named(name, path)
+                parsed.append((codec, parse_options(codec, given, f"{path}.option", SIDES[path])))
+            except ConfigError as error:
+                problems += error.problems
+        if len(parsed) > 1:
+            writing = parsed[1][1].writing_problems()
+            problems += [problem._replace(path=f"to.option.{problem.path}") for problem in writing]
+        if problems:
+            raise ConfigError(problems)
+        (source_codec, reading), (target_codec, writing_options) = parsed
+        selected = _selected(selection or Selection(), target_codec, writing_options)
+        return cls(source_codec, target_codec, reading, writing_options, selected)
+
+    @property
+    def storages(self) -> dict[str, str]:
+        """The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets."""
+        return {
+            side: options.claim_check_storage_uri
+            for side, options in (("from", self.source_options), ("to", self.target_options))
+            if isinstance(options, LargeMessageOptions) and options.claim_check_storage_uri
+        }
+
+    @property
+    def joining(self) -> Joining | None:
+        """How messages of neighbouring source records are joined (`relay.core.batching`); None if they are
+        not.
+        """
+        return self.target.joining(self.target_options)
+
+    @property
+    def has_row_keys(self) -> bool:
+        """Whether the Kafka key of a row's message stands for the row."""
+        return keys_of(self.target, self.target_options) is Keys.ROW
+
+    @property
+    def passes_watermarks(self) -> bool:
+        """Whether watermarks of the source become watermarks of the target."""
+        is_carried = self.source.decodes.watermark and self.target.output(self.target_options).watermark
+        return is_carried and (self.selection is None or self.selection.watermarks)
+
+    @property
+    def own_headers(self) -> frozenset[str]:
+        """The record headers that are part of a message of either side, and are not passed on."""
+        return self.source.own_headers | self.target.own_headers
+
+    def check_keys(self, router: Router, rules: Sequence[TopicRule]) -> None:
+        """Raise ConfigError if rows are to go by keys that tell no rows apart, and for rules whose keys of
+        chosen columns the target cannot have.
+        """
+        if router.goes_by_key and not self.has_row_keys:
+            raise ConfigError([_no_row_keys(self.target)])
+        found = key_rule_problem(self.target, self.target_options)
+        if found is not None:
+            paths = [f"target.topics.{at}.key" for at, rule in enumerate(rules) if rule.key]
+            if paths:
+                raise ConfigError([Problem(path, *found) for path in paths])
+
+
+#: Selections that leave nothing out.
+_EVERYTHING: Final = (Selection(), Selection(definitions=True))
+
+
+def _selected(selection: Selection, target: Codec, options: Options) -> Selection | None:
+    """Return the selection with what the target's options leave out; None if it is everything."""
+    found = selection._replace(
+        watermarks=selection.watermarks and options.watermarks == "keep",
+        ddl=selection.ddl and options.ddl == "keep",
+        definitions=selection.ddl and target.rows_need_definitions,
+    )
+    return None if found in _EVERYTHING else found
+
+
+def _no_row_keys(target: Codec) -> Problem:
+    message = f"key: the keys of {target.name} tell no rows apart, so rows of one key would not stay together"
+    hint = "use index-value, or, where the target has that option, key=primary-key"
+    return Problem("target.partition_by", message, hint)

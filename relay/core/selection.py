@@ -1,0 +1,182 @@
+"""Which events are translated: by moment, by table, by kind. What is left out still teaches the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.codecs.losses import Lossy, loss_of
+from relay.model.errors import ConfigError, Problem
+from relay.model.events import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    Op,
+    RowChange,
+    SchemaChange,
+    TableId,
+    TransactionMark,
+    Watermark,
+)
+from relay.model.table_globs import TableFilter, TableGlob
+from relay.text.redaction import quoted
+
+#: Kinds of events, by their names outside: rows by what happened to them, all others by their class.
+KINDS: Final[dict[Op | type[Event], str]] = {
+    Op.INSERT: "insert",
+    Op.UPDATE: "update",
+    Op.DELETE: "delete",
+    Op.READ: "read",
+    SchemaChange: "schema-change",
+    Watermark: "watermark",
+    Bootstrap: "bootstrap",
+    TransactionMark: "transaction-mark",
+    Heartbeat: "heartbeat",
+}
+
+
+class Selection(NamedTuple):
+    """Which events are translated: at or after the one commit ts and before the other; watermarks, or none;
+    DDL, or none, and then, if the rows of the target need `definitions`, a Bootstrap in place of each that a
+    statement makes; of chosen tables (None for all), of other kinds than `left_out_kinds`.
+
+    The target options `watermarks` and `ddl` have their part in it: what either leaves out is left out. An
+    event without a commit ts counts by its event time. So two translators whose bounds meet give each event
+    once. What is about no table is of no table that could be left out.
+    """
+
+    since_commit_ts: int = 0
+    before_commit_ts: int | None = None
+    watermarks: bool = True
+    ddl: bool = True
+    definitions: bool = False
+    tables: TableFilter | None = None
+    left_out_kinds: frozenset[str] = frozenset()
+
+    def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Lossy]]:
+        """The events that are translated, and what is left out that should be counted: tables, kinds,
+        watermarks and DDL, but not what is out of bounds.
+        """
+        kept: list[Event] = []
+        left_out: list[Lossy] = []
+        for event in events:
+            if not self._is_within(event.source.tso):
+                continue
+            if self.tables is not None and not _is_of(event, self.tables):
+                left_out.append(Lossy.TABLE_LEFT_OUT)
+            elif self.left_out_kinds and kind_of(event) in self.left_out_kinds:
+                left_out.append(Lossy.KIND_LEFT_OUT)
+                kept += self._told_instead(event)
+            elif isinstance(event, Watermark) and not self.watermarks:
+                left_out.append(Lossy.WATERMARK)
+            elif isinstance(event, SchemaChange) and not self.ddl:
+                left_out.append(loss_of(event))
+                kept += self._told_instead(event)
+            elif isinstance(event, Bootstrap) and not (self.ddl or self.definitions):
+                left_out.append(Lossy.BOOTSTRAP)
+            else:
+                kept.append(event)
+        return kept, left_out
+
+    def _is_within(self, commit_ts: int) -> bool:
+        """Whether something of this moment is within the bounds."""
+        # An event before 1970 has a negative one, and is before no bound that nobody has set.
+        if self.since_commit_ts and commit_ts < self.since_commit_ts:
+            return False
+        return self.before_commit_ts is None or commit_ts < self.before_commit_ts
+
+    def _told_instead(self, event: Event) -> Iterator[Bootstrap]:
+        """The definitions that rows need of an event that is left out."""
+        if self.definitions and isinstance(event, SchemaChange):
+            yield from (each for each in _definitions(event) if self.has_table(each.schema.id))
+
+    @classmethod
+    def choosing(
+        cls,
+        *,
+        include_tables: Iterable[str] = (),
+        exclude_tables: Iterable[str] = (),
+        include_events: Iterable[str] = (),
+        exclude_events: Iterable[str] = (),
+    ) -> Selection:
+        """Choose tables by patterns (`shop.*`) and events by kinds, as the configuration's keys of these
+        names do. Raises ConfigError with every problem.
+        """
+        problems: list[Problem] = []
+        found = cls()
+        try:
+            found = found._replace(tables=chosen_tables(include_tables, exclude_tables))
+        except ConfigError as error:
+            problems += error.problems
+        try:
+            found = found._replace(left_out_kinds=left_out_kinds(include_events, exclude_events))
+        except ConfigError as error:
+            problems += error.problems
+        if problems:
+            raise ConfigError(problems)
+        return found
+
+    def has_table(self, table: TableId) -> bool:
+        """Whether a table is chosen."""
+        return self.tables is None or self.tables.has(table)
+
+
+def kind_of(event: Event) -> str:
+    """Return the event's name in counters: `insert`, `update` … for rows, else its class in words."""
+    return KINDS[event.op if isinstance(event, RowChange) else type(event)]
+
+
+def _is_of(event: Event, tables: TableFilter) -> bool:
+    """Whether an event is about a table that is chosen, or about none."""
+    if isinstance(event, RowChange):
+        return tables.has(event.table)
+    if isinstance(event, SchemaChange):
+        return tables.has_any(event)
+    return not isinstance(event, Bootstrap) or tables.has(event.schema.id)
+
+
+def _definitions(change: SchemaChange) -> Iterator[Bootstrap]:
+    """The definitions behind a statement. They have no commit ts: a Bootstrap holds from where it stands."""
+    known = change.definitions if change.after is None else (*change.definitions, change.after)
+    source = msgspec.structs.replace(change.source, commit_ts=None)
+    # A statement in which a database is missing has tables without a name that a reader could find.
+    named = {schema.id: schema for schema in known if schema.id.database and schema.id.table}
+    for schema in named.values():
+        yield Bootstrap(schema, source, change.emitted_at_ns)
+
+
+def chosen_tables(include: Iterable[str], exclude: Iterable[str]) -> TableFilter | None:
+    """Read globs for tables; None if there are none. Raises ConfigError with every problem, by the keys
+    `include_tables` and `exclude_tables`.
+    """
+    problems: list[Problem] = []
+    globs: dict[str, list[TableGlob]] = {}
+    for key, texts in (("include_tables", include), ("exclude_tables", exclude)):
+        globs[key] = []
+        for text in texts:
+            try:
+                globs[key].append(TableGlob.parse(text))
+            except ValueError as error:
+                problems.append(Problem(key, f"{quoted(text)} {error}"))
+    if problems:
+        raise ConfigError(problems)
+    found = TableFilter(tuple(globs["include_tables"]), tuple(globs["exclude_tables"]))
+    return None if found == TableFilter() else found
+
+
+def left_out_kinds(include: Iterable[str], exclude: Iterable[str]) -> frozenset[str]:
+    """Return the kinds of events that are left out. Raises ConfigError with every problem, by the keys
+    `include_events` and `exclude_events`.
+    """
+    kinds = frozenset(KINDS.values())
+    included, excluded = frozenset(include), frozenset(exclude)
+    problems = [
+        Problem(key, f"there is no kind of event {quoted(name)}", f"kinds: {', '.join(KINDS.values())}")
+        for key, names in (("include_events", included), ("exclude_events", excluded))
+        for name in sorted(names - kinds)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return (kinds - included if included else frozenset()) | excluded

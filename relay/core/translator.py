@@ -1,0 +1,308 @@
+"""The core's front door: one Kafka record in, the records of another protocol out.
+
+The result depends on the record, its position, the options and the records before it, and on nothing else:
+two runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from relay.catalog import Catalog, Unknown
+from relay.catalog.definitions import definition_in, is_definition, teach_definition
+from relay.codecs import encoder_of
+from relay.codecs.given_options import OptionValue, option_texts
+from relay.codecs.losses import Lossy
+from relay.core.counts import CountsByTable, EventCounts, UnwrittenStatement
+from relay.core.fast_path import open_fast_path
+from relay.core.pipeline import State, StraightLine
+from relay.core.route import Route
+from relay.core.selection import Selection
+from relay.model.errors import ConfigError, DecodeError
+from relay.model.events import Bootstrap, Event, RowChange, SchemaChange, TableId
+from relay.model.limits import DEFAULT_LIMITS, Limits
+from relay.model.lookups import Answers, Need, RegisteredSchema, SchemaById
+from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
+from relay.routing import Router, TopicRule, routing_problems
+from relay.routing.partitioning import Partitioning
+from relay.templates.engine import Engine
+
+Answer = TypeVar("Answer")
+#: A target that any source can have, and that needs no options.
+_UNUSED_TARGET: Final = "flat-json"
+
+
+class Translator:
+    """Translates records of one protocol into another, one after the other.
+
+    `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
+    name; a value is text, or a bool, a number or a list that means the same. `topic` is the target topic,
+    where `{topic}` stands for the source's, `{database}` and `{table}` for what an event is about;
+    `partitions` the number of target partitions, None to keep the partition of the source; `partition_by` how
+    rows are spread over them. `rules` give tables topics of their own; `reserved` are topics that no table
+    may have. `limits` bound what one record may cost. What a `selection` leaves out still teaches the
+    catalogue. `engine`: what fills templates (`relay.templates`), if anything: the same records come out with
+    and without it. Raises ConfigError.
+    """
+
+    def __init__(  # noqa: PLR0913 - what makes a route
+        self,
+        source: str,
+        target: str,
+        source_options: Mapping[str, OptionValue] | None = None,
+        target_options: Mapping[str, OptionValue] | None = None,
+        *,
+        topic: str = "{topic}",
+        partitions: int | None = None,
+        partition_by: Partitioning | None = None,
+        rules: Sequence[TopicRule] = (),
+        reserved: frozenset[str] = frozenset(),
+        selection: Selection | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        engine: type[Engine] | None = None,
+    ) -> None:
+        reading = source, option_texts(source_options or {})
+        writing = target, option_texts(target_options or {})
+        try:
+            self.route = route = Route.parse(reading, writing, selection)
+        except ConfigError as error:
+            problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
+            raise ConfigError(problems) from None
+        self._router = router = Router(
+            topic,
+            partitions,
+            partition_by,
+            rules,
+            reads_ddl_everywhere=route.source.ddl_everywhere,
+            writes_ddl_everywhere=route.target.ddl_everywhere,
+            reserved=reserved,
+            selects=None if selection is None or selection.tables is None else selection.has_table,
+        )
+        route.check_keys(router, rules)
+        self._answers, self._counts = Answers(limits), EventCounts()
+        decoder = route.source.open_decoder(route.source_options, self._answers)
+        key_of = router.key_of if router.chooses_keys else None
+        encoder = encoder_of(route.target, route.target_options, self._answers, key_of)
+        self._line = StraightLine(route, router, decoder, encoder, self._answers, self._counts)
+        self._fast = None
+        if engine is not None:
+            self._fast = open_fast_path(self._line, decoder, encoder, engine)
+        self._translate = self._line.translate if self._fast is None else self._fast.translate
+
+    @classmethod
+    def reader(
+        cls, source: str, options: Mapping[str, OptionValue] | None = None, *, limits: Limits = DEFAULT_LIMITS
+    ) -> Translator:
+        """Return a translator that is only used to read (`inspect`, `learn`). Raises ConfigError."""
+        return cls(source, _UNUSED_TARGET, options, limits=limits)
+
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Give the target's records for one source record, in order; none if there is nothing to say.
+
+        All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
+        be repeated. Raises TypeError for a record whose members are of other types than it declares.
+        """
+        return self._translate(record)
+
+    def inspect(self, record: ConsumerRecord) -> list[Event]:
+        """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""
+        lossy: list[Lossy] = []
+        events, self.catalog = self._line.decoded(record, lossy)
+        if record.timestamp_ms >= TIME_END_MS:
+            lossy.append(Lossy.RECORD_TIME)
+        self._counts.lose(lossy)
+        return events
+
+    def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
+        """Take from a record what it says about tables, and nothing else; return the tables that it is about.
+
+        For records that a schema history kept, definitions from outside of the stream among them, and those
+        that cannot be translated. Raises DecodeError, Need.
+        """
+        if is_definition(record):
+            definition = definition_in(record)
+            self.catalog = teach_definition(self.catalog, definition)
+            return (definition.table,)
+        events, self.catalog = self._line.decoded(record, [])
+        return _tables_in(events)
+
+    def tables_of(self, record: ConsumerRecord) -> tuple[TableId, ...]:
+        """Return the tables that a record is about; () if it cannot be read. Changes nothing."""
+        try:
+            events, _ = self._line.decoded(record, [])
+        except (DecodeError, Need):
+            return ()
+        return _tables_in(events)
+
+    def row_time_ms(self, record: ConsumerRecord) -> int | None:
+        """Return when the newest row of a record was committed, in milliseconds since 1970; None without
+        rows, and if the record cannot be read or has no time of its own. Changes nothing.
+        """
+        losses: list[Lossy] = []
+        try:
+            events, _ = self._line.decoded(record, losses)
+        except (DecodeError, Need):
+            return None
+        if Lossy.EVENT_TIME in losses:  # a time that stands in for it is no observation
+            return None
+        times = [event.source.time_ms for event in events if isinstance(event, RowChange)]
+        return max(times, default=0) or None
+
+    # ------------------------------------------------------------ state
+
+    @property
+    def catalog(self) -> Catalog:
+        """The definitions of all tables. A value: another one may be put in its place."""
+        return self._line.catalog
+
+    @catalog.setter
+    def catalog(self, catalog: Catalog) -> None:
+        self._line.catalog = catalog
+
+    @property
+    def copied_topics(self) -> set[str]:
+        """Topics whose statements were left out, as copies of those in partition 0."""
+        return self._line.copied_topics
+
+    @property
+    def watermarks_ms(self) -> dict[tuple[str, int], int]:
+        """The time of the last watermark of each source partition, in ms since 1970, written or not."""
+        return self._line.watermarks_ms
+
+    @property
+    def state(self) -> State:
+        """All that a record may leave for later ones. A value: `restore` may go back to it repeatedly."""
+        return self._line.state
+
+    def restore(self, state: State) -> None:
+        """Go back to where `state` was taken, to translate the records after it again."""
+        self._line.restore(state)
+
+    def provide(self, need: Need[Answer], answer: Answer) -> None:
+        """Give the answer that a call asked for by raising `need`; it is kept within a bound (`Answers`).
+
+        Raises TypeError for an answer of another type.
+        """
+        self._answers.provide(need, answer)
+
+    def known_schema(self, id: int | str) -> RegisteredSchema | None:
+        """Return a schema of the source's registry that was provided, None if it was not, or is forgotten."""
+        return self._answers.known(SchemaById("source", id))
+
+    def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Name all source partitions (topic, number): where rows are repartitioned, so that no watermark
+        passes before all have reached it; where DDL is copied (`copies_ddl`), so that each gets a copy.
+
+        Without it, only those that were seen count for watermarks, and DDL goes to its own partition alone.
+        """
+        self._line.expect_partitions(partitions)
+
+    def partitions_of(self, topic: str) -> int | None:
+        """Return over how many partitions the rows of the table with this target topic are spread; None if
+        they keep the source's. The table must have been translated just now.
+        """
+        return self._router.partitions_of(topic)
+
+    @property
+    def copies_ddl(self) -> bool:
+        """Whether a statement is written to every partition that the source has (`expect_partitions`)."""
+        selection = self.route.selection
+        return self._router.makes_copies and (selection is None or selection.ddl)
+
+    @property
+    def needs_all_partitions(self) -> bool:
+        """Whether watermarks need a translator that sees all source partitions: rows are repartitioned."""
+        return self._line.gate is not None and self.route.passes_watermarks
+
+    # ------------------------------------------------------------ counts
+
+    @property
+    def ways(self) -> Counter[str]:
+        """How many rows templates have translated (`template`), and how many records went the straight line
+        (`straight`), those that were refused among them; nothing without an engine.
+        """
+        if self._fast is None:
+            return Counter()
+        return Counter(template=self._fast.templates.uses, straight=self._fast.templates.misses)
+
+    @property
+    def events(self) -> Counter[str]:
+        """Events translated, by kind (as `kind_of` names it)."""
+        return self._settled().events
+
+    @property
+    def lossy(self) -> Counter[Lossy]:
+        """What could not be carried, by kind."""
+        return self._settled().lossy
+
+    @property
+    def guessed_tables(self) -> Mapping[TableId, int]:
+        """Tables without known DDL whose rows were translated, and how many rows; the first ones only.
+
+        In the order in which they came; none is ever taken out.
+        """
+        return MappingProxyType(self._settled().guessed)
+
+    def guessed_after(self, number: int) -> list[TableId]:
+        """Return the tables of `guessed_tables` that came after the first `number`."""
+        guessed = self._counts.guessed
+        return list(guessed)[number:] if len(guessed) > number else []
+
+    def why_unknown(self, table: TableId) -> str:
+        """Return why one of the `guessed_tables` had no definition at its first row, in words."""
+        return str(self._counts.unknown.get(table, Unknown.NO_DDL))
+
+    @property
+    def unwritten_statements(self) -> list[UnwrittenStatement]:
+        """Statements that removed rows and that the target did not get, each once; the first ones only."""
+        return list(self._counts.unwritten.values())
+
+    def unwritten_after(self, number: int) -> list[UnwrittenStatement]:
+        """Return the `unwritten_statements` that came after the first `number`."""
+        unwritten = self._counts.unwritten
+        return list(unwritten.values())[number:] if len(unwritten) > number else []
+
+    @property
+    def tables(self) -> Counter[tuple[TableId, str]] | None:
+        """Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
+        Counter here.
+        """
+        return self._settled().tables
+
+    @tables.setter
+    def tables(self, counter: Counter[tuple[TableId, str]] | None) -> None:
+        self._settled().tables = counter
+
+    def count_tables(self, most: int) -> None:
+        """Count rows and DDL by table from now on: of the `most` tables that come first, each by itself."""
+        self._settled().by_table = CountsByTable(most)
+
+    @property
+    def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
+        """Translated rows and DDL by table and kind (as `kind_of` names it), those of the tables beyond a
+        number as `OTHER_TABLES`; nothing unless `count_tables` was called.
+        """
+        by_table = self._settled().by_table
+        return {} if by_table is None else by_table.tables
+
+    def _settled(self) -> EventCounts:
+        """The counts, with those of records that fitted templates."""
+        if self._fast is not None:
+            self._fast.templates.settle()
+        return self._counts
+
+
+def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
+    """The tables that events are about, each once."""
+    found: dict[TableId, None] = {}
+    for event in events:
+        if isinstance(event, RowChange):
+            found[event.table] = None
+        elif isinstance(event, Bootstrap):
+            found[event.schema.id] = None
+        elif isinstance(event, SchemaChange):
+            found |= dict.fromkeys(event.targets or (event.table,))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Everything that reaches outside of the process: Kafka, registries, object storage, files."""

@@ -1,0 +1,103 @@
+"""What aiokafka 0.14 clients share: deadlines for calls that never end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from aiokafka.errors import NoError, for_code
+
+from relay.io.kafka.client_health import ClientHealth
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.error_words import text_of
+from relay.io.kafka.reconnecting import keep_connected
+from relay.model.errors import BrokerUnavailable
+
+REQUEST_SECONDS = 30.0
+STOP_SECONDS = 5.0
+GRACE_SECONDS = 2.0
+
+
+def client_of(owner: Any) -> Any:
+    """Return the AIOKafkaClient of a consumer, a producer or an admin client: only a producer has a public
+    name for it.
+    """
+    return getattr(owner, "client", None) or owner._client
+
+
+def retrieve(future: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a future that nobody awaits any more: asyncio would report it as never
+    retrieved.
+    """
+    if not future.cancelled():
+        future.exception()
+
+
+def check(code: int, *what: str) -> None:
+    """Raise the KafkaError that a code in an answer stands for, if any. `what`: its subject."""
+    error = for_code(code)
+    if error is not NoError:
+        raise error(*what)
+
+
+async def within(seconds: float, work: Coroutine[object, object, object]) -> bool:
+    """Run something that should end; False if it failed or did not end in time.
+
+    It has a task of its own, because aiokafka's `stop` may raise a CancelledError although nobody cancelled.
+    """
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(retrieve)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+    return task.done() and not task.cancelled() and task.exception() is None
+
+
+async def started(seconds: float, owner: Any, brokers: Brokers, health: ClientHealth | None = None) -> None:
+    """Start a consumer, producer or admin client, whose requests `health` observes. Raises TimeoutError,
+    KafkaError.
+
+    A start that is cancelled leaves its first connection open, which only aiokafka knows. So it first gets
+    some time to end by itself: milliseconds are enough if a broker answers.
+    """
+    client = client_of(owner)
+    # Both replace the client's method that connects. Reconnecting wraps observing, so that only attempts to
+    # connect are observed, and none that waits for its turn.
+    if health is not None:
+        health.observe(client)
+    keep_connected(client, brokers)
+    task = asyncio.ensure_future(owner.start())
+    task.add_done_callback(retrieve)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            await asyncio.wait({task}, timeout=GRACE_SECONDS)
+            task.cancel()
+    if not task.done():
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    task.result()
+
+
+async def stopped(consumer: Any) -> None:
+    """Stop a consumer, started or not. If the brokers are silent, its own stop never reaches its tasks: then
+    they are stopped one by one.
+    """
+    if await within(STOP_SECONDS, consumer.stop()):
+        return
+    for name in ("_coordination_task", "_heartbeat_task", "_commit_refresh_task"):
+        task = getattr(consumer._coordinator, name, None)
+        if task is not None:
+            task.cancel()
+    for part in (consumer._fetcher, consumer._client):
+        if part is not None:
+            await within(GRACE_SECONDS, part.close())
+
+
+def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:
+    """Return the error for a first connection that failed."""
+    return BrokerUnavailable(
+        f"no broker answers at {servers}: {text_of(error)}; check the addresses and that the brokers are up"
+    )

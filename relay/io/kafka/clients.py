@@ -1,0 +1,229 @@
+"""What aiokafka's clients need to reach a cluster: addresses, and TLS and SASL made from `Security`.
+
+Certificates and secrets are read at the start, and again when a broker could not be reached and their files
+have changed; tokens of OAUTHBEARER at each connection. Neither a `repr` nor an error shows a secret.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from relay.io.files import read_small
+from relay.io.kafka.oauth import Credentials, EndpointTokens, FileTokens, notice_refused_tokens
+from relay.io.kafka.settings import ClusterSettings, Mechanism, Secret, Security, endpoint_fault
+from relay.model.errors import ConfigError, Problem
+
+ClientArguments = dict[str, Any]
+#: The keys of `Security` that name files; that of the token is read at each connection.
+_FILES = (
+    "ca_file",
+    "certificate_file",
+    "key_file",
+    "key_password_file",
+    "password_file",
+    "client_secret_file",
+)
+_PEM_HINT = "it must be PEM, with -----BEGIN CERTIFICATE-----"
+
+
+class Brokers:
+    """A cluster's brokers, shared by all clients of the cluster.
+
+    `arguments`: TLS and SASL as aiokafka's consumer, producer and admin take them. `problems`: why the files
+    could not be read again.
+    """
+
+    def __init__(self, servers: str, security: Security, arguments: ClientArguments) -> None:
+        self.servers, self.security, self.arguments = servers, security, arguments
+        self.problems: list[Problem] = []
+        self._files = _fingerprint(security)
+
+    def renew(self) -> bool:
+        """Read the files again if they have changed, and return whether the client arguments are new.
+
+        Files that are missing or do not fit together may be about to be replaced: then the arguments stay as
+        they are, and the next call looks again.
+        """
+        files = _fingerprint(self.security)
+        if files == self._files:
+            return False
+        self.problems = []
+        arguments = _client_arguments(self.security, self.problems)
+        if self.problems:
+            return False
+        self.arguments, self._files = arguments, files
+        return True
+
+    @classmethod
+    def from_settings(cls, cluster: ClusterSettings) -> Brokers:
+        """Read the files that the settings name, and make the arguments. Raises ConfigError with every
+        problem: files that cannot be read, that are empty or hold something else, a key that its password
+        does not open.
+        """
+        problems: list[Problem] = []
+        brokers = cls(*cluster, _client_arguments(cluster.security, problems))
+        if problems:
+            raise ConfigError(problems)
+        return brokers
+
+
+class Clusters(NamedTuple):
+    """The brokers of both clusters: one object if both are one cluster, which then share their tokens."""
+
+    source: Brokers
+    target: Brokers
+
+    @classmethod
+    def from_settings(cls, source: ClusterSettings, target: ClusterSettings) -> Clusters:
+        """Read the files of both. Raises ConfigError with every problem of both."""
+        problems: list[Problem] = []
+        first = second = Brokers(*source, _client_arguments(source.security, problems))
+        if target != source:
+            second = Brokers(*target, _client_arguments(target.security, problems))
+        if problems:
+            raise ConfigError(problems)
+        return cls(first, second)
+
+
+def _client_arguments(security: Security, problems: list[Problem]) -> ClientArguments:
+    material = _Material(security, problems)
+    arguments: ClientArguments = {"security_protocol": security.protocol.value}
+    if security.protocol.uses_tls:
+        arguments["ssl_context"] = material.context()
+    if security.protocol.uses_sasl:
+        arguments["sasl_mechanism"] = security.mechanism.value
+        if security.mechanism is Mechanism.OAUTHBEARER:
+            notice_refused_tokens()
+            arguments["sasl_oauth_token_provider"] = material.tokens()
+        else:
+            arguments["sasl_plain_username"] = security.username
+            arguments["sasl_plain_password"] = Secret(material.secret("password"))
+    return arguments
+
+
+def _fingerprint(security: Security) -> list[tuple[int, int, int] | None]:
+    """Return inode, size and modification time of each file; None for a file that is missing or not set."""
+    found: list[tuple[int, int, int] | None] = []
+    for key in _FILES:
+        name = getattr(security, key)
+        try:
+            seen = Path(name).stat() if name else None
+        except OSError:
+            seen = None
+        found.append(None if seen is None else (seen.st_ino, seen.st_size, seen.st_mtime_ns))
+    return found
+
+
+class _Material:
+    """Reads the files that security settings name, and collects what is wrong with them."""
+
+    def __init__(self, security: Security, problems: list[Problem]) -> None:
+        self._security, self._problems = security, problems
+
+    def secret(self, key: str) -> str:
+        """Return a secret, or what its file holds without the line end."""
+        if not getattr(self._security, f"{key}_file"):
+            return str(getattr(self._security, key))
+        try:
+            found = self._content(f"{key}_file").decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            self._wrong(f"{key}_file", "is not text in UTF-8")
+            return ""
+        return found
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS settings: the certificates that relay trusts, and its own."""
+        security = self._security
+        context = ssl.create_default_context()
+        if security.ca_file and self._content("ca_file"):
+            try:
+                # With a file given, the system's certificates are not trusted.
+                context = ssl.create_default_context(cafile=security.ca_file)
+            except ssl.SSLError:
+                self._wrong("ca_file", "holds no certificate", _PEM_HINT)
+        if security.certificate_file:
+            self._load_own(context)
+        return context
+
+    def _load_own(self, context: ssl.SSLContext) -> None:
+        """Load relay's certificate and key. OpenSSL does not say which file is wrong, so each is tried."""
+        security = self._security
+        password = self.secret("key_password")
+        certificate, key = self._content("certificate_file"), self._content("key_file")
+        if certificate and not _holds_certificate(security.certificate_file):
+            self._wrong("certificate_file", "holds no certificate", _PEM_HINT)
+            return
+        if not (certificate and key) or (security.key_password_file and not password):
+            return
+        try:
+            # An empty password, too: without any, OpenSSL asks at the terminal.
+            context.load_cert_chain(security.certificate_file, security.key_file, password)
+        except (ssl.SSLError, ValueError) as error:
+            if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+                self._wrong("key_file", "is not the key of the certificate in certificate_file")
+            elif b"ENCRYPTED" not in key:
+                self._wrong(
+                    "key_file",
+                    "holds no private key that can be read",
+                    "it must be PEM, with -----BEGIN PRIVATE KEY-----",
+                )
+            elif password:
+                self._wrong(
+                    "key_password_file" if security.key_password_file else "key_password",
+                    "does not open key_file",
+                )
+            else:
+                self._wrong(
+                    "key_password",
+                    "is missing: key_file is encrypted",
+                    "set key_password or key_password_file",
+                )
+
+    def tokens(self) -> FileTokens | EndpointTokens:
+        """Return the provider of tokens for OAUTHBEARER."""
+        security = self._security
+        if security.token_file:
+            self._content("token_file")
+            return FileTokens(Path(security.token_file))
+        fault, hint = endpoint_fault(security.token_endpoint, allow_http=security.token_endpoint_allow_http)
+        if fault:
+            self._wrong("token_endpoint", fault, hint)
+        secret = Secret(self.secret("client_secret"))
+        credentials = Credentials(security.token_endpoint, security.client_id, secret, security.scope)
+        return EndpointTokens(credentials, self._endpoint_context())
+
+    def _endpoint_context(self) -> ssl.SSLContext:
+        """Trust the system's certificates at the token endpoint, and those of `ca_file` besides.
+
+        Unlike the brokers, the endpoint may be a public service. It does not get relay's own certificate.
+        """
+        context = ssl.create_default_context()
+        if self._security.ca_file and _holds_certificate(self._security.ca_file):
+            context.load_verify_locations(cafile=self._security.ca_file)
+        return context
+
+    def _content(self, key: str) -> bytes:
+        """Return a file's content; nothing, and a problem, if it cannot be read or is empty."""
+        name = getattr(self._security, key)
+        try:
+            found = read_small(Path(name))
+        except OSError as error:
+            self._wrong(key, f"{name} cannot be read: {error.strerror}")
+            return b""
+        if not found.strip():
+            self._wrong(key, f"{name} is empty")
+            return b""
+        return found
+
+    def _wrong(self, key: str, message: str, hint: str = "") -> None:
+        self._problems.append(Problem(f"{self._security.table}.{key}", message, hint))
+
+
+def _holds_certificate(name: str) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=name)
+    except OSError:  # an SSLError is one
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""The progress topic: how far the source has been read, kept in the target for exactly-once between clusters.
+
+A record has the key `group/topic/partition` and the value `{"offset": N}`: everything of that partition below
+N is in the target. It is written in the transaction that writes the records, so the newest committed one
+holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Final
+
+import msgspec
+import orjson
+
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.ports import Partition, PollFailed
+from relay.io.kafka.whole_topic import WholeTopic
+from relay.model.errors import TopicUnusable
+from relay.model.records import ConsumerRecord, ProducerRecord
+
+#: How long a reading waits for transactions that are open; most last `transaction_interval_seconds`.
+OPEN_SECONDS = 20.0
+
+
+class _Value(msgspec.Struct):
+    """The value of a record."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+_VALUES: Final = msgspec.json.Decoder(_Value)
+
+
+def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -> Iterator[ProducerRecord]:
+    """Make the records that note these offsets. Their time is 0: nobody reads it, and brokers refuse times of
+    a clock that runs ahead.
+    """
+    for partition, offset in offsets.items():
+        key = f"{group}/{partition.topic}/{partition.partition}".encode()
+        yield ProducerRecord(topic, 0, 0, key, orjson.dumps({"offset": offset}))
+
+
+def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition, int]:
+    """Return a group's offsets in the topic's records, in their order. Raises TopicUnusable for others."""
+    found: dict[Partition, int] = {}
+    for record in records:
+        try:
+            name, topic, number = (record.key or b"").decode().rsplit("/", 2)
+            value = _VALUES.decode(record.value or b"null")
+            if name == group:
+                found[Partition(topic, int(number))] = value.offset
+        except (ValueError, msgspec.DecodeError) as error:
+            raise TopicUnusable(
+                f"{record.topic}/{record.partition} at {record.offset} is no progress record: "
+                f"name a topic of its own as progress_topic in [delivery]"
+            ) from error
+    return found
+
+
+class ProgressTopic:
+    """Reads the progress topic, from where the last reading ended.
+
+    All shards write to its one partition, and a transaction that one of them has left open hides what others
+    have committed behind it.
+    """
+
+    def __init__(self, brokers: Brokers, topic: str, group: str) -> None:
+        self._topic, self._group = WholeTopic(brokers, topic, waits_for_open=True), group
+        self._offsets: dict[Partition, int] = {}
+
+    async def read(self) -> Mapping[Partition, int]:
+        """Return how far each partition has been read. Raises PollFailed while a transaction hides that, and
+        BrokerUnavailable, TopicUnusable.
+        """
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await self._topic.to_end(
+                    lambda records: self._offsets.update(progress_in(records, self._group))
+                )
+        except TimeoutError as error:
+            raise PollFailed(
+                f"topic {self._topic.name} could not be read to its end within {OPEN_SECONDS:g} s: another "
+                f"shard may have left a transaction open, and ends it when it starts again; brokers do when "
+                f"its time is over"
+            ) from error
+        return self._offsets
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await self._topic.stop()

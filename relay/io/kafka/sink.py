@@ -1,0 +1,493 @@
+"""Sinks over aiokafka 0.14: an idempotent producer, and a transactional one.
+
+After a failed batch an idempotent producer can never write to that partition again, and `flush`, `stop` and
+`commit_transaction` hide failures or do not return. So the loop awaits every acknowledgement, every wait has
+a deadline, and after a failure the producer is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    IllegalOperation,
+    InvalidTimestampError,
+    InvalidTransactionTimeout,
+    KafkaError,
+    ProducerClosed,
+    ProducerFenced,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
+from aiokafka.producer.message_accumulator import BatchBuilder
+
+from relay.io.kafka.aiokafka_compat import (
+    REQUEST_SECONDS,
+    STOP_SECONDS,
+    retrieve,
+    started,
+    within,
+)
+from relay.io.kafka.client_health import ClientHealth
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.error_words import text_of
+from relay.io.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
+from relay.io.kafka.hanging_transactions import has_open_transaction, open_partitions, pending_offsets
+from relay.io.kafka.ports import Batch, Partition, Undelivered
+from relay.io.kafka.progress import progress_records
+from relay.io.kafka.settings import Compression, ProducerSettings, TransactionalSettings
+from relay.io.kafka.sizes import Misfit, TopicLimits
+from relay.model.errors import DeliveryFailed, InstanceFenced, ServiceError, TopicUnusable
+from relay.model.records import ProducerRecord
+
+ABANDON_SECONDS = 2.0
+# aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
+ROTATE_AFTER_RECORDS = 2**30
+_NOT_ALLOWED = (
+    ClusterAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
+# What the client raises in a transaction; the last two when its sender has died unnoticed.
+_CLIENT_ERRORS = (KafkaError, IllegalOperation, AssertionError)
+
+
+class KafkaBatch:
+    """Records of one output partition, encoded as they come."""
+
+    def __init__(self, builder: BatchBuilder) -> None:
+        self._builder = builder
+        # The encoder behind the builder: the builder's own `append` adds three calls to every record, for
+        # serializers that are not used.
+        self._encode = builder._builder.append
+        self._count = 0
+        self._is_untimed = False
+
+    def append(self, record: ProducerRecord) -> bool:
+        """Encode one record; False if the batch is full."""
+        count, time_ms = self._count, record.timestamp_ms
+        # The client bases the whole batch on its first known time, which records without a time would get.
+        if not count:
+            self._is_untimed = time_ms == -1
+        elif self._is_untimed and time_ms != -1:
+            return False
+        if self._encode(count, time_ms, record.key, record.value, list(record.headers)) is None:
+            return False
+        self._count = count + 1
+        return True
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def size(self) -> int:
+        """The bytes of the records before compression."""
+        return int(self._builder._builder.size())
+
+    def closed(self) -> BatchBuilder:
+        """Return the builder, which takes no more records."""
+        self._builder._relative_offset = self._count
+        self._builder.close()
+        return self._builder
+
+
+class KeyedBatch(KafkaBatch):
+    """Records of a compacted topic, which need keys. Only an empty batch takes one without."""
+
+    def append(self, record: ProducerRecord) -> bool:
+        """Encode one record; False if the batch is full, or if the record has no key."""
+        if record.key is None and self._count:
+            return False
+        return super().append(record)
+
+
+class KafkaSink:
+    """An idempotent producer. It ends with its first failure: then `abandon` it and make a new one.
+
+    `limits`: `max.message.bytes` of every topic that is written. `compacted`: those of them in which every
+    record needs a key. `brokers`: those of the settings, if their files were read before; a sink that
+    replaces another must not depend on files that may be gone.
+    """
+
+    is_transactional = False
+    has_aborted_hanging_transaction = False
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        limits: Mapping[str, int],
+        brokers: Brokers | None = None,
+        compacted: Container[str] = (),
+        **arguments: Any,
+    ) -> None:
+        brokers = brokers or Brokers.from_settings(settings.cluster)
+        compression = settings.compression
+        self._brokers, self._servers = brokers, brokers.servers
+        self._limits = TopicLimits(limits, compacted)
+        self._deadline = settings.delivery_timeout_seconds
+        self._written: dict[Partition, int] = {}
+        self._pending: set[asyncio.Future[object]] = set()
+        self._producer: Any = AIOKafkaProducer(
+            bootstrap_servers=self._servers,
+            client_id="relay",
+            enable_idempotence=True,
+            compression_type=None if compression is Compression.NONE else compression.value,
+            # The broker limits whole batches as they are sent; to limit them uncompressed is the safe side.
+            max_batch_size=min(settings.max_batch_bytes, self._limits.smallest),
+            request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
+            **brokers.arguments,
+            **arguments,
+        )
+        self.health = ClientHealth()
+
+    async def start(self) -> None:
+        """Connect and get a producer id. Raises Undelivered, DeliveryFailed, TopicUnusable without rights."""
+        try:
+            await started(REQUEST_SECONDS, self._producer, self._brokers, self.health)
+        except _NOT_ALLOWED as error:
+            grant = "WRITE on the target topics and, for exactly-once, on the transactional id"
+            raise TopicUnusable(
+                f"not allowed to write at {self._servers}: {text_of(error)}; grant {grant}"
+            ) from error
+        except InvalidTransactionTimeout as error:
+            raise DeliveryFailed(
+                f"the brokers at {self._servers} do not allow transactions as long as relay's can be; "
+                f"raise transaction.max.timeout.ms of the brokers, "
+                f"or lower delivery_timeout_seconds in [delivery]"
+            ) from error
+        except (KafkaError, TimeoutError) as error:
+            raise Undelivered(
+                f"cannot connect to {self._servers}: {text_of(error)}", retriable=True
+            ) from error
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Do nothing: there are only the offsets of the source, which the source commits."""
+
+    def batch(self, topic: str) -> Batch:
+        """Make an empty batch for a partition of a topic."""
+        kind = KeyedBatch if topic in self._limits.compacted else KafkaBatch
+        return kind(self._producer.create_batch())
+
+    async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
+        """Queue a batch. Backpressure: of a partition one batch may be queued, and one on its way."""
+        assert isinstance(batch, KafkaBatch)  # noqa: S101 - for the type checker
+        self._written[partition] = self._written.get(partition, 0) + len(batch)
+        number = self.health.sending()
+        try:
+            async with asyncio.timeout(self._deadline):
+                future: asyncio.Future[object] = await self._producer.send_batch(
+                    batch.closed(), partition.topic, partition=partition.partition
+                )
+        except BaseException as error:
+            self.health.sent(number, acknowledged=False)
+            if isinstance(error, AssertionError):
+                raise Undelivered(f"{partition} does not exist", retriable=False) from error
+            if isinstance(error, KafkaError | IllegalOperation | TimeoutError):
+                raise self._failed(partition, error) from error
+            raise
+        self._pending.add(future)
+        future.add_done_callback(partial(self._note_sent, number))
+        future.add_done_callback(self._pending.discard)
+        future.add_done_callback(retrieve)
+        return future
+
+    def _note_sent(self, number: int, future: asyncio.Future[object]) -> None:
+        self.health.sent(number, acknowledged=not future.cancelled() and future.exception() is None)
+
+    async def expect(self, topics: Collection[str]) -> None:
+        """Ask for the partitions of topics together: the client asks for one after the other."""
+        client = self._producer.client
+        unknown = [topic for topic in topics if client.cluster.partitions_for_topic(topic) is None]
+        if len(unknown) < 2:
+            return
+        try:
+            async with asyncio.timeout(self._deadline):
+                await client.set_topics(client._topics.union(unknown))
+        except (KafkaError, TimeoutError) as error:
+            raise self._failed(None, error) from error
+
+    async def write(self, records: Iterable[ProducerRecord]) -> None:
+        """Write records, in order within each partition, and wait until all are acknowledged."""
+        batches: dict[tuple[str, int], Batch] = {}
+        pending = []
+        for record in records:
+            place = record.topic, record.partition
+            batch = batches.get(place)
+            if batch is None or not batch.append(record):
+                if batch is not None:
+                    pending.append(await self.send(Partition(*place), batch))
+                batches[place] = self.batch(record.topic)
+                batches[place].append(record)
+        await self.expect({topic for topic, _ in batches})
+        for place, batch in batches.items():
+            pending.append(await self.send(Partition(*place), batch))
+        await self.delivered(pending)
+
+    async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
+        """Await every acknowledgement: `flush` would ignore failures."""
+        if not pending:
+            return
+        _, waiting = await asyncio.wait(pending, timeout=self._deadline)
+        # In the order of sending: later batches of a partition fail because the first one has.
+        for future in pending:
+            if future.cancelled():
+                raise Undelivered("the producer was abandoned", retriable=True)
+            error = future.exception() if future.done() else None
+            if error is not None:
+                raise self._failed(None, error, f"one of {', '.join(self._limits.by_topic)}: ") from error
+        if waiting:
+            raise Undelivered(
+                f"{len(waiting)} batches were not acknowledged within {self._deadline:g} s", retriable=True
+            )
+
+    def _failed(
+        self, partition: Partition | None, error: BaseException, where: str = ""
+    ) -> Undelivered | ServiceError:
+        return _undelivered(partition, error, where)
+
+    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+        """Return why a topic refuses one of the records, if it does."""
+        return self._limits.misfit(records)
+
+    @property
+    def needs_rotation(self) -> bool:
+        """Whether the sequence numbers of a partition come near their end."""
+        return any(count >= ROTATE_AFTER_RECORDS for count in self._written.values())
+
+    async def stop(self) -> None:
+        """Disconnect. Without a broker, the stop of an idempotent producer itself never returns."""
+        if not await within(STOP_SECONDS, self._producer.stop()):
+            await self.abandon()
+
+    async def abandon(self) -> None:
+        """Disconnect without sending what is queued: a late write would come behind those of its successor.
+
+        The client has no public method for it. So the sending task is ended first: it waits for the answer to
+        its request, and sends no other one. Cancelled once more, it gives up that request, too.
+        """
+        sender: asyncio.Task[None] | None = self._producer._sender.sender_task
+        for _ in range(2):
+            if sender is not None and not sender.done():
+                sender.cancel()
+                await asyncio.wait({sender}, timeout=ABANDON_SECONDS)
+        for future in list(self._pending):
+            future.cancel()
+        # `stop` waits for every batch, even for those that will never be sent.
+        accumulator = self._producer._message_accumulator
+        queued = [batch for queue in accumulator._batches.values() for batch in queue]
+        accumulator._pending_batches.update(queued)
+        accumulator.fail_all(ProducerClosed())
+        for batch in queued:
+            # A caller may have waited for room behind it; asyncio would report its exception as never
+            # retrieved.
+            retrieve(batch._drain_waiter)
+        await within(STOP_SECONDS, self._producer.client.close())
+        await within(STOP_SECONDS, self._producer.stop())
+
+
+class TransactionalSink(KafkaSink):
+    """One transaction after another, each with the offsets of the records that it was made of. There is one
+    instance for each transactional id.
+
+    Within one cluster the group keeps the offsets, and Kafka commits them with the records. Between two
+    clusters they are records of the progress topic, written in the same transaction.
+    """
+
+    is_transactional = True
+
+    def __init__(
+        self,
+        settings: TransactionalSettings,
+        limits: Mapping[str, int],
+        brokers: Brokers | None = None,
+        compacted: Container[str] = (),
+        identity: ProducerIdentity | None = None,
+    ) -> None:
+        self._settings = settings
+        self._id, self._group = settings.transactional_id, settings.group_id
+        self._seconds = settings.transaction_timeout_seconds
+        self._identity = identity or ProducerIdentity()
+        timeout_ms = int(1000 * self._seconds)
+        super().__init__(
+            settings, limits, brokers, compacted, transactional_id=self._id, transaction_timeout_ms=timeout_ms
+        )
+
+    async def start(self) -> None:
+        """Connect, and end what an earlier instance has left open: the brokers do so at first, and then this
+        sink ends what they have forgotten.
+
+        Also raises InstanceFenced, if a newer instance has fenced the sink that this one replaces.
+        """
+        sender = self._producer._sender
+        # The client has no hook at this place.
+        sender._do_init_pid = partial(self._look_and_ask_for_producer, sender._do_init_pid)
+        await super().start()
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self._abort_hanging_transaction()
+        except (GroupAuthorizationFailedError, TopicAuthorizationFailedError) as error:
+            progress = self._settings.progress_topic
+            rights = f"the source topics and on group {self._group!r}" if progress is None else repr(progress)
+            raise TopicUnusable(
+                f"not allowed to commit offsets: {text_of(error)}; grant READ on {rights}, to the user that "
+                f"relay writes to the target as"
+            ) from error
+        except (*_CLIENT_ERRORS, TimeoutError) as error:
+            raise self._failed(None, error, f"looking for an open transaction of {self._id}: ") from error
+
+    async def _look_and_ask_for_producer(
+        self, ask: Callable[[int], Awaitable[bool]], coordinator: int
+    ) -> bool:
+        """Ask for a producer id, which fences its holder unless that is newer. False if there is none yet."""
+        identity, client = self._identity, self._producer.client
+        if identity.producer is not None and await is_fenced(client, coordinator, self._id, identity):
+            raise _fenced(f"{self._id}: ")
+        # From here on this process may have been given a producer id that it does not know.
+        identity.renew(None)
+        is_given = await ask(coordinator)
+        if is_given:
+            manager = self._producer._txn_manager
+            identity.renew(ProducerIdAndEpoch(manager.producer_id, manager.producer_epoch))
+        return is_given
+
+    async def _abort_hanging_transaction(self) -> None:
+        """Abort a hanging transaction in a transaction of our own; see `relay.io.kafka.hanging_transactions`.
+
+        Only if it holds offsets: otherwise they count already, and so do its records. The markers concern our
+        producer id alone: what others have open in the same partitions stays as it is.
+        """
+        if not await self._are_offsets_held():
+            return
+        await self._begin()
+        # What the public interface adds comes with a record or an offset, which must not count if brokers
+        # forget this transaction, too.
+        manager, progress = self._producer._txn_manager, self._settings.progress_topic
+        for pair in await open_partitions(self._producer.client, self._limits.by_topic):
+            manager.maybe_add_partition_to_txn(pair)
+        if progress is not None:
+            manager.maybe_add_partition_to_txn(TopicPartition(progress, 0))
+        else:
+            is_added = False
+            while not is_added:
+                is_added = await self._producer._sender._do_add_offsets_to_txn(self._group)
+        await self._producer.abort_transaction()
+        self._identity.end()
+        self.has_aborted_hanging_transaction = True
+
+    async def _are_offsets_held(self) -> bool:
+        """Whether offsets of ours are stuck in a transaction that does not end."""
+        settings, client = self._settings, self._producer.client
+        if settings.progress_topic is None:
+            return bool(await pending_offsets(client, self._group, settings.source_topics, settings.shard))
+        producer_id = self._producer._txn_manager.producer_id
+        return await has_open_transaction(client, producer_id, TopicPartition(settings.progress_topic, 0))
+
+    async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
+        """Queue a batch in the transaction; the first one begins it."""
+        await self._begin()
+        return await super().send(partition, batch)
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit the transaction. All batches must be acknowledged: clients commit without failed ones."""
+        await self._begin()
+        try:
+            async with asyncio.timeout(self._deadline):
+                await self._add_offsets(offsets)
+                await self._producer.commit_transaction()
+        except (*_CLIENT_ERRORS, TimeoutError) as error:
+            raise self._failed(None, error, f"transaction of {self._id}: ") from error
+        self._identity.end()
+
+    async def stop(self) -> None:
+        """Disconnect, and abort an open transaction: until it ends, it hides later records from readers."""
+        if self._identity.is_open:
+            self._look_at_outcome()
+            await within(STOP_SECONDS, self._producer.abort_transaction())
+        await super().stop()
+        self._look_at_outcome()
+
+    async def abandon(self) -> None:
+        """Disconnect at once. The next sink of this id aborts what is open."""
+        await super().abandon()
+        self._look_at_outcome()
+
+    def _look_at_outcome(self) -> None:
+        """Look at the end of a transaction that nobody waits for: asyncio would report its failure with a
+        traceback.
+        """
+        outcome = self._outcome
+        if outcome is not None and outcome.done():
+            retrieve(outcome)
+
+    @property
+    def _outcome(self) -> asyncio.Future[object] | None:
+        """The end of the present transaction, as the client keeps it for itself."""
+        outcome: asyncio.Future[object] | None = self._producer._txn_manager._transaction_waiter
+        return outcome
+
+    async def _begin(self) -> None:
+        if self._identity.is_open:
+            return
+        try:
+            async with asyncio.timeout(self._deadline):
+                await self._producer.begin_transaction()
+        except (*_CLIENT_ERRORS, TimeoutError) as error:
+            raise self._failed(None, error, f"transaction of {self._id}: ") from error
+        self._identity.begin(self._seconds)
+
+    def _failed(
+        self, partition: Partition | None, error: BaseException, where: str = ""
+    ) -> Undelivered | ServiceError:
+        # The client tells once what has ended the transaction; after that it says that there is none.
+        outcome = self._outcome
+        if (
+            isinstance(error, IllegalOperation)
+            and outcome is not None
+            and outcome.done()
+            and not outcome.cancelled()
+        ):
+            error = outcome.exception() or error
+        failure = super()._failed(partition, error, where)
+        if isinstance(failure, InstanceFenced) and self._identity.may_have_expired:
+            # The broker answers in the same way when it has given up a transaction for its length.
+            return Undelivered(
+                f"the transaction of {self._id} lasted longer than {self._seconds:g} s and was aborted",
+                retriable=False,
+            )
+        return failure
+
+    async def _add_offsets(self, offsets: Mapping[Partition, int]) -> None:
+        topic = self._settings.progress_topic
+        if topic is None:
+            pairs = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+            await self._producer.send_offsets_to_transaction(pairs, self._group)
+            return
+        await self.write(progress_records(topic, self._group, offsets))
+
+
+def _undelivered(
+    partition: Partition | None, error: BaseException, where: str = ""
+) -> Undelivered | ServiceError:
+    """Translate a failure of the client: most often into one after which the producer is replaced."""
+    where = f"{partition}: " if partition else where
+    # The client wraps a lost connection in two errors that are not retriable.
+    chain = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    if any(isinstance(each, ProducerFenced) for each in chain):
+        return _fenced(where)
+    if any(isinstance(each, InvalidTimestampError) for each in chain):
+        cure = "raise the topic's message.timestamp.after.max.ms and message.timestamp.before.max.ms"
+        return TopicUnusable(f"{where}the topic refuses a record's timestamp, which relay keeps; {cure}")
+    retriable = any(isinstance(each, TimeoutError) or getattr(each, "retriable", False) for each in chain)
+    return Undelivered(where + text_of(error), retriable=retriable)
+
+
+def _fenced(where: str) -> InstanceFenced:
+    return InstanceFenced(f"{where}another instance with the same shard has started; this one ends")

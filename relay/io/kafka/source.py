@@ -1,0 +1,491 @@
+"""Sources over aiokafka 0.14: a member of a consumer group, and a fixed shard of the partitions.
+
+A poll that raises may have moved positions past records that nobody got, and rebalances of the group run in a
+background task. So every wait has a deadline, offsets are always explicit, and new partitions stay paused
+until the loop has opened them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, cast
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.consumer.fetcher import FetchError
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import (
+    CommitFailedError,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
+
+from relay.io.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
+from relay.io.kafka.client_health import ClientHealth
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.error_words import text_of
+from relay.io.kafka.fetched import relay_records
+from relay.io.kafka.hanging_transactions import written_ends
+from relay.io.kafka.header_names import take_any_name
+from relay.io.kafka.membership import StaticMember
+from relay.io.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition
+from relay.io.kafka.positions import committed_offsets, start_offsets
+from relay.io.kafka.settings import ConsumerSettings, Start
+from relay.io.logs import Log
+from relay.model.errors import (
+    ConfigError,
+    DeliveryFailed,
+    InstanceFenced,
+    Problem,
+    RecordsGone,
+    TopicUnusable,
+)
+from relay.model.records import ConsumerRecord
+
+POLL_MS = 200
+COMMIT_SECONDS = 15.0
+ASKING_SECONDS = 10.0
+#: How long brokers may return an offset that is older than one that they have acknowledged.
+STALE_SECONDS = 15.0
+STALE_PAUSE_SECONDS = 0.02
+#: The longest time until new partitions of a topic are noticed.
+METADATA_MAX_AGE_MS = 30_000
+
+#: Reads how far the source has been read, if the cluster of the target keeps that.
+Progress = Callable[[], Awaitable[Mapping[Partition, int]]]
+
+
+class KafkaSource:
+    """A member of a consumer group.
+
+    `brokers`: those of the settings, if their files were read before; a source that replaces another must not
+    depend on files that may be gone.
+    """
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        progress: Progress | None = None,
+        log: Log | None = None,
+        brokers: Brokers | None = None,
+    ) -> None:
+        brokers = brokers or Brokers.from_settings(settings.cluster)
+        self._settings, self._brokers, self._servers = settings, brokers, brokers.servers
+        self._progress, self._log = progress, log
+        # How many each topic has; one beyond that was added later.
+        self._partitions_at_start: dict[str, int] = {}
+        # Partitions that are open, and of which nothing is fetched for now.
+        self._paused: set[TopicPartition] = set()
+        self._consumer: Any = AIOKafkaConsumer(
+            bootstrap_servers=brokers.servers,
+            client_id="relay",
+            group_id=settings.group_id,
+            group_instance_id=settings.group_instance_id or None,
+            enable_auto_commit=False,
+            # "none": it must be seen if retention overtakes a position. The client would silently move past
+            # what was deleted.
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+            fetch_max_bytes=settings.fetch_max_bytes,
+            max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
+            fetch_max_wait_ms=settings.fetch_max_wait_ms,
+            metadata_max_age_ms=METADATA_MAX_AGE_MS,
+            session_timeout_ms=settings.session_timeout_ms,
+            heartbeat_interval_ms=max(100, settings.session_timeout_ms // 10),
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            # Every other strategy would cost one more join request in each rebalance.
+            partition_assignment_strategy=(RoundRobinPartitionAssignor,),
+            **brokers.arguments,
+        )
+        self._static: StaticMember | None = None
+        self.health = ClientHealth(settings.fetch_max_wait_ms / 1000)
+
+    async def start(self, owner: Owner) -> None:
+        """Connect and join the group. Raises BrokerUnavailable, ConfigError, InstanceFenced."""
+        if instance := self._settings.group_instance_id:
+            self._static = StaticMember(self._consumer._client, instance)
+        try:
+            # The topics are given here and not to the constructor, which takes no listener.
+            self._consumer.subscribe(list(self._settings.topics), listener=_Listener(self._consumer, owner))
+            # The client waits for its partitions, and other members may take as long to hand over their work.
+            await started(
+                REQUEST_SECONDS + self._settings.rebalance_timeout_ms / 1000,
+                self._consumer,
+                self._brokers,
+                self.health,
+            )
+        except InvalidSessionTimeoutError as error:
+            hint = "it must lie between their group.min.session.timeout.ms and group.max.session.timeout.ms"
+            problem = Problem(
+                "source.session_timeout_ms", f"the brokers refuse {self._settings.session_timeout_ms}", hint
+            )
+            raise ConfigError([problem]) from error
+        except InconsistentGroupProtocolError as error:
+            raise self._foreign_group() from error
+        except (KafkaError, TimeoutError) as error:
+            if self._static is not None and self._static.is_fenced:
+                raise self._fenced() from error
+            raise unreachable(self._servers, error) from error
+        self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
+
+    async def open(
+        self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
+    ) -> dict[Partition, StartPosition]:
+        """Set positions to the committed offsets, or where `start` says, and let records through."""
+        found = await self.look(partitions, at_least)
+        try:
+            for partition, position in found.items():
+                self._consumer.seek(TopicPartition(*partition), position.offset)
+            self._consumer.resume(*(TopicPartition(*partition) for partition in found))
+            self._paused.difference_update(TopicPartition(*partition) for partition in found)
+        except IllegalStateError as error:
+            raise OwnershipLost(str(error)) from error
+        return found
+
+    async def look(
+        self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
+    ) -> dict[Partition, StartPosition]:
+        """Read the committed offsets, or find the offsets that `start` means."""
+        pairs = {partition: TopicPartition(*partition) for partition in partitions}
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS + STALE_SECONDS):
+                # The end comes last: an offset that was just committed must not lie behind it.
+                committed = await self._committed(pairs, at_least)
+                first = await self._consumer.beginning_offsets(list(pairs.values()))
+                end = await self._consumer.end_offsets(list(pairs.values()))
+                fresh = [pair for partition, pair in pairs.items() if partition not in committed]
+                begin = await self._beginnings(fresh, first, committed)
+            found = {}
+            for partition, pair in pairs.items():
+                if partition in committed:
+                    found[partition] = StartPosition(committed[partition], True, first[pair], end[pair])
+                    _check_kept(
+                        partition, self._settings.group_id, committed[partition], first[pair], end[pair]
+                    )
+                else:
+                    found[partition] = StartPosition(begin[pair], False, first[pair], end[pair])
+        except (KafkaError, TimeoutError) as error:
+            raise self._poll_error(error) from error
+        return found
+
+    async def _committed(
+        self, pairs: Mapping[Partition, TopicPartition], at_least: Mapping[Partition, int]
+    ) -> dict[Partition, int]:
+        """Read the committed offsets until the answer is not older than `at_least`.
+
+        Right after a transaction a broker may still return the offset before it (Kafka 4.3: for up to 50 ms).
+        """
+        deadline = time.monotonic() + STALE_SECONDS
+        while True:
+            if self._progress is not None:
+                read = await self._progress()
+                committed = {partition: read[partition] for partition in pairs if partition in read}
+            else:
+                committed = await committed_offsets(self._consumer, self._settings.group_id, pairs)
+            stale = [
+                partition for partition in pairs if committed.get(partition, 0) < at_least.get(partition, 0)
+            ]
+            if not stale:
+                return committed
+            if time.monotonic() > deadline:
+                raise PollFailed(
+                    f"the brokers report a committed offset of {stale[0]} that is older than "
+                    f"the one they have acknowledged"
+                )
+            await asyncio.sleep(STALE_PAUSE_SECONDS)
+
+    async def _beginnings(
+        self,
+        fresh: Sequence[TopicPartition],
+        first: Mapping[TopicPartition, int],
+        committed: Collection[Partition],
+    ) -> dict[TopicPartition, int]:
+        """Find where partitions without a committed offset begin: where `start` says, but with "latest" at
+        the beginning if they were added later. All other values are right for both.
+        """
+        start, added = self._settings.start, set[TopicPartition]()
+        if start.start is Start.LATEST:
+            added = await self._added(fresh, committed)
+        begin = {pair: first[pair] for pair in fresh if pair in added}
+        if others := [pair for pair in fresh if pair not in added]:
+            begin |= await start_offsets(self._consumer, start, others, self._log)
+        return begin
+
+    async def _added(
+        self, fresh: Sequence[TopicPartition], committed: Collection[Partition]
+    ) -> set[TopicPartition]:
+        """Find the partitions that were added to their topic after the first start of the group, so that all
+        of their records count.
+
+        Added partitions have the highest numbers. So a partition was added if it was not there when this
+        instance started, or if a lower one that is opened with it has a committed offset or was itself added.
+        For an instance without any committed offset, see `_has_begun`.
+        """
+        older, added = set(committed), set()
+        for pair in sorted(fresh):
+            is_new = pair.partition >= self._partitions_at_start.get(pair.topic, 0)
+            follows = any(each.topic == pair.topic and each.partition < pair.partition for each in older)
+            if is_new or follows or await self._has_begun(pair):
+                added.add(pair)
+                older.add(Partition(*pair))
+        return added
+
+    async def _has_begun(self, pair: TopicPartition) -> bool:
+        """Whether all lower partitions, which others have, are committed: the group began without this.
+
+        It is also true if the others have started at the same time and are ahead by more than their first
+        poll, each with at most one partition of the topic. Then this one begins too early, at the oldest
+        record, and misses nothing.
+        """
+        lower = [Partition(pair.topic, number) for number in range(pair.partition)]
+        committed = await committed_offsets(self._consumer, self._settings.group_id, lower)
+        return bool(lower) and len(committed) == len(lower)
+
+    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        """Return all that was fetched: without a limit of records, the next fetch runs during translation."""
+        wanted = self._consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
+        if without and not wanted:
+            # Naming none would mean all.
+            await asyncio.sleep(POLL_MS / 1000)
+            return {}
+        try:
+            fetched = await self._consumer.getmany(*wanted, timeout_ms=POLL_MS)
+        except Exception as error:
+            raise self._poll_error(error) from error
+        return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Pause these; what the client has fetched of them waits there. Resume those that were paused so."""
+        if not partitions and not self._paused:
+            return
+        assigned = self._consumer.assignment()
+        wanted = {TopicPartition(*each) for each in partitions} & assigned
+        self._consumer.pause(*(wanted - self._paused))
+        self._consumer.resume(*((self._paused - wanted) & assigned))
+        self._paused = wanted
+
+    def end(self, partition: Partition) -> int | None:
+        """Return the high watermark of the last fetch."""
+        # It raises AssertionError for a partition that is not assigned any more.
+        with contextlib.suppress(IllegalStateError, AssertionError):
+            return cast("int | None", self._consumer.highwater(TopicPartition(*partition)))
+        return None
+
+    def end_age(self, partition: Partition) -> float | None:
+        """Return the age of the answer to the last fetch, which the client dates by the wall clock."""
+        with contextlib.suppress(IllegalStateError, AssertionError):
+            told_ms = self._consumer.last_poll_timestamp(TopicPartition(*partition))
+            return None if told_ms is None else max(0.0, time.time() - told_ms / 1000)
+        return None
+
+    async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Ask for the end offsets; in a source of transactions, those where the first open one begins."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                ends = await self._consumer.end_offsets([TopicPartition(*each) for each in partitions])
+        except (KafkaError, TimeoutError) as error:
+            raise self._poll_error(error) from error
+        return {Partition(*pair): end for pair, end in ends.items()}
+
+    async def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Ask the leaders for the ends of all records."""
+        pairs = [TopicPartition(*each) for each in partitions]
+        try:
+            async with asyncio.timeout(ASKING_SECONDS):
+                ends = await written_ends(self._consumer._client, pairs)
+        except (KafkaError, TimeoutError) as error:
+            raise self._poll_error(error) from error
+        return {Partition(*pair): end for pair, end in ends.items()}
+
+    def passed(self, partition: Partition) -> int | None:
+        """Return the position of the client, which also moves over what holds no record."""
+        assigned = self._consumer._subscription.subscription
+        pair = TopicPartition(*partition)
+        if assigned is None or assigned.assignment is None or pair not in assigned.assignment.tps:
+            return None
+        if isinstance(self._consumer._fetcher._records.get(pair), FetchError):
+            # Past a record beyond its fetch size the client moves at once, and raises at a later poll.
+            return None
+        state = assigned.assignment.state_value(pair)
+        return int(state.position) if state.has_valid_position else None
+
+    def partitions(self) -> Sequence[Partition]:
+        """Return all partitions in the newest metadata of the client."""
+        numbers = {
+            topic: self._consumer.partitions_for_topic(topic) or set() for topic in self._settings.topics
+        }
+        return [Partition(topic, number) for topic, found in numbers.items() for number in sorted(found)]
+
+    async def waiting(self) -> bool | None:
+        """Compare new end offsets with our positions; both lie behind transaction markers at the end.
+        Partitions without a leader are left out: nobody could answer for them.
+        """
+        offline = self.health.offline
+        assigned = [pair for pair in self._consumer.assignment() if Partition(*pair) not in offline]
+        if not assigned:
+            return False
+        try:
+            async with asyncio.timeout(ASKING_SECONDS):
+                ends = await self._consumer.end_offsets(assigned)
+        except (KafkaError, TimeoutError):
+            return None
+        # Partitions that were never opened have no position.
+        positions = {pair: self.passed(Partition(*pair)) for pair in ends}
+        return any(position is not None and position < ends[pair] for pair, position in positions.items())
+
+    def seek(self, offsets: Mapping[Partition, int]) -> None:
+        """Set positions."""
+        for partition, offset in offsets.items():
+            # A partition that was taken away meanwhile belongs to another member.
+            with contextlib.suppress(IllegalStateError):
+                self._consumer.seek(TopicPartition(*partition), offset)
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit explicit offsets: else the client commits for whatever a background rebalance assigned."""
+        try:
+            async with asyncio.timeout(COMMIT_SECONDS):
+                await self._consumer.commit(
+                    {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+                )
+        except (CommitFailedError, IllegalStateError) as error:
+            raise OwnershipLost(str(error)) from error
+        except KafkaError as error:
+            if error.retriable:
+                raise TimeoutError(text_of(error)) from error
+            raise DeliveryFailed(
+                f"offsets of group {self._settings.group_id!r} cannot be committed: {text_of(error)}"
+            ) from error
+
+    async def stop(self) -> None:
+        """Leave the group."""
+        await stopped(self._consumer)
+
+    def _fenced(self) -> InstanceFenced:
+        group, instance = self._settings.group_id, self._settings.group_instance_id
+        return InstanceFenced(
+            f"another instance has joined group {group!r} with the same group_instance_id, {instance!r}; "
+            "this one ends: give each instance a group_instance_id of its own in [source]"
+        )
+
+    def _foreign_group(self) -> ConfigError:
+        group = self._settings.group_id
+        hint = "name a group that only this route uses"
+        problem = f"group {group!r} has members of another application, with another partition assignor"
+        return ConfigError([Problem("source.group_id", problem, hint)])
+
+    def _poll_error(self, error: Exception) -> Exception:
+        """Translate what a poll raised into an error that stops the relay, or one after which it rewinds."""
+        if self._static is not None and self._static.is_fenced:
+            return self._fenced()
+        if isinstance(error, InconsistentGroupProtocolError):
+            return self._foreign_group()
+        if isinstance(error, OffsetOutOfRangeError):
+            where = ", ".join(
+                f"{pair.topic}/{pair.partition} at {offset}" for pair, offset in error.args[0].items()
+            )
+            hint = _reset_hint(self._settings.group_id)
+            return RecordsGone(f"the records to read next are no longer there: {where}; {hint}")
+        if isinstance(error, TopicAuthorizationFailedError | GroupAuthorizationFailedError):
+            group = self._settings.group_id
+            return TopicUnusable(
+                f"not allowed to read: {text_of(error)}; grant READ on the topics and on group {group!r}"
+            )
+        if isinstance(error, UnicodeDecodeError) and take_any_name():
+            return PollFailed("a header name is not UTF-8; the record is read again with U+FFFD in the name")
+        return PollFailed(text_of(error))
+
+
+class ShardSource(KafkaSource):
+    """The partitions of one shard, for as long as this instance lives.
+
+    It joins no group: the transactions of aiokafka cannot fence a member, but they fence the transactional id
+    of a shard. Within one cluster the group still keeps the offsets.
+    """
+
+    _owner: Owner | None = None
+    _assigned: tuple[Partition, ...] = ()
+
+    async def start(self, owner: Owner) -> None:
+        """Connect and take the shard's partitions."""
+        self._owner = owner
+        try:
+            await started(REQUEST_SECONDS, self._consumer, self._brokers, self.health)
+            async with asyncio.timeout(REQUEST_SECONDS):
+                # From the first time on, the client keeps the metadata of these topics up to date.
+                self._consumer._client.set_topics(self._settings.topics)
+                await self._consumer._client.force_metadata_update()
+        except (KafkaError, TimeoutError) as error:
+            raise unreachable(self._servers, error) from error
+        self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
+        self._assign(self._ours())
+
+    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        """Poll; if topics have new partitions, finish what is under way and then take ours of them."""
+        found = self._ours()
+        if len(found) > len(self._assigned) and self._owner is not None:
+            await self._owner.revoked()
+            self._assign(found)
+            return {}
+        if not self._assigned:
+            await asyncio.sleep(POLL_MS / 1000)
+            return {}
+        return await super().poll(without)
+
+    async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - a shard begins in its own way
+        """No: the commits of other shards tell nothing, because each shard may be started at another time.
+
+        So a partition that was added while its shard was stopped, and had none before, begins at the end.
+        """
+        return False
+
+    def _ours(self) -> tuple[Partition, ...]:
+        shard = self._settings.shard
+        return tuple(partition for partition in self.partitions() if shard.contains(partition.partition))
+
+    def _assign(self, partitions: tuple[Partition, ...]) -> None:
+        pairs = [TopicPartition(*partition) for partition in partitions]
+        self._consumer.assign(pairs)
+        self._consumer.pause(*pairs)
+        self._assigned = partitions
+        if self._owner is not None:
+            self._owner.assigned(partitions)
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is not typed
+    def __init__(self, consumer: AIOKafkaConsumer, owner: Owner) -> None:
+        self._consumer, self._owner = consumer, owner
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Let the loop finish. The member still belongs to the group here, so its commit is valid."""
+        if revoked:
+            await self._owner.revoked()
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Close new partitions until the loop has set positions: a running poll must not give records."""
+        self._consumer.pause(*assigned)
+        self._owner.assigned(sorted(Partition(*pair) for pair in assigned))
+
+
+def _check_kept(partition: Partition, group: str, committed: int, first: int, end: int) -> None:
+    """Raise RecordsGone if the committed offset lies outside what the partition holds."""
+    if committed < first:
+        gone = f"records {committed}…{first - 1} of {partition}"
+        what = f"{gone} were deleted by retention before relay had read them"
+    elif committed > end:
+        what = f"{partition} ends at {end}, before the committed offset {committed}: it was created anew"
+    else:
+        return
+    raise RecordsGone(f"{what}; {_reset_hint(group)}")
+
+
+def _reset_hint(group: str) -> str:
+    how = "(kafka-consumer-groups.sh --reset-offsets)"
+    return f"to continue anyway, reset the offsets of group {group!r} {how}, or use a new group"

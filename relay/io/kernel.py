@@ -1,0 +1,131 @@
+"""Which engine fills templates: the native kernel, the interpreter, or none. `RELAY_KERNEL` says it.
+
+The kernel is the package `relay-cdc-kernel`, which `pip install ./kernel` in relay's folder builds.
+Nothing else in relay knows it. With and without an engine relay writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import cache, partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from relay.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from relay.core.translator import Translator
+    from relay.templates.engine import Engine
+
+VARIABLE: Final = "RELAY_KERNEL"
+#: What the kernel and `relay.templates` have to agree on; `INTERFACE` in `kernel/src/lib.rs` is the same.
+INTERFACE: Final = 7
+_MODULE: Final = "relay_cdc_kernel"
+
+
+class Mode(Enum):
+    """What fills templates."""
+
+    #: The kernel, if it is installed.
+    AUTO = "auto"
+    #: Nothing: every record goes the straight line.
+    OFF = "off"
+    #: The interpreter, which is slower than the straight line: to look for the reason of a difference.
+    PYTHON = "python"
+    #: The kernel, or the interpreter if there is none; each record also goes the straight line, and the run
+    #: ends if the two differ.
+    SHADOW = "shadow"
+
+    @property
+    def is_shadow(self) -> bool:
+        """Whether what an engine gives is compared with what the straight line gives."""
+        return self is Mode.SHADOW
+
+
+class Installed(NamedTuple):
+    """What is installed of the kernel.
+
+    `version`: None if there is none. `problem`: why it cannot be used; to be said once, "" for nothing.
+    """
+
+    engine: type[Engine] | None = None
+    version: str | None = None
+    problem: str = ""
+
+    @property
+    def said(self) -> str:
+        """What is installed, in words."""
+        if self.problem:
+            return self.problem
+        if self.version is None:
+            return "relay-cdc-kernel is not installed: relay works without it, but slower"
+        return f"relay-cdc-kernel {self.version}"
+
+
+def mode(environment: Mapping[str, str] = os.environ) -> Mode:
+    """Read `RELAY_KERNEL`; `auto` if it is not set. Raises ConfigError for anything else than a mode."""
+    given = environment.get(VARIABLE, "").strip() or Mode.AUTO.value
+    try:
+        return Mode(given)
+    except ValueError:
+        modes = ", ".join(each.value for each in Mode)
+        raise ConfigError(
+            [Problem(VARIABLE, f"{given!r} is no mode of the kernel", f"it is one of {modes}")]
+        ) from None
+
+
+def engine(chosen: Mode) -> type[Engine] | None:
+    """Return the engine of a mode; None where every record goes the straight line."""
+    if chosen is Mode.OFF:
+        return None
+    native = None if chosen is Mode.PYTHON else installed().engine
+    if native is not None or chosen is Mode.AUTO:
+        return native
+    from reference_engine import Interpreter  # noqa: PLC0415 - compiles patterns, and is for tests
+
+    return Interpreter
+
+
+def translator_class() -> Callable[..., Translator]:
+    """Return what makes a translator with the engine that `RELAY_KERNEL` says. Raises ConfigError."""
+    from relay.core.translator import Translator  # noqa: PLC0415 - as above
+    from relay.core.verification import ShadowTranslator  # noqa: PLC0415 - `relay --version` needs no translator
+
+    chosen = mode()
+    made = ShadowTranslator if chosen.is_shadow else Translator
+    return partial(made, engine=engine(chosen))
+
+
+def engine_name() -> str:
+    """Return what `RELAY_KERNEL` chooses, for people: `kernel 0.1.0`, `python`; "" for no engine."""
+    chosen = mode()
+    used = engine(chosen)
+    if used is None:
+        return ""
+    native = installed()
+    name = f"kernel {native.version}" if used is native.engine else "python"
+    return f"{name}, {chosen.value}" if chosen.is_shadow else name
+
+
+@cache
+def installed() -> Installed:
+    """Look for the kernel, once in a process."""
+    try:
+        module = importlib.import_module(_MODULE)
+    except ModuleNotFoundError:
+        return Installed()
+    except ImportError as error:
+        return Installed(problem=f"relay-cdc-kernel cannot be loaded and is not used: {error}")
+    return _usable(module)
+
+
+def _usable(module: ModuleType) -> Installed:
+    version, interface = str(module.__version__), module.INTERFACE
+    if interface != INTERFACE:
+        problem = f"it has interface {interface}, and this relay needs {INTERFACE}"
+        hint = "pip install ./kernel in relay's folder gives the one of the same version"
+        return Installed(None, version, f"relay-cdc-kernel {version} is not used: {problem} ({hint})")
+    return Installed(cast("type[Engine]", module.Kernel), version)

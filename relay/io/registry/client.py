@@ -1,0 +1,488 @@
+"""Schemas and their ids, from a registry with Confluent's REST API: Confluent's own, Apicurio (`ccompat`),
+Karapace, Redpanda.
+
+Contract: `SchemaRegistry` is a `relay.io.resolver.Registry`. A schema is looked up before it is registered,
+so that nothing is registered twice, and nobody who only writes known schemas needs the right to register.
+What was answered once is kept in a folder, if one is given, and taken from there as long as no registry
+answers. Calls block; the service makes them in threads. Sources: confluentinc schema-registry RestService,
+RetryExecutor, Errors (8.x); aiven karapace SchemaErrorCodes; redpanda; answers of Apicurio 3.3.3.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from relay.io.answer_cache import AnswerCache
+from relay.io.files import read_small
+from relay.io.registry.incompatible import explanation
+from relay.io.registry.settings import RegistrySettings, url_fault
+from relay.io.registry.transport import ANSWER_BYTES, NoAnswer, Request, Response, Transport, http_transport
+from relay.model.errors import ConfigError, Problem, RegistryUnavailable, SchemaMissing, SchemaRefused
+from relay.model.lookups import LARGEST_SCHEMA_ID, RegisteredSchema, SchemaById, SchemaId
+from relay.text.redaction import printable, quoted
+
+Kind = TypeVar("Kind")
+
+#: How often a request is tried again, as Confluent's clients do, and the bounds of the wait before.
+RETRIES: Final = 3
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 20.0
+#: Statuses below 500 after which asking again, or asking another URL, may help.
+_TRANSIENT: Final = frozenset({408, 425, 429})
+_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_ACCEPT: Final = f"{_TYPE}, application/vnd.schemaregistry+json, application/json"
+_GUIDS: Final = "/schemas/guids/"
+_WRONG_URL: Final = "is the URL that of the registry's API? Apicurio's ends with /apis/ccompat/v7"
+#: Schemas that one may refer to, all together.
+_MOST_REFERENCES: Final = 64
+_LONGEST_SAID: Final = 600
+#: For how long, and for how many ids, it is remembered that the registry lacks them; where the caller tries
+#: again, for less than it waits between two tries.
+_MISSING_SECONDS, _MISSING_ONCE_SECONDS, _MOST_MISSING = 3.0, 0.05, 10_000
+
+
+class _Said(msgspec.Struct):
+    """A registry's error."""
+
+    error_code: Any = None
+    message: Any = None
+
+
+class _Reference(msgspec.Struct):
+    name: str
+    subject: str
+    version: int
+
+
+class _Schema(msgspec.Struct, rename="camel"):
+    """A registry's schema; without a type it is Avro."""
+
+    schema: str
+    schema_type: str | None = None
+    references: list[_Reference] | None = None
+
+
+class _Registered(msgspec.Struct):
+    id: int
+
+
+class _Try(NamedTuple):
+    """What became of asking all URLs: an answer, or why there is none and when one may come, in seconds."""
+
+    response: Response | None = None
+    reason: str = ""
+    retry_after: float = 0.0
+
+
+class SchemaRegistry:
+    """A client of one registry. Raises ConfigError for settings that cannot be used.
+
+    `retries`: how often a request is tried again before RegistryUnavailable, or SchemaMissing; 0 where the
+    caller tries again. `sleep`, and `transport`, are the clock and the network.
+    """
+
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        *,
+        retries: int = RETRIES,
+        transport: Transport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings, self._retries, self._sleep = settings, retries, sleep
+        problems: list[Problem] = []
+        self._headers = _headers(settings, problems)
+        context = _context(settings, problems)
+        if problems:
+            raise ConfigError(problems)
+        self._ask_one = transport or http_transport(context, settings.timeout_seconds)
+        self._urls = [url.rstrip("/") for url in settings.urls]
+        #: The URL that answered last.
+        self._at = 0
+        self._cache = AnswerCache(Path(settings.cache)) if settings.cache else None
+        self._shown = f"the schema registry {settings.shown}"
+        #: Until when ids that were not there are not asked for again.
+        self._missing: dict[int | str, float] = {}
+        self._missing_seconds = _MISSING_SECONDS if retries else _MISSING_ONCE_SECONDS
+
+    # ------------------------------------------------------------ schemas
+
+    def schema(self, id: int | str) -> RegisteredSchema:
+        """Return the schema of an id. Raises RegistryUnavailable, SchemaMissing, SchemaRefused."""
+        if time.monotonic() < self._missing.get(id, 0.0):
+            raise self._has_no(id)
+        need = SchemaById(self._name, id)
+        path = f"/schemas/ids/{id}" if isinstance(id, int) else _GUIDS + quote(id, safe="")
+        try:
+            found = self._read(path, f"schema {id}", is_awaited=True)
+        except RegistryUnavailable:
+            kept = None if self._cache is None else self._cache.find(need)
+            if kept is None:
+                raise
+            return kept
+        if found is None:
+            if len(self._missing) >= _MOST_MISSING:
+                self._missing.clear()
+            self._missing[id] = time.monotonic() + self._missing_seconds
+            raise self._has_no(id)
+        if self._cache is not None:
+            self._cache.keep(need, found)
+        return found
+
+    def _has_no(self, id: int | str) -> SchemaMissing:
+        reason = "was the message written with another registry?"
+        if isinstance(id, str):
+            reason += " Registries before Confluent Platform 8.0 find no schema by its GUID"
+        return SchemaMissing(f"{self._shown} has no schema {id}: {reason}")
+
+    def _read(self, path: str, what: str, *, is_awaited: bool) -> RegisteredSchema | None:
+        """The schema at a path with those that it refers to, None if there is none."""
+        response = self._ask("GET", path, is_awaited=is_awaited)
+        if response.status == 404:
+            if not _names_what_it_lacks(response):
+                self._be_sure_of_registry()
+            return None
+        found = self._parsed(response, _Schema, what)
+        references: dict[str, str] = {}
+        self._add_references(found, references, what)
+        return RegisteredSchema(found.schema, found.schema_type or "AVRO", tuple(references.items()))
+
+    def _be_sure_of_registry(self) -> None:
+        """Raise RegistryUnavailable for what is no registry. One that knows no GUIDs answers to their path as
+        that does, but not to this one; whether it lets us see it does not matter.
+        """
+        with contextlib.suppress(SchemaRefused):
+            self._ask("GET", "/config")
+
+    def _add_references(self, schema: _Schema, found: dict[str, str], what: str) -> None:
+        """Add the texts of all schemas that one refers to, those that others need first."""
+        for each in schema.references or ():
+            if each.name in found:
+                continue
+            if len(found) >= _MOST_REFERENCES:
+                raise SchemaRefused(f"{self._shown}: {what} refers to more than {_MOST_REFERENCES} schemas")
+            found[each.name] = ""  # met, if it refers to itself
+            path = f"/subjects/{quote(each.subject, safe='')}/versions/{each.version}"
+            response = self._ask("GET", path)
+            if response.status == 404:
+                raise SchemaMissing(f"{self._shown}: {what} refers to a schema that is not there")
+            other = self._parsed(response, _Schema, what)
+            self._add_references(other, found, what)
+            # Behind those that it needs.
+            del found[each.name]
+            found[each.name] = other.schema
+            if sum(map(len, found.values())) > ANSWER_BYTES:
+                raise SchemaRefused(
+                    f"{self._shown}: {what} refers to schemas of more than {ANSWER_BYTES} characters together"
+                )
+
+    # ------------------------------------------------------------ ids
+
+    def id_of(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return the id of a schema in a subject, where it is registered if it is new.
+
+        Raises RegistryUnavailable, SchemaRefused.
+        """
+        need = SchemaId(self._name, subject, schema)
+        try:
+            found = self._looked_up(subject, schema)
+            if found is None:
+                found = self._register(subject, schema)
+        except RegistryUnavailable:
+            kept = None if self._cache is None else self._cache.find(need)
+            if kept is None:
+                raise
+            return kept
+        if self._cache is not None:
+            self._cache.keep(need, found)
+        return found
+
+    def _looked_up(self, subject: str, schema: RegisteredSchema) -> int | None:
+        """The id of a schema that is in a subject already; None if it is not."""
+        path = f"/subjects/{quote(subject, safe='')}"
+        response = self._ask("POST", path, _body_of(schema))
+        if response.status == 404:
+            return None
+        return self._id(response, subject)
+
+    def _register(self, subject: str, schema: RegisteredSchema, references: Sequence[_Reference] = ()) -> int:
+        if not self._settings.register_schemas:
+            raise SchemaRefused(
+                f"{self._shown} lacks a schema in subject {quoted(subject)}, and "
+                f"{self._settings.table}.register_schemas = false forbids registering it: register "
+                "it yourself, or set register_schemas to true"
+            )
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        response = self._ask("POST", path, _body_of(schema, references))
+        if response.status == 409:
+            self._refuse_incompatible(subject, schema, response)
+        return self._id(response, subject)
+
+    def _refuse_incompatible(self, subject: str, schema: RegisteredSchema, response: Response) -> NoReturn:
+        """Raise what is to be said of a schema that does not go with those before it."""
+        latest = None
+        try:
+            latest = self._read(f"/subjects/{quote(subject, safe='')}/versions/latest", "", is_awaited=False)
+            level = self.compatibility(subject)
+        except (RegistryUnavailable, SchemaMissing, SchemaRefused):
+            level = None
+        why = explanation(latest.text if latest else None, schema.text, level)
+        said = _said(response)
+        raise SchemaRefused(
+            f"{self._shown} refuses a schema in subject {quoted(subject)} that is not compatible with those "
+            f"before it: {why}" + (f"; the registry says: {said}" if said else "")
+        )
+
+    def _id(self, response: Response, subject: str) -> int:
+        id = self._parsed(response, _Registered, f"subject {quoted(subject)}").id
+        if not 0 < id <= LARGEST_SCHEMA_ID:
+            raise SchemaRefused(f"{self._shown} gives a schema in subject {quoted(subject)} no usable id")
+        return id
+
+    # ------------------------------------------------------------ what else there is to know
+
+    def subjects(self) -> list[str]:
+        """Return the names of all subjects. Raises RegistryUnavailable, SchemaRefused."""
+        return self._parsed(self._ask("GET", "/subjects"), list[str], "the list of subjects")
+
+    def compatibility(self, subject: str) -> str | None:
+        """Return the rule by which schemas of a subject are compared, None if it is not told.
+
+        Raises RegistryUnavailable, SchemaRefused.
+        """
+        for path in (f"/config/{quote(subject, safe='')}", "/config"):
+            response = self._ask("GET", path)
+            if response.status == 200:
+                told = self._parsed(response, dict[str, Any], "the configuration")
+                level = told.get("compatibilityLevel")
+                return level if isinstance(level, str) else None
+        return None
+
+    def register_again(self, subject: str) -> None:
+        """Register the newest schema of a subject once more, which changes nothing.
+
+        Raises RegistryUnavailable, SchemaMissing, SchemaRefused if that is not allowed.
+        """
+        response = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if response.status == 404:
+            raise SchemaMissing(f"{self._shown} has no subject {quoted(subject)}")
+        newest = self._parsed(response, _Schema, f"subject {quoted(subject)}")
+        schema = RegisteredSchema(newest.schema, newest.schema_type or "AVRO")
+        self._register(subject, schema, newest.references or ())
+
+    # ------------------------------------------------------------ requests
+
+    @property
+    def _name(self) -> str:
+        """What keeps answers of this registry apart from those of others."""
+        return " ".join(sorted(self._urls))
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None = None, *, is_awaited: bool = False
+    ) -> Response:
+        """Ask until somebody answers. `is_awaited`: 404 may be an answer that comes too early.
+
+        Raises RegistryUnavailable; SchemaRefused for credentials that are refused.
+        """
+        tried = _Try()
+        for wait in (*_waits(self._retries), None):
+            tried = self._asked(method, path, body)
+            response = tried.response
+            if response is not None and not (is_awaited and response.status == 404 and wait is not None):
+                return self._allowed(response)
+            if wait is not None:
+                self._sleep(max(wait, min(tried.retry_after, _LONGEST_WAIT)))
+        raise RegistryUnavailable(f"{self._shown} cannot be asked: {tried.reason}", tried.retry_after)
+
+    def _asked(self, method: str, path: str, body: bytes | None) -> _Try:
+        """Ask each URL, beginning with that which answered last, until one answers."""
+        tried = _Try()
+        for _ in self._urls:
+            try:
+                response = self._answered(method, self._urls[self._at] + path, body)
+            except NoAnswer as error:
+                tried = _Try(None, str(error))
+            else:
+                fault = _fault(path, response)
+                if not fault:
+                    return _Try(response)
+                tried = _Try(None, fault, response.retry_after or 0.0)
+            self._at = (self._at + 1) % len(self._urls)
+        return tried
+
+    def _answered(self, method: str, url: str, body: bytes | None) -> Response:
+        """Ask one URL, once more if what it refuses is not what the files of secrets hold now.
+
+        Raises NoAnswer.
+        """
+        headers = self._headers
+        response = self._ask_one(Request(method, url, headers, body))
+        if response.status == 401:
+            self._read_secrets()
+            if self._headers != headers:
+                response = self._ask_one(Request(method, url, self._headers, body))
+        return response
+
+    def _read_secrets(self) -> None:
+        """Read the files of secrets, which may have been renewed. One that cannot be used changes nothing."""
+        problems: list[Problem] = []
+        headers = _headers(self._settings, problems, may_be_empty=False)
+        if not problems:
+            self._headers = headers
+
+    def _allowed(self, response: Response) -> Response:
+        if response.status in {401, 403}:
+            keys = f"{self._settings.table}.username and password, or bearer_token"
+            raise SchemaRefused(
+                f"{self._shown} refuses the request (status {response.status}): check {keys}, and that "
+                "user's permissions"
+            )
+        return response
+
+    def _parsed(self, response: Response, kind: type[Kind], what: str) -> Kind:
+        if response.status != 200:
+            said = _said(response)
+            raise SchemaRefused(
+                f"{self._shown} refuses {what} (status {response.status})" + (f": {said}" if said else "")
+            )
+        try:
+            return msgspec.json.decode(response.body, type=kind)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            raise SchemaRefused(
+                f"{self._shown} gives an unexpected answer for {what}: {_WRONG_URL}"
+            ) from None
+
+
+def _waits(retries: int) -> Iterator[float]:
+    """Waits before each new try: up to twice as long each time, and by chance."""
+    longest = _FIRST_WAIT
+    for _ in range(retries):
+        yield random.uniform(0, longest)  # noqa: S311 - so that instances do not ask at once
+        longest = min(_LONGEST_WAIT, 2 * longest)
+
+
+def _fault(path: str, response: Response) -> str:
+    """Why an answer to a path is none of a registry, "" if it is one.
+
+    Confluent, Karapace, Redpanda and Apicurio name what they lack with status 404 and an `error_code` of
+    40401 (subject), 40402 (version), 40403 (schema, also by its id) or more. For a path that they do not know
+    it is 404 (Confluent, Karapace) or absent (Redpanda, Apicurio), as in the answer of an ingress: then
+    nothing is known of the schema. The path of GUIDs is known to Confluent alone, and not judged by this.
+    """
+    status = response.status
+    if status == 404 and not path.startswith(_GUIDS) and not _names_what_it_lacks(response):
+        return f"status 404, without the error code of a registry: {_WRONG_URL}"
+    if status == 200 and response.body.lstrip()[:1] not in {b"{", b"["}:
+        return f"an answer that is not JSON: {_WRONG_URL}"
+    if 300 <= status < 400:
+        return f"status {status}, and redirects are not followed: set the URL that it redirects to"
+    is_transient = status in _TRANSIENT or status >= 500
+    return f"status {status}" if is_transient or (status < 400 and status != 200) else ""
+
+
+def _names_what_it_lacks(response: Response) -> bool:
+    code = _error(response).error_code
+    return isinstance(code, int) and code // 100 == 404
+
+
+def _error(response: Response) -> _Said:
+    try:
+        return msgspec.json.decode(response.body, type=_Said)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return _Said()
+
+
+def _said(response: Response) -> str:
+    """A registry's own words for an error, "" if it has none."""
+    message = _error(response).message
+    return printable(message, longest=_LONGEST_SAID) if isinstance(message, str) else ""
+
+
+def _body_of(schema: RegisteredSchema, references: Sequence[_Reference] = ()) -> bytes:
+    """A schema in a request. What is Avro and refers to none does not say so, as older registries do not know
+    the members.
+    """
+    body: dict[str, Any] = {"schema": schema.text}
+    if schema.kind != "AVRO":
+        body["schemaType"] = schema.kind
+    if references:
+        body["references"] = references
+    return msgspec.json.encode(body)
+
+
+# ---------------------------------------------------------------- settings
+
+
+def _headers(
+    settings: RegistrySettings, problems: list[Problem], *, may_be_empty: bool = True
+) -> Mapping[str, str]:
+    """What each request has. `may_be_empty`: files of secrets; one that is just being written is, too."""
+    headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity", "Content-Type": _TYPE}
+    if settings.username:
+        password = settings.password
+        if settings.password_file:
+            password = _secret(settings, "password_file", problems, may_be_empty=may_be_empty)
+        pair = f"{settings.username}:{password}".encode()
+        headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
+    token = settings.bearer_token
+    if settings.bearer_token_file:
+        token = _secret(settings, "bearer_token_file", problems, may_be_empty=may_be_empty)
+    if token:
+        if not all("!" <= character <= "~" for character in token):
+            problems.append(Problem(f"{settings.table}.bearer_token", "holds characters that no token has"))
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def _secret(settings: RegistrySettings, key: str, problems: list[Problem], *, may_be_empty: bool) -> str:
+    """Read a secret from its file; a line end behind it does not count."""
+    name = getattr(settings, key)
+    try:
+        found = read_small(Path(name)).decode().rstrip("\r\n")
+    except OSError as error:
+        problems.append(Problem(f"{settings.table}.{key}", f"{name} cannot be read: {error.strerror}"))
+    except UnicodeDecodeError:
+        problems.append(Problem(f"{settings.table}.{key}", "is not text in UTF-8"))
+    else:
+        if not found and not may_be_empty:
+            problems.append(Problem(f"{settings.table}.{key}", f"{name} is empty"))
+        return found
+    return ""
+
+
+def _context(settings: RegistrySettings, problems: list[Problem]) -> ssl.SSLContext:
+    """TLS: the certificates that are trusted, those of the system without `ca_file`, and relay's own."""
+    context = ssl.create_default_context()
+    if settings.ca_file:
+        try:
+            context = ssl.create_default_context(cafile=settings.ca_file)
+        except OSError as error:  # an SSLError is one
+            why = "holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+            problems.append(Problem(f"{settings.table}.ca_file", f"{settings.ca_file}: {why}"))
+    if settings.certificate_file:
+        try:
+            # A password that is asked for at the terminal would stop a service.
+            context.load_cert_chain(settings.certificate_file, settings.key_file or None, password=str)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            problems.append(Problem(f"{settings.table}.certificate_file", f"cannot be used: {why}"))
+    return context
+
+
+def registry_problems(settings: RegistrySettings, *, allow_http: bool) -> list[Problem]:
+    """What is wrong with where a registry is, without asking it."""
+    problems = []
+    for url in settings.urls:
+        fault, hint = url_fault(url, has_credentials=settings.has_credentials, allow_http=allow_http)
+        if fault:
+            problems.append(Problem(f"{settings.table}.urls", fault, hint))
+    return problems

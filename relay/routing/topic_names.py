@@ -1,0 +1,200 @@
+"""Names of target topics: templates with `{topic}` (the source's), `{database}` and `{table}`.
+
+Kafka takes 1 to 249 letters, digits, dots, underscores and hyphens. In a name of MySQL every other character,
+and the dot, becomes `_x0020_`: its code in hexadecimal, as SQL/XML writes names (ISO/IEC 9075-14); so does
+the underscore of what would look like that. So different names stay different, always and everywhere: nothing
+is remembered, compared or shared for it.
+
+Only names that no dot keeps apart may still become one: `{database}_{table}` makes `a_b_c` of `a`.`b_c` and
+of `a_b`.`c`. Such a template is ambiguous, and `rivals` tells which tables have the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from relay.model.errors import Problem, UnusableTopicName
+from relay.model.events import TableId
+from relay.model.limits import MYSQL_NAME
+from relay.text.redaction import HIDDEN, printable, quoted
+
+TOPIC, DATABASE, TABLE = "topic", "database", "table"
+FIELDS: Final = (TOPIC, DATABASE, TABLE)
+LONGEST_NAME: Final = 249
+_LEGAL: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_FIELD: Final = re.compile(r"\{(topic|database|table)\}")
+#: What is escaped in a name of MySQL: characters that Kafka refuses, the dot, and the underscore before what
+#: would look like an escape.
+_ESCAPED: Final = re.compile(r"[^A-Za-z0-9_-]|_(?=x[0-9a-f]{4,6}(?:[^A-Za-z0-9-]|$))")
+_ESCAPE: Final = re.compile(r"_x([0-9a-f]{4,6})_")
+
+#: A piece of a template: text, and the field behind it ("" for none).
+_Piece = tuple[str, str]
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka takes this name for a topic."""
+    return _LEGAL.fullmatch(name) is not None and name not in {".", ".."}
+
+
+def escaped(name: str) -> str:
+    """Return a database's or table's name as it stands in the name of a topic."""
+    return _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04x}_", name)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)), text)
+
+
+class TopicTemplate(msgspec.Struct, frozen=True):
+    """A template that was read: `text` as it was given. `parse` makes it."""
+
+    text: str
+    pieces: tuple[_Piece, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> TopicTemplate:
+        """Read a template. Raises ValueError that says what is wrong with it."""
+        *parts, end = _FIELD.split(text)
+        literals, named = [*parts[::2], end], parts[1::2]
+        if any("{" in literal or "}" in literal for literal in literals):
+            known = ", ".join(f"{{{field}}}" for field in FIELDS)
+            raise ValueError(f"{quoted(text)} holds an unknown placeholder: there are {known}")
+        found = cls(text, tuple(zip(literals, [*named, ""], strict=True)))
+        # With a letter for each field: the shortest name there can be.
+        if not is_topic_name(found._rendered(dict.fromkeys(FIELDS, "x"))):
+            raise ValueError(f"{quoted(text)} makes no topic name")
+        return found
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The placeholders that it has."""
+        return frozenset(field for _, field in self.pieces if field)
+
+    @property
+    def is_by_table(self) -> bool:
+        """Whether the topic depends on what an event is about, and not on its source topic alone."""
+        return bool(self.fields & {DATABASE, TABLE})
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether two tables may have one name although they differ in what the template names."""
+        between = [literal for literal, field in self.pieces if field][1:]
+        return self.is_by_table and any("." not in literal for literal in between)
+
+    def may_be_shared(self, topics: Sequence[str]) -> bool:
+        """Whether two tables of these source topics may have one name; see `is_ambiguous`."""
+        if not self.is_ambiguous:
+            return False
+        if any(TopicTemplate.parse(self.of_topic(topic)).is_ambiguous for topic in topics):
+            return True
+        # `t_u` and a table `v`, `t` and a table `u_v`.
+        is_beside = any(
+            TOPIC in {first, second} and "." not in between
+            for (_, first), (between, second) in pairwise(self.pieces)
+            if second
+        )
+        pairs = ((one, other) for one in topics for other in topics if one != other)
+        return is_beside and any(one.startswith(other) or one.endswith(other) for one, other in pairs)
+
+    def with_dots(self) -> str:
+        """Return a template like this one that gives no two tables one name."""
+        begin, *rest = self.pieces
+        dotted = [(literal if "." in literal or not field else ".", field) for literal, field in rest]
+        return "".join([literal + (f"{{{field}}}" if field else "") for literal, field in (begin, *dotted)])
+
+    def of_topic(self, topic: str) -> str:
+        """Return the name where the template holds `{topic}` alone."""
+        return self.text.replace("{topic}", topic)
+
+    def name(self, topic: str, table: TableId) -> str:
+        """Return the target topic of a table. Raises UnusableTopicName if Kafka takes no such name."""
+        values = {TOPIC: topic, DATABASE: escaped(table.database), TABLE: escaped(table.table)}
+        found = self._rendered(values)
+        if not is_topic_name(found):
+            why = f"has {len(found)} characters, and Kafka takes {LONGEST_NAME}"
+            if len(found) <= LONGEST_NAME:
+                why = f"would be {found!r}, which Kafka does not take"
+            raise unusable(table, why)
+        return found
+
+    def pattern(self, topics: Iterable[str]) -> re.Pattern[str]:
+        """Return what matches all names that it makes of these source topics; its groups are the fields."""
+        forms = dict.fromkeys((DATABASE, TABLE), "[A-Za-z0-9_-]+")
+        forms[TOPIC] = "|".join(map(re.escape, topics))
+        text, begun = "", set[str]()
+        for literal, field in self.pieces:
+            text += re.escape(literal)
+            if field:
+                text += f"(?P={field})" if field in begun else f"(?P<{field}>{forms[field]})"
+                begun.add(field)
+        return re.compile(text)
+
+    def names_in(self, name: str, topics: Iterable[str]) -> tuple[str | None, str | None] | None:
+        """Return of which database and table a name is made (None for what is not in it), or None if the
+        template makes no such name. An ambiguous template may have other answers.
+        """
+        found = self.pattern(topics).fullmatch(name)
+        if found is None:
+            return None
+        texts = found.groupdict()
+        database, table = (texts.get(field) for field in (DATABASE, TABLE))
+        return database and _unescaped(database), table and _unescaped(table)
+
+    def named(self, topic: str, table: TableId) -> tuple[str, ...]:
+        """Return the names that it is made of: tables that differ in them must not have one topic."""
+        values = {TOPIC: topic, DATABASE: table.database, TABLE: table.table}
+        return tuple(values[field] for field in FIELDS if field in self.fields)
+
+    def rivals(self, topic: str, table: TableId) -> Iterator[TableId]:
+        """Find the other tables that would have the topic of this one, of the same source topic."""
+        name = self.name(topic, table)
+        text = "".join(
+            literal + (topic if field == TOPIC else f"\0{field}\0" if field else "")
+            for literal, field in self.pieces
+        )
+        begin, *rest = text.split("\0")
+        if len(rest) != _PARTS_OF_TWO_FIELDS or {rest[0], rest[2]} != {DATABASE, TABLE}:
+            return
+        first, between, end = rest[0], rest[1], rest[3]
+        core = name[len(begin) : len(name) - len(end)]
+        for at in range(len(core) + 1):
+            if core.startswith(between, at):
+                left, right = _unescaped(core[:at]), _unescaped(core[at + len(between) :])
+                found = TableId(left, right) if first == DATABASE else TableId(right, left)
+                if found != table and self.name(topic, found) == name:
+                    yield found
+
+    def _rendered(self, values: dict[str, str]) -> str:
+        return "".join([literal + values[field] if field else literal for literal, field in self.pieces])
+
+
+def unusable(table: TableId, why: str) -> UnusableTopicName:
+    """Make the error about a table that cannot have the topic that the configuration gives it."""
+    cure = "give it another by the template or, in a configuration, by a rule for its table"
+    shown = ".".join(map(_shown, (table.database, table.table)))
+    return UnusableTopicName("kafka", "topic", f"that of table {printable(shown)} {why}; {cure}")
+
+
+def _shown(name: str) -> str:
+    """A name of a database or a table, if it can be one: what else stands there may be a value."""
+    return name if len(name) <= MYSQL_NAME else HIDDEN
+
+
+#: A text with two fields, split at both ends of each: begins behind what is before the first.
+_PARTS_OF_TWO_FIELDS: Final = 4
+
+
+def template_problems(path: str, text: str) -> list[Problem]:
+    """Find what is wrong with a template, as a problem of the key or option `path`."""
+    try:
+        TopicTemplate.parse(text)
+    except ValueError as error:
+        hint = "letters, digits, . _ - and the placeholders {topic}, {database}, {table}"
+        return [Problem(path, str(error), hint)]
+    return []

@@ -1,0 +1,63 @@
+"""Log in the background: checks that fail or recover, and how many lines were left out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Final
+
+from relay.io.logs import Log
+from relay.service.observe.status import Status
+
+#: How often to look for lines that were left out.
+_LOOK_SECONDS: Final = 1.0
+#: What works again, by the check that failed.
+_WORDS: Final = {
+    "source": "the brokers of the source answer again",
+    "source-topics": "the source topics exist again",
+    "target": "the target works again",
+    "topics": "the topics can be used again",
+    "offline-partitions": "all partitions have leaders again",
+    "schema-history": "the schema history can be read again",
+    "commit": "offsets are committed again",
+    "records": "records can be relayed again",
+}
+
+
+@contextlib.asynccontextmanager
+async def telling(log: Log, status: Status) -> AsyncIterator[None]:
+    """Log these things during an `async with` block, and at its end how many lines are still unreported."""
+    status.on_failure = partial(_log_failure, log)
+    status.on_recovery = partial(_tell_recovery, log)
+    counting = asyncio.create_task(_count_out(log))
+    try:
+        yield
+    finally:
+        counting.cancel()
+        status.on_failure = status.on_recovery = None
+        log.tell_left_out(at_once=True)
+
+
+def _log_failure(log: Log, check: str, detail: str) -> None:
+    log.warning("check.failing", check=check, message=detail)
+
+
+def _tell_recovery(log: Log, check: str, seconds: float) -> None:
+    message = f"{_WORDS[check]}, after {_lasting(seconds)}"
+    log.info("outage.over", check=check, seconds=round(seconds, 1), message=message)
+
+
+async def _count_out(log: Log) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        log.tell_left_out()
+
+
+def _lasting(seconds: float) -> str:
+    """Return a duration in words: `3 min 20 s`."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
+    return " ".join(f"{count} {unit}" for count, unit in parts if count) or f"{seconds:.1f} s"

@@ -1,9 +1,0 @@
-"""The engine in Python: the specification of the kernel, and its stand-in where there is none.
-
-It is written to be read. What the kernel does faster, it does in the same way: the same messages fit, and
-give the same bytes.
-"""
-
-from relay.templates.interpreter.interpreter import Interpreter
-
-__all__ = ["Interpreter"]

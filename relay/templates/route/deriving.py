@@ -1,0 +1,235 @@
+"""Deriving the template of a message of one row.
+
+The message goes the straight line once more with marks in place of its values (`Trace`): what stands where in
+the target's messages says how these are made. Then the template is tried with the same message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.codec import Encode, Payload, Seal, TracingDecoder
+from relay.codecs.losses import Lossy
+from relay.model.events import Event, RowChange, Rows, TransactionMark
+from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
+from relay.templates.engine import Engine, Message, Run
+from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, TargetMessage, Template
+from relay.templates.route.known import Known
+from relay.templates.tracing import Trace, TracedNumber, Untraceable
+
+
+class TracedLine(NamedTuple):
+    """The parts of a route's straight line that messages are traced through.
+
+    `prepared`: what is encoded of decoded events. `refused`: the losses for which a record is refused.
+    `writes_ends`: whether the end of a transaction has a topic; else it is counted. `seal`: what makes
+    messages for a topic of what `encode` writes; None: they are that.
+    """
+
+    decoder: TracingDecoder
+    prepared: Callable[[list[Event]], list[Event]]
+    encode: Encode
+    refused: frozenset[Lossy]
+    writes_ends: bool
+    seal: Seal | None
+
+
+class Form(NamedTuple):
+    """The target's messages. `most_bytes`: what key and value may have together; `lengths_at`: as a codec
+    says it.
+    """
+
+    most_bytes: int
+    lengths_at: tuple[int, int] | None
+
+
+class Deriver:
+    """Derives the templates of a route. `form` is the target's; `trial`: an engine to try each with."""
+
+    def __init__(self, line: TracedLine, form: Form, trial: Engine) -> None:
+        self._line, self._form, self._trial = line, form, trial
+
+    def derive(
+        self,
+        record: ConsumerRecord,
+        change: RowChange,
+        catalog: Catalog,
+        out: Sequence[ProducerRecord] | Sequence[Payload],
+        losses: list[Lossy],
+    ) -> tuple[Template, Known]:
+        """Return the template of a record that was this row, became these messages and lost this, and what is
+        known of it. Raises Untraceable, and what an encoder or an engine raises.
+        """
+        template, known = self._traced(record, change, catalog)
+        if not _has_headers(known, out):
+            raise Untraceable
+        # In an engine of its own: in the route's it could take the place of another template, or of an equal
+        # one, which would then be removed with it.
+        self._trial.clear()
+        number = self._trial.add(template)
+        if not _fits(self._trial, record, number, known, out, losses, self._line.seal):
+            raise Untraceable
+        return template, known
+
+    def _traced(self, record: ConsumerRecord, change: RowChange, catalog: Catalog) -> tuple[Template, Known]:
+        """Return the template of a record, and what is known of it, untried."""
+        line = self._line
+        trace = Trace(line.refused, _digest(record))
+        message = line.decoder.traced(record, change, catalog, trace)
+        traced: list[Event] = [message.change]
+        if message.end is not None:
+            traced.append(message.end)
+        lost: list[Lossy] = []
+        events = self._written(traced, lost)
+        numbered = msgspec.structs.replace(
+            record,
+            partition=trace.refused(),
+            offset=TracedNumber(trace, OFFSET, record.offset),
+            timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
+        )
+        line.decoder.decode(record, catalog, lost)
+        payloads = list(line.encode(events, numbered, lost))
+        if any(payload.blobs for payload in payloads):
+            raise Untraceable
+        first, *others = payloads
+        allows = None if message.after is None else message.after.check(record.topic)
+        is_one_row = only_row(events) is not None
+        has_tombstone = others == [Payload(first.key, None)] and first.key is not None and is_one_row
+        if has_tombstone:
+            others = []
+        known = Known(
+            [_without_values(event, change) for event in events],
+            lost,
+            first.headers,
+            allows,
+            trace.lost,
+            table=change.table,
+            more=[payload.headers for payload in others],
+            has_tombstone=has_tombstone,
+        )
+        (key, value), *more = [self._target(payload, trace) for payload in (first, *others)]
+        trace.check_marks(text for payload in payloads for _, text in payload.headers)
+        template = Template(
+            message.key,
+            message.value,
+            (*dict.fromkeys(trace.conditions), *trace.left_out(), Below(TIME_MS, TIME_END_MS)),
+            key,
+            value,
+            self._form.most_bytes,
+            tuple(more),
+        )
+        known.size, known.fingerprint = _bytes_of(template), hash(template)
+        return template, known
+
+    def _written(self, events: list[Event], lost: list[Lossy]) -> list[Event]:
+        """Return what the straight line encodes of decoded events."""
+        events = self._line.prepared(events)
+        if self._line.writes_ends:
+            return events
+        lost += [Lossy.TRANSACTION_MARK for event in events if isinstance(event, TransactionMark)]
+        return [event for event in events if not isinstance(event, TransactionMark)]
+
+    def _target(self, payload: Payload, trace: Trace) -> TargetMessage:
+        """Return the ops of a traced payload. Raises Untraceable."""
+        lengths_at = self._form.lengths_at or (None, None)
+        parts = zip((payload.key, payload.value), lengths_at, strict=True)
+        return TargetMessage(*[None if text is None else trace.target_ops(text, at) for text, at in parts])
+
+
+def only_row(events: Sequence[Event]) -> RowChange | None:
+    """Return the change of one row, alone or with the end of its transaction behind it; None of other
+    events.
+    """
+    first, *others = events
+    is_alone = not others or (len(others) == 1 and isinstance(others[0], TransactionMark))
+    return first if is_alone and isinstance(first, RowChange) else None
+
+
+def _without_values(event: Event, change: RowChange) -> Event:
+    """Return an event that a traced change became, or that stands behind it, without its values. Raises
+    Untraceable for others.
+    """
+    if isinstance(event, TransactionMark):
+        return TransactionMark(event.is_begin, "", change.source, change.emitted_at_ns)
+    if not isinstance(event, RowChange):
+        raise Untraceable
+    return msgspec.structs.replace(change, op=event.op, images=_NO_ROWS)
+
+
+def _has_headers(known: Known, out: Sequence[ProducerRecord] | Sequence[Payload]) -> bool:
+    """Whether messages have the headers of the payloads before all others."""
+    headers = [known.headers, *known.more, *[()] * known.has_tombstone]
+    given = [message.headers for message in out]
+    return len(headers) == len(given) and all(
+        found[: len(its)] == its for found, its in zip(given, headers, strict=True)
+    )
+
+
+def _fits(  # noqa: PLR0913, PLR0917 - what a template gives, and what it is to give
+    engine: Engine,
+    record: ConsumerRecord,
+    number: int,
+    known: Known,
+    out: Sequence[ProducerRecord] | Sequence[Payload],
+    losses: list[Lossy],
+    seal: Seal | None,
+) -> bool:
+    """Whether a record becomes these messages by a template, and loses this; a tombstone is no message."""
+    messages = [(message.key, message.value) for message in out]
+    if known.has_tombstone:
+        *messages, tombstone = messages
+        if tombstone != (messages[0][0], None):
+            return False
+    found = _translated(engine, record, known)
+    if found is None or _sealed(found[1], out[0], seal) != messages:
+        return False
+    added, fitting = divmod(found[0], LOSS)
+    return fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses)
+
+
+def _sealed(messages: list[Message], first: ProducerRecord | Payload, seal: Seal | None) -> list[Message]:
+    """Return messages of a template as they are written, to the topic of the first of them."""
+    if seal is None or isinstance(first, Payload):
+        return messages
+    return [seal(first.topic, key, value) for key, value in messages]
+
+
+def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | None:
+    """Return what an engine gives for a record of one row; None if that fits no template."""
+    of_record = record.key, record.value, record.offset, record.timestamp_ms
+    if known.more:
+        runs = engine.translate_rows(*of_record, _NO_LIMIT, 0)
+        return None if isinstance(runs, int) or len(runs) != 1 else runs[0]
+    found = engine.translate(*of_record, b"")
+    return None if found is None else (found[0], [found[1:3]])
+
+
+#: More bytes than any record becomes.
+_NO_LIMIT: Final = 1 << 60
+
+
+def _digest(record: ConsumerRecord) -> str:
+    """Hexadecimal digits that a message cannot have in itself."""
+    return hashlib.blake2b((record.key or b"") + (record.value or b""), digest_size=8).hexdigest()
+
+
+_packed: Final = msgspec.msgpack.Encoder().encode
+#: How many bytes a template takes in an engine for each that it has as MessagePack; measured with the kernel.
+_FOR_A_PACKED_BYTE: Final = 2
+
+
+def _bytes_of(template: Template) -> int:
+    """What a template takes in an engine, about."""
+    try:
+        return _FOR_A_PACKED_BYTE * len(_packed(template))
+    except OverflowError:  # MessagePack has no integers of more than 64 bits
+        return len(str(template))
+
+
+_NO_ROWS: Final = Rows(None, None)

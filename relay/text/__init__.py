@@ -1,0 +1,1 @@
+"""Text for people: escaping and redaction, log lines, durations."""

@@ -1,0 +1,85 @@
+"""Durations and moments as people write them: `90s`, `1h30m`, `2026-11-26T10:00`.
+
+A moment without a zone is UTC, as are all times that relay shows; the zone of the machine plays no part.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+from relay.text.redaction import plural
+
+_UNITS: Final = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+_PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|min|m|h|d|w)")
+_WHOLE: Final = re.compile(rf"{_PART.pattern}(?: ?{_PART.pattern})*")
+DURATION_HINT: Final = "write for example 500ms, 90s, 15m, 2h or 1h30m"
+MOMENT_HINT: Final = "write for example 2026-11-26T10:00, which is UTC, or 2026-11-26T10:00:00+08:00"
+#: Milliseconds of the units of durations in messages.
+_WORDS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_SECOND: Final = timedelta(seconds=1)
+_CLOCK: Final = re.compile(r"[0-9]{14}", re.ASCII).fullmatch
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read numbers with units. Raises ValueError for anything else, also for a number without a unit."""
+    plain = text.strip().lower()
+    if not _WHOLE.fullmatch(plain):
+        raise ValueError(f"is no duration: {DURATION_HINT}")
+    try:
+        return sum((float(number) * _UNITS[unit] for number, unit in _PART.findall(plain)), timedelta())
+    except OverflowError:
+        raise ValueError("is longer than any clock counts") from None
+
+
+def duration_text(milliseconds: int) -> str:
+    """Write a duration in words, exactly: `7 days`, `1 day 12 hours`, `1 second 500 ms`."""
+    parts, rest = [], milliseconds
+    for name, size in _WORDS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(plural(count, name))
+    if rest or not parts:
+        parts.append(f"{rest} ms")
+    return " ".join(parts)
+
+
+def parse_moment(text: str) -> datetime:
+    """Read a date with or without a time, in the forms of ISO 8601 and as relay shows it
+    (`2026-11-26 10:00:00.000 UTC`). The result has a zone. Raises ValueError.
+    """
+    plain = text.strip()
+    if plain.upper().endswith("UTC"):
+        plain = plain[:-3].rstrip()
+    try:
+        moment = datetime.fromisoformat(plain)
+    except ValueError:
+        raise ValueError(f"is no time: {MOMENT_HINT}") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def clock_seconds(clock: str, zone: tzinfo) -> int:
+    """Return a wall clock (`yyyyMMddHHmmss`) in seconds since 1970. Raises ValueError for what is none."""
+    if not _CLOCK(clock):
+        raise ValueError("not a time as yyyyMMddHHmmss")
+    try:
+        moment = datetime.fromisoformat(f"{clock[:8]}T{clock[8:]}").replace(tzinfo=zone)
+    except ValueError:
+        raise ValueError("not a time of the calendar") from None
+    return (moment - _EPOCH) // _SECOND
+
+
+def milliseconds_of(moment: datetime) -> int:
+    """Return a moment that has a zone in milliseconds since 1970."""
+    return (moment - _EPOCH) // _MILLISECOND

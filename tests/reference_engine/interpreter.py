@@ -1,0 +1,334 @@
+"""Keeps templates, and tries messages with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from reference_engine.avro import AvroBody, AvroText
+from reference_engine.checks import check
+from reference_engine.functions import Functions
+from reference_engine.markers import marked, template_text
+from reference_engine.source import Scan, Scanned
+from reference_engine.target import Fill
+from reference_engine.tokens import Misfit, Tokens
+from relay.templates.avro_ops import AvroOp
+from relay.templates.engine import (
+    MOST_PAID,
+    MOST_TRIED,
+    PAID_BY_ONE,
+    TRIED_EVERY,
+    AvroReader,
+    AvroWriter,
+    Message,
+    Run,
+    Translation,
+)
+from relay.templates.ops import OFFSET, TIME_MS, Frames, Marker, Template
+
+
+class _TooMuch(Exception):
+    """The record becomes more bytes than it may."""
+
+
+class _Kept(NamedTuple):
+    """A template, the text at its marker, and the functions of its conversions."""
+
+    template: Template
+    text: bytes
+    functions: Functions
+
+    @property
+    def source(self) -> tuple[object, object]:
+        """The ops of the source."""
+        return self.template.key, self.template.value
+
+
+class _Record(NamedTuple):
+    """A record, or one of the messages that it has in frames."""
+
+    key: bytes | None
+    value: bytes | None
+    numbers: Mapping[int, int]
+
+
+class _Credit:
+    """How many templates messages may still be tried with in vain, and how many messages were not tried since
+    the last one.
+    """
+
+    def __init__(self) -> None:
+        self._paid, self._skipped = MOST_PAID, 0
+
+    def is_due(self) -> bool:
+        """Whether a message is to be tried."""
+        if self._paid > 0:
+            return True
+        self._skipped = (self._skipped + 1) % TRIED_EVERY
+        return self._skipped == 0
+
+    def gain(self) -> None:
+        """Note that a message has fitted."""
+        self._paid = min(self._paid + PAID_BY_ONE, MOST_PAID)
+
+    def lose(self, templates: int) -> None:
+        """Note that a message was tried with so many in vain."""
+        self._paid = max(0, self._paid - templates)
+
+
+class _Tried:
+    """The templates with one text at the marker, the one that fitted last at first; and which messages are
+    tried with them: as records of one row that become one message, and row by row.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.whole, self.rows = _Credit(), _Credit()
+
+    def renew(self) -> None:
+        """Try all messages again."""
+        self.whole, self.rows = _Credit(), _Credit()
+
+
+class Interpreter:
+    """Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`)."""
+
+    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+        self._marker = marker
+        self._frames = frames
+        self._kept: dict[int, _Kept] = {}
+        self._free: list[int] = []
+        self._tried: dict[bytes, _Tried] = {}
+
+    @staticmethod
+    def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
+        """Return what makes JSON of Avro; see `Engine`."""
+        return AvroText(head, op, end)
+
+    @staticmethod
+    def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
+        """Return what makes Avro of JSON; see `Engine`."""
+        return AvroBody(head, op, end)
+
+    def add(self, template: Template) -> int:
+        """Keep a template, and return its number; see `Engine`."""
+        text = template_text(self._marker, template)
+        check(template)
+        functions = Functions.for_template(template)
+        number = self._free_number(text, template)
+        self._kept[number] = _Kept(template, text, functions)
+        tried = self._tried.setdefault(text, _Tried())
+        tried.numbers.insert(0, number)
+        tried.renew()
+        return number
+
+    def _free_number(self, text: bytes, template: Template) -> int:
+        tried = self._tried.get(text)
+        numbers = [] if tried is None else tried.numbers
+        for place, number in enumerate(numbers):
+            if hash(self._kept[number].template) == hash(template):
+                return numbers.pop(place)
+        if len(numbers) == MOST_TRIED:
+            return numbers.pop()
+        if self._free:
+            return self._free.pop()
+        return len(self._kept)
+
+    def remove(self, number: int) -> None:
+        """Forget a template; an unknown number is none."""
+        kept = self._kept.pop(number, None)
+        if kept is None:
+            return
+        self._tried[kept.text].numbers.remove(number)
+        if not self._tried[kept.text].numbers:
+            del self._tried[kept.text]
+        self._free.append(number)
+
+    def clear(self) -> None:
+        """Forget all templates."""
+        self._kept.clear()
+        self._free.clear()
+        self._tried.clear()
+
+    def translate(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
+    ) -> Translation | None:
+        """Translate the key and value of a record; None if they fit no template."""
+        record = _Record(key, value, {OFFSET: offset, TIME_MS: time_ms})
+        tried = self._tried_with(record)
+        if tried is None or not tried.whole.is_due():
+            return None
+        for rank, number in enumerate(tried.numbers):
+            kept = self._kept[number]
+            try:
+                rows = _rows(kept, record)
+                if len(rows) > 1 or len(kept.template.targets) > 1:
+                    continue
+                added, ((target_key, target_value),) = _filled(kept, rows[0], record)
+            except Misfit:
+                continue
+            tried.numbers.insert(0, tried.numbers.pop(rank))
+            tried.whole.gain()
+            return number + added, target_key, target_value, b"%b%d/0" % (place, offset)
+        tried.whole.lose(len(tried.numbers))
+        return None
+
+    def translate_rows(
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+    ) -> list[Run] | int:
+        """Translate a record of any number of rows that become any number of messages; see `Engine`."""
+        numbers = {OFFSET: offset, TIME_MS: time_ms}
+        if self._frames is None:
+            records = [_Record(key, value, numbers)]
+        else:
+            records = [_Record(*parts, numbers) for parts in _framed(self._frames, key, value)]
+        runs = _Runs(_Room(room, shared))
+        for before, record in enumerate(records):
+            try:
+                fitted = self._add_rows(record, runs)
+            except _TooMuch:
+                return 0
+            if fitted is not None:
+                return before + fitted
+        return runs.found or 0
+
+    def _tried_with(self, record: _Record) -> _Tried | None:
+        """Return the templates that a record may fit."""
+        part = record.key if self._marker.part == "key" else record.value
+        text = None if part is None else marked(self._marker, part)
+        return None if text is None else self._tried.get(text)
+
+    def _add_rows(self, record: _Record, runs: _Runs) -> int | None:
+        """Add the rows of a message; if not all of them fit, return how many do, and add none. Raises
+        _TooMuch.
+        """
+        most, sources = 0, list[object]()
+        tried = self._tried_with(record)
+        if tried is None or not tried.rows.is_due():
+            return 0
+        numbers = tried.numbers
+        for number in list(numbers):
+            kept = self._kept[number]
+            if kept.source in sources:
+                continue
+            sources.append(kept.source)
+            try:
+                rows = _rows(kept, record)
+            except Misfit:
+                continue
+            found = self._filled_rows(rows, record, numbers, kept.source, runs.room)
+            if len(found) == len(rows):
+                runs.add(found)
+                tried.rows.gain()
+                return None
+            most = max(most, len(found))
+        tried.rows.lose(len(sources))
+        return most
+
+    def _filled_rows(
+        self, rows: list[Tokens], record: _Record, numbers: list[int], source: object, room: _Room
+    ) -> list[Run]:
+        """Return what rows become, up to the first that fits no template of this source. Raises _TooMuch."""
+        found: list[Run] = []
+        for row in rows:
+            for place, number in enumerate(numbers):
+                kept = self._kept[number]
+                if kept.source != source:
+                    continue
+                try:
+                    added, messages = _filled(kept, row, record)
+                except Misfit:
+                    continue
+                found.append((number + added, messages))
+                numbers.insert(0, numbers.pop(place))
+                room = room.after(messages)
+                break
+            else:
+                break
+        return found
+
+
+class _Room(NamedTuple):
+    """How many bytes more a record may become, and what each message has beside key and value."""
+
+    left: int
+    shared: int
+
+    def after(self, messages: Iterable[Message]) -> _Room:
+        """Return what is left behind messages. Raises _TooMuch if it is less than nothing."""
+        left = self.left - sum(self.shared + _size(message) for message in messages)
+        if left < 0:
+            raise _TooMuch
+        return self._replace(left=left)
+
+
+class _Runs:
+    """The rows of a record that fit; see `Engine.translate_rows`."""
+
+    def __init__(self, room: _Room) -> None:
+        self.found: list[Run] = []
+        self.room = room
+
+    def add(self, rows: Iterable[Run]) -> None:
+        """Add rows: the template of each, and its messages."""
+        for number, messages in rows:
+            self.room = self.room.after(messages)
+            if not self.found or self.found[-1][0] != number:
+                self.found.append((number, []))
+            self.found[-1][1].extend(messages)
+
+
+def _size(message: Message) -> int:
+    key, value = message
+    return len(key or b"") + len(value or b"")
+
+
+def _rows(kept: _Kept, record: _Record) -> list[Tokens]:
+    """Return the tokens of each row of a message. Raises Misfit."""
+    scanned = Scanned()
+    for ops, part in ((kept.template.key, record.key), (kept.template.value, record.value)):
+        if ops is None or part is None:
+            if ops is not None or part is not None:
+                raise Misfit
+        else:
+            Scan(part, scanned).take(ops)
+    return scanned.rows()
+
+
+def _filled(kept: _Kept, row: Tokens, record: _Record) -> tuple[int, list[Message]]:
+    """Return what a row's lost values add to the template's number, and the messages that it becomes. Raises
+    Misfit.
+    """
+    fill = Fill(kept.functions, row, record.numbers)
+    if not all(fill.holds(condition) for condition in kept.template.conditions):
+        raise Misfit
+    found: list[Message] = []
+    for key, value in kept.template.targets:
+        message = fill.part(key), fill.part(value)
+        if _size(message) > kept.template.most_bytes:
+            raise Misfit
+        found.append(message)
+    return fill.added, found
+
+
+def _framed(frames: Frames, key: bytes | None, value: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    """Give the key and value that each message of a record has alone; none if the frames are broken."""
+    if key is None or value is None or not key.startswith(frames.head):
+        return
+    keys, values = _frames(frames.width, key[len(frames.head) :]), _frames(frames.width, value)
+    if len(keys) == len(values):
+        for one, other in zip(keys, values, strict=True):
+            yield frames.head + one, other
+
+
+def _frames(width: int, part: bytes) -> list[bytes]:
+    """Return the frames of a part, with their numbers; none if they are broken."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(part):
+        end = at + width + int.from_bytes(part[at : at + width], "big")
+        if at + width > len(part) or end > len(part):
+            return []
+        found.append(part[at:end])
+        at = end
+    return found
