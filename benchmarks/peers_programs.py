@@ -50,7 +50,7 @@ _PRODUCER: Final = {"compression.type": "zstd", "batch.size": "900000", "linger.
 Json = dict[str, Any]
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a run happens: the brokers, the topic to write, and a folder for its files."""
 
     servers: str
@@ -66,7 +66,7 @@ class Program(NamedTuple):
     #: How many messages it writes for a DDL message, and for each of the topic's different rows.
     outputs_of_ddl: int
     outputs_of_rows: Sequence[int]
-    command: Callable[[Place], Sequence[str]]
+    command: Callable[[RecordPosition], Sequence[str]]
 
     @property
     def outputs(self) -> int:
@@ -103,7 +103,7 @@ def contests(load: Load) -> list[Contest]:
 
 
 def _relay(route: Route, source: Topic) -> Program:
-    def command(place: Place) -> list[str]:
+    def command(place: RecordPosition) -> list[str]:
         config = place.folder / f"{place.target}.toml"
         config.write_text(relay_config(route, place.servers, source.name, place.target))
         return [sys.executable, "-m", "relay", "run", "--config", str(config)]
@@ -112,7 +112,7 @@ def _relay(route: Route, source: Topic) -> Program:
 
 
 def _loop(kind: str, source: Topic) -> Program:
-    def command(place: Place) -> list[str]:
+    def command(place: RecordPosition) -> list[str]:
         return [sys.executable, "-m", "benchmarks.peers_loop", kind, place.servers, source.name, place.target]
 
     return Program(f"loop for one table, {kind}", source, 1, _one_each(source), command)
@@ -126,7 +126,7 @@ def _flink(name: str, source: Topic, messages: Sequence[Json], types: Mapping[st
     found = [each for message in messages if (each := change(message))]
     format_name = "canal-json" if "data" in messages[0] else "debezium-json"
 
-    def command(place: Place) -> list[str]:
+    def command(place: RecordPosition) -> list[str]:
         sql = place.folder / f"{place.target}.sql"
         sql.write_text(flink_sql(format_name, types, source.name, place))
         settings = [f"{name}={value}" for name, value in _FLINK_SETTINGS.items()]
@@ -165,7 +165,7 @@ def as_they_are(messages: Sequence[Json]) -> dict[str, str]:
     return {name: kinds[type(value)] for name, value in row.items()}
 
 
-def flink_sql(format_name: str, types: Mapping[str, str], source: str, place: Place) -> str:
+def flink_sql(format_name: str, types: Mapping[str, str], source: str, place: RecordPosition) -> str:
     """The job: a table on each topic, and an INSERT that copies."""
     listed = ",\n".join(f"  `{name}` {kind}" for name, kind in types.items())
     reads = {
@@ -192,7 +192,7 @@ def _with(format_name: str, options: Mapping[str, str]) -> str:
 
 
 def _connect(source: Topic, transform: Mapping[str, str]) -> Program:
-    def command(place: Place) -> list[str]:
+    def command(place: RecordPosition) -> list[str]:
         files = [place.folder / f"{place.target}.{name}.properties" for name in ("worker", "sink")]
         for file, settings in zip(files, connect_settings(source.name, transform, place), strict=True):
             file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -203,7 +203,7 @@ def _connect(source: Topic, transform: Mapping[str, str]) -> Program:
 
 
 def connect_settings(
-    source: str, transform: Mapping[str, str], place: Place
+    source: str, transform: Mapping[str, str], place: RecordPosition
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The worker's and the connector's settings."""
     worker = {
@@ -229,7 +229,7 @@ def connect_settings(
     return worker, sink
 
 
-def _java(program: str, part: str, options: Sequence[str], place: Place) -> list[str]:
+def _java(program: str, part: str, options: Sequence[str], place: RecordPosition) -> list[str]:
     """The beginning of a command: a part's jars and our own class beside them; temporary files go to the
     run's folder.
     """

@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from benchmarks.kafka import RunFailed, cpu_seconds, peak_mb
 from benchmarks.peers_check import WrongOutput, faults
 from benchmarks.peers_load import PARTITIONS, prepare
-from benchmarks.peers_programs import Contest, Place, Program
+from benchmarks.peers_programs import Contest, Program, RecordPosition
 
 _POLL_SECONDS: Final = 0.05
 _SETTLE_SECONDS: Final = 1.0
@@ -44,7 +44,7 @@ class _Moment(NamedTuple):
     cpu: float
 
 
-def run(contest: Contest, program: Program, place: Place) -> PeerRun:
+def run(contest: Contest, program: Program, place: RecordPosition) -> PeerRun:
     """Let a program copy its source, once; the target topic is made and removed. Raises RunFailed."""
     asyncio.run(prepare(place.servers, place.target))
     command = program.command(place)
@@ -66,7 +66,7 @@ def run(contest: Contest, program: Program, place: Place) -> PeerRun:
 async def _followed(
     contest: Contest,
     program: Program,
-    place: Place,
+    place: RecordPosition,
     process: subprocess.Popen[bytes],
     began: float,
 ) -> PeerRun:
@@ -139,7 +139,7 @@ async def _records(
     return found
 
 
-async def _delete(place: Place) -> None:
+async def _delete(place: RecordPosition) -> None:
     """Remove the target topic, so that later runs have the disk as earlier ones had it."""
     admin = AIOKafkaAdminClient(bootstrap_servers=place.servers)
     await admin.start()

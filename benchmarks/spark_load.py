@@ -40,7 +40,7 @@ def messages(
 ) -> Iterator[ConsumerRecord]:
     """The records of a partition: the DDL of all, and its share of `count` rows; offsets count from 0."""
     found = workloads(ROUTE, data)
-    marks = codec_named(ROUTE.source, "from").row_signature
+    marks = codec_named(ROUTE.source, "from").non_ddl_marker
     assert marks is not None  # noqa: S101 - this protocol has some
     captured = [record for name in _WORKLOADS for record in found[name]]
     rows = [

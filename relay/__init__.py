@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from relay.catalog import Catalog
-    from relay.codecs.losses import Lossy
+    from relay.codecs.losses import Loss
     from relay.core.counts import UnwrittenStatement
     from relay.core.pipeline import State
     from relay.core.selection import Selection
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     )
     from relay.model.limits import Limits
     from relay.model.lookups import ClaimCheck, Need, RegisteredSchema
-    from relay.model.records import Blob, ConsumerRecord, Place, ProducerRecord
+    from relay.model.records import Blob, ConsumerRecord, ProducerRecord, RecordPosition
     from relay.model.table_globs import TableFilter, TableGlob
     from relay.routing import TopicRule
     from relay.routing.partitioning import Partitioning
@@ -104,7 +104,7 @@ __all__ = [
     "Learns",
     "LimitExceeded",
     "Limits",
-    "Lossy",
+    "Loss",
     "Malformed",
     "MessageTooLarge",
     "Need",
@@ -113,10 +113,10 @@ __all__ = [
     "Op",
     "OutOfMemory",
     "Partitioning",
-    "Place",
     "Position",
     "Problem",
     "ProducerRecord",
+    "RecordPosition",
     "RegisteredSchema",
     "Registry",
     "RelayError",

@@ -29,7 +29,7 @@ SOURCE, TARGET = "source", "target"
 RegistryAnswers = Mapping[Need[Any], RegisteredSchema | int | SchemaMissing]
 NO_ANSWERS: Final[RegistryAnswers] = {}
 #: A record's Kafka time, topic, partition and offset.
-Place = tuple[int, str, int, int]
+RecordPosition = tuple[int, str, int, int]
 _NAMED: Final = "id string"
 #: A schema of a subject, and the place of the first record that needs it.
 _WRITTEN: Final = "subject string, text string, time_ms bigint, topic string, partition int, offset bigint"
@@ -99,9 +99,9 @@ class _Noting(_Answered):
     def __init__(self, known: RegistryAnswers) -> None:
         super().__init__(TARGET, known)
         #: The first place that needs each schema of a subject.
-        self.written: dict[tuple[str, str], Place] = {}
+        self.written: dict[tuple[str, str], RecordPosition] = {}
         #: That of the record that is being translated.
-        self.place: Place = (0, "", 0, 0)
+        self.place: RecordPosition = (0, "", 0, 0)
 
     def id_of(self, subject: str, schema: RegisteredSchema) -> int:
         """Return an id that is none."""

@@ -69,7 +69,7 @@ class FindDdl:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records with DDL, as `FOUND`."""
         translator, resolver = self.config.translator(), task_resolver(self.config, self.known)
-        signature = translator.route.source.row_signature
+        signature = translator.route.source.non_ddl_marker
         for batch in batches:
             found = []
             for record in read_records(self.reader, batch, self.name):
@@ -138,7 +138,7 @@ def find_ddl(
     `name`: of what is read, for errors. `known`: what registries have answered.
     """
     frame, reader = captured.frame, captured.reader
-    signature = config.translator().route.source.row_signature
+    signature = config.translator().route.source.non_ddl_marker
     # Most rows are known by their bytes, inside the JVM.
     if signature is not None and isinstance(reader, Columns):
         frame = frame.where(~_matches(signature))

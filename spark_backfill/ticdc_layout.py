@@ -40,7 +40,7 @@ _OLD_SCHEMA: Final = re.compile(r"(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<version
 _OTHER: Final = re.compile(r"metadata|.*\.index|.*\.tmp\.[^/]+|(?:.*/)?[._][^/]*")
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """The place of a file in the order of all: by version, schema files first, then table and number."""
 
     version: int
@@ -58,16 +58,18 @@ class Place(NamedTuple):
         return TableId(self.schema, self.table)
 
 
-def place_of(path: str) -> Place | None:
+def place_of(path: str) -> RecordPosition | None:
     """Return the place of a data or schema file by its path below the sink's folder; None without records.
 
     Raises ConfigError for what is no file of a storage sink.
     """
     if found := _DATA.fullmatch(path):
         partition, number = int(found["partition"] or "0"), int(found["number"])
-        return Place(*_first(found), partition, found["date"] or "", found["dispatcher"] or "", number)
+        return RecordPosition(
+            *_first(found), partition, found["date"] or "", found["dispatcher"] or "", number
+        )
     if found := _SCHEMA.fullmatch(path) or _OLD_SCHEMA.fullmatch(path):
-        return Place(*_first(found), 0, "", "", 0)
+        return RecordPosition(*_first(found), 0, "", "", 0)
     if _OTHER.fullmatch(path):
         return None
     hint = (
@@ -81,7 +83,7 @@ def _first(found: re.Match[str]) -> tuple[int, bool, str, str]:
     return int(found["version"]), "number" in found.re.groupindex, found["schema"], found["table"] or ""
 
 
-def in_order(paths: Iterable[str]) -> dict[str, Place]:
+def in_order(paths: Iterable[str]) -> dict[str, RecordPosition]:
     """Return the data and schema files in their order. Raises ConfigError; RecordsGone for a gap.
 
     The last data file may be missing: an index that names it proves nothing, because older TiCDC writes the
@@ -100,7 +102,7 @@ def in_order(paths: Iterable[str]) -> dict[str, Place]:
     return ordered
 
 
-def newest(files: Mapping[str, Place]) -> list[str]:
+def newest(files: Mapping[str, RecordPosition]) -> list[str]:
     """Return the last data file of each table (of each of its partitions and dispatchers): how far a listing
     goes.
     """
@@ -112,7 +114,9 @@ def newest(files: Mapping[str, Place]) -> list[str]:
     return [path for _, path in sorted(last.items())]
 
 
-def renames_in_order(files: Mapping[str, Place], changes: Mapping[str, SchemaChange]) -> dict[str, Place]:
+def renames_in_order(
+    files: Mapping[str, RecordPosition], changes: Mapping[str, SchemaChange]
+) -> dict[str, RecordPosition]:
     """Return the files with the parts of each RENAME of several tables, which has one version, in a possible
     order.
 
@@ -122,7 +126,7 @@ def renames_in_order(files: Mapping[str, Place], changes: Mapping[str, SchemaCha
     groups: dict[tuple[int, bool], list[str]] = {}
     for path, place in files.items():
         groups.setdefault(place[:2], []).append(path)
-    ordered: dict[str, Place] = {}
+    ordered: dict[str, RecordPosition] = {}
     for paths in groups.values():
         left = list(paths)
         while left and not files[left[0]].is_data:
@@ -152,7 +156,7 @@ class Statement(NamedTuple):
     is_known: bool
 
 
-def statement_of(path: str, place: Place, text: bytes) -> Statement | None:
+def statement_of(path: str, place: RecordPosition, text: bytes) -> Statement | None:
     """Read a schema file; None if neither a statement nor a whole definition is in it. Raises Malformed."""
     try:
         said = msgspec.json.decode(text)
@@ -181,7 +185,7 @@ _LONG: Final = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"})
 _NOW: Final = re.compile(r"CURRENT_TIMESTAMP(?:\(\d?\))?", re.IGNORECASE)
 
 
-def _create_table(place: Place, columns: list[dict[str, Any]]) -> str:
+def _create_table(place: RecordPosition, columns: list[dict[str, Any]]) -> str:
     """Return a statement, in the spelling that TiDB restores, that makes these columns unless the table is
     known.
 

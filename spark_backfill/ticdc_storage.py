@@ -25,11 +25,11 @@ from relay.codecs.given_options import parse_options
 from relay.config import Config
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TSO_LOGICAL_BITS, SchemaChange, Source
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from spark_backfill.files import PATTERN, Captured, hadoop_path, plain_path, qualified
 from spark_backfill.schema_pass import DdlRecord
-from spark_backfill.ticdc_layout import Place, in_order, newest, renames_in_order, statement_of
+from spark_backfill.ticdc_layout import RecordPosition, in_order, newest, renames_in_order, statement_of
 
 _PROTOCOL: Final = "ticdc-canal-json"
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
@@ -123,7 +123,7 @@ def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
 
 
 def _numbered(
-    files: Mapping[str, Place], root: str, counted: Mapping[str, list[tuple[int, int, str]]]
+    files: Mapping[str, RecordPosition], root: str, counted: Mapping[str, list[tuple[int, int, str]]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
     """Return the offset of the first line of every block, and those of the schema files."""
     starts: dict[tuple[str, int], int] = {}
@@ -164,7 +164,7 @@ class _Statement(NamedTuple):
         return DdlRecord(msgspec.structs.replace(self.record, offset=offset), self.change.source.tso)
 
 
-def _statement(config: Config, path: str, place: Place, text: bytes) -> _Statement | None:
+def _statement(config: Config, path: str, place: RecordPosition, text: bytes) -> _Statement | None:
     found = statement_of(path, place, text)
     if found is None:
         return None
@@ -183,7 +183,7 @@ def _with_message(record: ConsumerRecord, change: SchemaChange) -> ConsumerRecor
     """Return the record with the statement as TiCDC writes it."""
     codec = PROTOCOLS[_PROTOCOL]
     options = parse_options(codec, {"enable-tidb-extension": "true"}, "backfill.input_format")
-    (payload,) = codec.open_encoder(options, Answers()).encode([change], record, [])
+    (payload,) = codec.open_encoder(options, LookupCache()).encode([change], record, [])
     return msgspec.structs.replace(record, value=payload.value)
 
 

@@ -19,7 +19,7 @@ from relay.config import Config
 from relay.config.choices import FileFormat, OutputLayout
 from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy, Refused, tables_in
-from relay.io.kafka.sizes import Misfit, TopicLimits, misfit_error
+from relay.io.kafka.sizes import NoMatch, TopicLimits, misfit_error
 from relay.model.errors import Malformed, RelayError
 from relay.model.events import TableId
 from relay.model.lookups import Need
@@ -150,7 +150,7 @@ class _Task:
             for blob in (blob for out in produced for blob in out.blobs):
                 self._resolver.store(blob)
 
-    def _misfit_error(self, record: ConsumerRecord, misfit: Misfit) -> RelayError:
+    def _misfit_error(self, record: ConsumerRecord, misfit: NoMatch) -> RelayError:
         tables = tables_in(record, self._translator)
         return misfit_error(record, misfit, self._job.config.route.to, tables)
 
@@ -206,7 +206,7 @@ class _Task:
         stage that Spark makes anew.
         """
         self._counts.events = self._translator.events
-        self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
+        self._counts.lost = Counter({str(what): count for what, count in self._translator.losses.items()})
         guessed = self._translator.guessed_tables
         self._counts.guessed = Counter({str(table): rows for table, rows in guessed.items()})
         self._counts.guess_reasons = {str(table): self._translator.why_unknown(table) for table in guessed}

@@ -42,12 +42,12 @@ def change(*messages: dict[str, Any] | str, options: dict[str, str] | None = Non
     return event
 
 
-def lossy(source: str, target: str, *messages: dict[str, Any], **options: str) -> dict[str, int]:
+def losses(source: str, target: str, *messages: dict[str, Any], **options: str) -> dict[str, int]:
     translator = Translator(
         source, target, None, {name.replace("_", "-"): value for name, value in options.items()}
     )
     translated_records(translator, records(*messages))
-    return {what.value: count for what, count in translator.lossy.items()}
+    return {what.value: count for what, count in translator.losses.items()}
 
 
 CREATE = ddl("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), b DECIMAL(9,2))")

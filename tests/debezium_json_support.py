@@ -64,8 +64,8 @@ def decoded(
     translator = Translator(DEBEZIUM, "canal-json", options)
     events = [event for one in records for event in translator.inspect(one)]
     counted: dict[str, int] = {}
-    for one in translator.lossy:
-        counted[one.value] = translator.lossy[one]
+    for one in translator.losses:
+        counted[one.value] = translator.losses[one]
     return events, counted
 
 

@@ -24,7 +24,7 @@ from relay import (
     ConsumerRecord,
     DecodeError,
     Event,
-    Lossy,
+    Loss,
     Need,
     Op,
     ProducerRecord,
@@ -316,7 +316,7 @@ def _statement(given: SchemaChange, found: SchemaChange) -> Iterator[Difference]
 _SECOND_NS: Final = 1_000_000_000
 #: What orders rows and statements: without it, a row may be read with an older definition, or with none.
 _OF_ORDER: Final = frozenset(
-    {Lossy.COMMIT_TS, Lossy.COMMIT_TS_SYNTHETIC, Lossy.BINLOG_POSITION, Lossy.EVENT_TIME_PRECISION}
+    {Loss.COMMIT_TS, Loss.COMMIT_TS_SYNTHETIC, Loss.BINLOG_POSITION, Loss.EVENT_TIME_PRECISION}
 )
 
 
@@ -325,7 +325,7 @@ class Step(NamedTuple):
 
     record: ConsumerRecord
     given: list[Event]
-    counted: Counter[Lossy]
+    counted: Counter[Loss]
     found: list[Found]
 
 
@@ -352,13 +352,13 @@ class Case:
     def steps(self) -> Iterator[Step]:
         """Translate record by record; those that are refused lose nothing silently."""
         for record in self._records:
-            counted = self.translator.lossy
+            counted = self.translator.losses
             try:
                 produced = self._asked(self.translator, self.translator.translate, record)
                 given = self._asked(self.viewer, self.viewer.inspect, record)
             except (CodecError, ServiceError):
                 continue
-            lost = self.translator.lossy - counted
+            lost = self.translator.losses - counted
             may_meet = not _OF_ORDER.isdisjoint(lost) and any(map(self._is_of_a_statements_second, given))
             yield Step(record, given, lost, self._read(produced, may_meet=may_meet))
 
@@ -388,9 +388,9 @@ class Case:
                 out.headers,
             )
             self._offsets[place] += 1
-            skipped = self.reader.lossy[Lossy.EMPTY_ROW]
+            skipped = self.reader.losses[Loss.EMPTY_ROW]
             found += self._inspected(record, may_meet=may_meet)
-            found += [Skipped()] * (self.reader.lossy[Lossy.EMPTY_ROW] - skipped)
+            found += [Skipped()] * (self.reader.losses[Loss.EMPTY_ROW] - skipped)
         return found
 
     def _inspected(self, record: ConsumerRecord, *, may_meet: bool) -> list[Event]:
@@ -422,79 +422,79 @@ class Case:
 #: What is counted with a statement or a definition and explains what later rows lack.
 LASTING: Final = frozenset(
     {
-        Lossy.DDL,
-        Lossy.TRUNCATE_OR_DROP,
-        Lossy.DDL_NOT_UNDERSTOOD,
-        Lossy.TABLE_DEFINITION,
-        Lossy.BOOTSTRAP,
-        Lossy.DDL_COPIES,
+        Loss.DDL,
+        Loss.TRUNCATE_OR_DROP,
+        Loss.DDL_NOT_UNDERSTOOD,
+        Loss.TABLE_DEFINITION,
+        Loss.BOOTSTRAP,
+        Loss.DDL_COPIES,
     }
 )
 #: What is counted with a statement and explains which charsets later rows lack.
-OF_STATEMENTS: Final = frozenset({Lossy.TYPE_PARAMETERS})
+OF_STATEMENTS: Final = frozenset({Loss.TYPE_PARAMETERS})
 _OF_TYPES: Final = frozenset(
-    {Lossy.UNTYPED, Lossy.TYPE_PARAMETERS, Lossy.COLUMN_TYPE, Lossy.SCHEMA_GUESSED, Lossy.VALUE_GUESSED}
+    {Loss.UNTYPED, Loss.TYPE_PARAMETERS, Loss.COLUMN_TYPE, Loss.SCHEMA_GUESSED, Loss.VALUE_GUESSED}
 )
 _OF_DEFINITIONS: Final = _OF_TYPES | LASTING
 _OF_VALUES: Final = frozenset(
     {
-        *(Lossy.DECIMAL_DIGITS, Lossy.ZERO_DATE, Lossy.TIME_RANGE, Lossy.YEAR_BELOW_100, Lossy.ENUM_INDEX),
-        *(Lossy.JSON_NULL, Lossy.NULL_REPLACED_BY_DEFAULT, Lossy.INVALID_TEXT, Lossy.COLUMN_TYPE),
-        *(Lossy.REPEATED_HOUR, Lossy.ZONE_GUESSED, Lossy.EPOCH_OR_ZERO_DATE, Lossy.NULL_OR_DEFAULT),
+        *(Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.TIME_RANGE, Loss.YEAR_BELOW_100, Loss.ENUM_INDEX),
+        *(Loss.JSON_NULL, Loss.NULL_REPLACED_BY_DEFAULT, Loss.INVALID_TEXT, Loss.COLUMN_TYPE),
+        *(Loss.REPEATED_HOUR, Loss.ZONE_GUESSED, Loss.EPOCH_OR_ZERO_DATE, Loss.NULL_OR_DEFAULT),
     }
 )
 _OF_OLD_ROWS: Final = frozenset(
-    {Lossy.BEFORE_IMAGE, Lossy.BEFORE_UNKNOWN, Lossy.DELETE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE}
+    {Loss.BEFORE_IMAGE, Loss.BEFORE_UNKNOWN, Loss.DELETE_IMAGE, Loss.COLUMNS_ABSENT, Loss.DELETE}
 )
-_OF_DEFINITION_AFTER: Final = frozenset({Lossy.DDL_NOT_UNDERSTOOD, Lossy.TABLE_DEFINITION}) | (
-    _OF_ORDER - {Lossy.COMMIT_TS}
+_OF_DEFINITION_AFTER: Final = frozenset({Loss.DDL_NOT_UNDERSTOOD, Loss.TABLE_DEFINITION}) | (
+    _OF_ORDER - {Loss.COMMIT_TS}
 )
 #: By the field of an event, the kinds of loss that may explain a difference.
-KINDS: Final[dict[str, frozenset[Lossy]]] = {
-    "RowChange": frozenset({Lossy.DELETE, Lossy.EMPTY_ROW}),
+KINDS: Final[dict[str, frozenset[Loss]]] = {
+    "RowChange": frozenset({Loss.DELETE, Loss.EMPTY_ROW}),
     "SchemaChange": frozenset(
-        {Lossy.DDL, Lossy.TRUNCATE_OR_DROP, Lossy.ADMIN_STATEMENT, Lossy.DDL_COPIES, Lossy.STATEMENT}
+        {Loss.DDL, Loss.TRUNCATE_OR_DROP, Loss.ADMIN_STATEMENT, Loss.DDL_COPIES, Loss.STATEMENT}
     ),
-    "Watermark": frozenset({Lossy.WATERMARK}),
-    "Bootstrap": frozenset({Lossy.BOOTSTRAP, Lossy.DDL_COPIES}),
-    "TransactionMark": frozenset({Lossy.TRANSACTION_MARK}),
-    "Heartbeat": frozenset({Lossy.HEARTBEAT}),
-    "mark.count": frozenset({Lossy.TRANSACTION_TOTAL}),
-    "mark.table_counts": frozenset({Lossy.TRANSACTION_TOTAL}),
-    "op": frozenset({Lossy.DELETE, Lossy.SNAPSHOT, Lossy.BEFORE_UNKNOWN, Lossy.BEFORE_IMAGE}),
+    "Watermark": frozenset({Loss.WATERMARK}),
+    "Bootstrap": frozenset({Loss.BOOTSTRAP, Loss.DDL_COPIES}),
+    "TransactionMark": frozenset({Loss.TRANSACTION_MARK}),
+    "Heartbeat": frozenset({Loss.HEARTBEAT}),
+    "mark.count": frozenset({Loss.TRANSACTION_TOTAL}),
+    "mark.table_counts": frozenset({Loss.TRANSACTION_TOTAL}),
+    "op": frozenset({Loss.DELETE, Loss.SNAPSHOT, Loss.BEFORE_UNKNOWN, Loss.BEFORE_IMAGE}),
     "before": _OF_OLD_ROWS,
     "before.": _OF_VALUES | _OF_OLD_ROWS,
-    "after.": _OF_VALUES | {Lossy.COLUMNS_ABSENT},
+    "after.": _OF_VALUES | {Loss.COLUMNS_ABSENT},
     "schema.": _OF_DEFINITIONS,
-    "schema.id": frozenset({Lossy.NAMES}),
-    "schema.primary_key": frozenset({Lossy.PRIMARY_KEY, Lossy.SCHEMA_GUESSED, *LASTING}),
-    "schema.column": _OF_DEFINITIONS | {Lossy.NAMES, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE},
+    "schema.id": frozenset({Loss.NAMES}),
+    "schema.primary_key": frozenset({Loss.PRIMARY_KEY, Loss.SCHEMA_GUESSED, *LASTING}),
+    "schema.column": _OF_DEFINITIONS | {Loss.NAMES, Loss.COLUMNS_ABSENT, Loss.DELETE_IMAGE},
     "bootstrap.": frozenset(),
     "ddl.after": _OF_DEFINITION_AFTER,
     **{
-        f"ddl.after.{name}": _OF_DEFINITION_AFTER | {Lossy.TYPE_PARAMETERS}
+        f"ddl.after.{name}": _OF_DEFINITION_AFTER | {Loss.TYPE_PARAMETERS}
         for name in ("charset", "collation", "type.charset", "type.collation")
     },
-    "ddl.": frozenset({Lossy.DDL, Lossy.DDL_NOT_UNDERSTOOD, Lossy.TABLE_DEFINITION}),
-    "source.event_time_ns": frozenset({Lossy.EVENT_TIME, Lossy.EVENT_TIME_PRECISION}),
-    "source.commit_ts": frozenset({Lossy.COMMIT_TS, Lossy.COMMIT_TS_SYNTHETIC}),
-    "source.binlog_position": frozenset({Lossy.BINLOG_POSITION, Lossy.BINLOG_POSITION_SYNTHETIC}),
-    "source.binlog_file": frozenset({Lossy.BINLOG_POSITION, Lossy.BINLOG_POSITION_SYNTHETIC}),
-    "source.binlog_row": frozenset({Lossy.BINLOG_ROW}),
+    "ddl.": frozenset({Loss.DDL, Loss.DDL_NOT_UNDERSTOOD, Loss.TABLE_DEFINITION}),
+    "source.event_time_ns": frozenset({Loss.EVENT_TIME, Loss.EVENT_TIME_PRECISION}),
+    "source.commit_ts": frozenset({Loss.COMMIT_TS, Loss.COMMIT_TS_SYNTHETIC}),
+    "source.binlog_position": frozenset({Loss.BINLOG_POSITION, Loss.BINLOG_POSITION_SYNTHETIC}),
+    "source.binlog_file": frozenset({Loss.BINLOG_POSITION, Loss.BINLOG_POSITION_SYNTHETIC}),
+    "source.binlog_row": frozenset({Loss.BINLOG_ROW}),
     **{
         f"source.{name}": frozenset({kind})
         for name, kind in SOURCE_LOSSES.items()
         if kind is not None and name not in {"commit_ts", "binlog_position", "binlog_row"}
     },
     **{
-        f"transaction.{name}": frozenset({kind, Lossy.TRANSACTION})
+        f"transaction.{name}": frozenset({kind, Loss.TRANSACTION})
         for name, kind in TRANSACTION_LOSSES.items()
         if kind is not None
     },
 }
 
 
-def kinds_of(where: str) -> frozenset[Lossy]:
+def kinds_of(where: str) -> frozenset[Loss]:
     """Return the kinds of loss that may explain a difference there: those of its own, or of its part."""
     found = KINDS.get(where)
     while found is None and "." in where:
@@ -521,7 +521,7 @@ def _type_of(side: Any) -> Any:
     return column.type if isinstance(column, Column) else None
 
 
-def explaining_kinds(difference: Difference) -> frozenset[Lossy]:
+def explaining_kinds(difference: Difference) -> frozenset[Loss]:
     """Return the kinds of loss that may explain a difference. A cell that is read with another type differs for
     the reason for which the type does.
     """
@@ -530,7 +530,7 @@ def explaining_kinds(difference: Difference) -> frozenset[Lossy]:
     if where.startswith("schema.") and difference.is_of_order:
         found |= _OF_ORDER
     if where.startswith(("before.", "after.")):
-        found |= {Lossy.NAMES}
+        found |= {Loss.NAMES}
         ours, theirs = _type_of(difference.given), _type_of(difference.found)
         if ours is not None and theirs is not None and ours != theirs:
             found |= _OF_DEFINITIONS | (_OF_ORDER if difference.is_of_order else frozenset())
@@ -750,14 +750,14 @@ def silent_losses(case: Case) -> list[Uncounted]:
 
 def uncounted(case: Case) -> Iterator[Uncounted]:
     """Find the differences that no kind of loss explains."""
-    lasting: set[Lossy] = set()
-    of_statements: set[Lossy] = set()
+    lasting: set[Loss] = set()
+    of_statements: set[Loss] = set()
     for step in case.steps():
         counted = set(step.counted)
         lasting |= counted & LASTING
         if any(isinstance(event, SchemaChange) for event in step.given):
             of_statements |= counted & OF_STATEMENTS
-        pairs = pairs_of(step.given, step.found, lost_deletes=Lossy.DELETE in counted)
+        pairs = pairs_of(step.given, step.found, lost_deletes=Loss.DELETE in counted)
         for pair in pairs:
             for difference in differences(pair, case.label, case.reader.catalog):
                 has_charset = difference.where.endswith((".charset", ".collation"))

@@ -144,6 +144,6 @@ def counted(
         translator.translate(record)
     return {
         what.value: count
-        for what, count in translator.lossy.items()
+        for what, count in translator.losses.items()
         if what.value not in {"schema-guessed", "type-parameters"}
     }

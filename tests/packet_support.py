@@ -28,7 +28,7 @@ def record(value: bytes | None, offset: int = 0) -> ConsumerRecord:
 def read(*values: bytes, limits: Limits | None = None) -> tuple[list[Event], dict[str, int]]:
     translator = Translator(PROTOBUF, PROTOBUF, limits=limits or Limits())
     events = [event for at, value in enumerate(values) for event in translator.inspect(record(value, at))]
-    return events, {str(what): number for what, number in translator.lossy.items()}
+    return events, {str(what): number for what, number in translator.losses.items()}
 
 
 def image(change: Event, *, is_old: bool = False) -> dict[str, Any]:

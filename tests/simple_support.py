@@ -106,7 +106,7 @@ def value_of(schema: Json, value: Any, options: dict[str, str] | None = None) ->
 
 def counted(translator: Translator) -> dict[str, int]:
     """What was counted, by name."""
-    return {what.value: count for what, count in translator.lossy.items()}
+    return {what.value: count for what, count in translator.losses.items()}
 
 
 def written(outs: Sequence[ProducerRecord]) -> list[Json]:

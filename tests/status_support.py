@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.io.kafka.ports import Partition
 from relay.model.events import TableId
 from relay.service.observe.about import About, Endpoint
@@ -46,7 +46,7 @@ class Translated:
 
     def __init__(self) -> None:
         self.events: Counter[str] = Counter()
-        self.lossy: Counter[Lossy] = Counter()
+        self.losses: Counter[Loss] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
         self.ways: Counter[str] = Counter()
         self.counts_by_table: dict[TableId, Counter[str]] = {}

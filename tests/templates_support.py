@@ -39,7 +39,7 @@ class Both:
         """Whether a record was translated by a template; the same comes out in any case."""
         before = self.templated.ways["template"]
         assert outcome(self.templated, record) == outcome(self.plain, record)
-        assert self.templated.lossy == self.plain.lossy
+        assert self.templated.losses == self.plain.losses
         assert self.templated.events == self.plain.events
         return self.templated.ways["template"] > before
 

@@ -12,7 +12,7 @@ from support import record, row_message
 
 from relay import Translator
 from relay.catalog import Catalog
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.core.comparison import Change, Comparison, changes_of, differing
 from relay.model.events import (
     ABSENT,
@@ -201,9 +201,9 @@ def test_many_changes_of_one_key_do_not_wait_for_the_end() -> None:
 def test_what_is_explained_is_counted_apart() -> None:
     asked = []
 
-    def explain(one: Change, other: Change | None, side: int) -> Counter[Lossy] | None:
+    def explain(one: Change, other: Change | None, side: int) -> Counter[Loss] | None:
         asked.append((one.row["v"], other and other.row["v"], side))
-        return Counter({Lossy.DECIMAL_DIGITS: 1}) if one.row["v"] == 1 else None
+        return Counter({Loss.DECIMAL_DIGITS: 1}) if one.row["v"] == 1 else None
 
     found = compared(
         [change("insert", 1, 1), change("insert", 2, 1), change("insert", 3, 2)],
@@ -211,7 +211,7 @@ def test_what_is_explained_is_counted_apart() -> None:
         explain=explain,
     )
     assert counts(found) == (0, 0, 1, 0)
-    assert (found.explained, found.losses) == (3, Counter({Lossy.DECIMAL_DIGITS: 3}))
+    assert (found.explained, found.losses) == (3, Counter({Loss.DECIMAL_DIGITS: 3}))
     assert (1, 5, 0) in asked
     assert (1, None, 1) in asked
 

@@ -12,7 +12,7 @@ import pytest
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
 from relay import ConsumerRecord, ProducerRecord, Translator
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.errors import DefinitionMissing, NotRepresentable
 from relay.model.events import SchemaChange
 from relay.model.records import SOURCE_HEADER
@@ -79,7 +79,7 @@ def test_copies_are_a_note_and_no_loss(target: str) -> None:
         source = Translator(OPEN, target)
         written = translated_records(source, statement(OPEN))
     assert len(written) == 1
-    assert source.lossy[Lossy.DDL_COPIES] == SOURCE_PARTITIONS - 1
+    assert source.losses[Loss.DDL_COPIES] == SOURCE_PARTITIONS - 1
     assert source.events == {"schema-change": 1}
 
 
@@ -198,4 +198,4 @@ def test_a_definition_goes_where_statements_go(
     made = translator(source, target, partitions)
     assert places(translated_records(made, definitions(source))) == expected
     left_out = len(definitions(source)) - 1 if source == SIMPLE and (partitions or target != SIMPLE) else 0
-    assert made.lossy[Lossy.DDL_COPIES] == left_out
+    assert made.losses[Loss.DDL_COPIES] == left_out

@@ -44,7 +44,7 @@ from relay.model.errors import (
     UnsupportedMessage,
 )
 from relay.model.events import TableId
-from relay.model.records import Place
+from relay.model.records import RecordPosition
 
 MALFORMED = Malformed("canal-json", "data[0].c1", "is no number")
 GOLDEN = Path(__file__).with_name("dead_letters.golden.jsonl")
@@ -129,7 +129,7 @@ def test_a_dead_letter_keeps_everything_of_its_original(key: bytes | None, value
     )
     found = read_dead_letter(as_read(letter, 9))
     assert found == DeadLetter(
-        Place("dead", 1, 9),
+        RecordPosition("dead", 1, 9),
         given_record,
         "decode.malformed",
         "canal-json",
@@ -137,7 +137,7 @@ def test_a_dead_letter_keeps_everything_of_its_original(key: bytes | None, value
         "is no number",
         TABLES,
     )
-    assert found.source == Place("orders", 3, 4711)
+    assert found.source == RecordPosition("orders", 3, 4711)
 
 
 def test_a_dead_letter_names_its_route() -> None:
@@ -317,7 +317,7 @@ def test_the_format_on_disk_is_the_golden_one() -> None:
 
 
 def test_a_marker_tells_which_dead_letter_was_replayed() -> None:
-    place = Place("dead", 2, 5)
+    place = RecordPosition("dead", 2, 5)
     found = marker(place, 99)
     assert (found.topic, found.partition, found.key, found.value) == ("dead", 2, None, None)
     assert read_marker(as_read(found, 8)) == place
@@ -326,7 +326,7 @@ def test_a_marker_tells_which_dead_letter_was_replayed() -> None:
 
 def test_a_dead_letter_of_a_marker_is_a_dead_letter() -> None:
     """A marker that was relayed by mistake is an original like any other."""
-    mark = as_read(marker(Place("dead", 0, 0), 99), 1)
+    mark = as_read(marker(RecordPosition("dead", 0, 0), 99), 1)
     letter = as_read(dead_letter(mark, MALFORMED, "dead"), 2)
     assert read_marker(letter) is None
     assert read_dead_letter(letter) is not None
@@ -338,7 +338,7 @@ def test_dead_letters_are_gathered_with_what_was_replayed() -> None:
         index.add(
             as_read(dead_letter(original(offset, timestamp_ms=100 - offset), MALFORMED, "dead"), offset)
         )
-    index.add(as_read(marker(Place("dead", 0, 2), 1_000), 3))
+    index.add(as_read(marker(RecordPosition("dead", 0, 2), 1_000), 3))
     index.add(ConsumerRecord("dead", 0, 4, 0, None, b"something else"))
     found = index.dead_letters()
     assert [letter.place.offset for letter in found] == [2, 1, 0], "by time, oldest first"
@@ -417,7 +417,7 @@ def test_the_tables_of_a_record_are_found_and_the_translator_stays_as_it_is(prot
         state = translator.state
         tables.append(translator.tables_of(each))
         assert translator.state is state or translator.state == state
-    assert (translator.events, translator.lossy) == ({}, {})
+    assert (translator.events, translator.losses) == ({}, {})
     assert translator.state.catalog.histories == {}
     assert {table for some in tables for table in some} >= {TableId("dml_db", "accounts")}
     assert () in tables, "watermarks are about no table"

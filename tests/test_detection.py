@@ -222,9 +222,9 @@ def test_a_codec_that_reads_a_format_wins_over_the_rule_that_calls_it_unreadable
     wal2json = next(each for each in FOREIGN if each.name == "wal2json v2")
 
     class Reader(facts.Decoder):
-        def decode(self, record: ConsumerRecord, catalog: Any, lossy: Any) -> Any:
+        def decode(self, record: ConsumerRecord, catalog: Any, losses: Any) -> Any:
             value = b'{"toy_facts": "public.t", "row": {"id": 1}}'
-            return super().decode(msgspec.structs.replace(record, value=value), catalog, lossy)
+            return super().decode(msgspec.structs.replace(record, value=value), catalog, losses)
 
     codec = msgspec.structs.replace(facts.CODEC, name="wal2json", decoder=Reader)
     monkeypatch.setattr(codecs, "_installed", lambda: {"wal2json": codec})

@@ -12,7 +12,7 @@ import pytest
 from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
 from relay import ConsumerRecord, Translator
-from relay.codecs.shared.rows import halves
+from relay.codecs.shared.rows import split_images
 from relay.model.events import RowChange
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
@@ -164,13 +164,13 @@ def test_a_pickled_update_tells_the_key_of_each_row(missing: str | None) -> None
     assert isinstance(first_row, RowChange)
     assert isinstance(change, RowChange)
     assert isinstance(second_row, RowChange)
-    keys = [first_row.images.wire_key(), second_row.images.wire_key()]
+    keys = [first_row.images.raw_key(), second_row.images.raw_key()]
     assert None not in keys
-    parts = halves(change.images)
+    parts = split_images(change.images)
     copies = [
-        halves(pickle.loads(pickle.dumps(change.images))),  # noqa: S301 - our own bytes
+        split_images(pickle.loads(pickle.dumps(change.images))),  # noqa: S301 - our own bytes
         pickle.loads(pickle.dumps(parts)),  # noqa: S301 - our own bytes
     ]
     for found in (parts, *copies):
-        assert [half.wire_key() for half in found] == keys
+        assert [half.raw_key() for half in found] == keys
         assert found == parts

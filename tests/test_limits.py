@@ -42,7 +42,7 @@ from relay.core.pipeline import State
 from relay.io.storage import Storage
 from relay.model.events import RowChange, TableId
 from relay.model.limits import MOST_LEVELS, is_too_deep
-from relay.model.lookups import Answers, ClaimCheck
+from relay.model.lookups import ClaimCheck, LookupCache
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)
@@ -492,7 +492,7 @@ def test_what_an_object_decompresses_to_counts(tmp_path: Path) -> None:
 
 
 def test_answers_take_the_bytes_that_a_cache_may_have() -> None:
-    answers = Answers(Limits(cache_bytes=100))
+    answers = LookupCache(Limits(cache_bytes=100))
     for number in range(5):
         need = ClaimCheck("s", f"{number}.json")
         answers.want(need, number)

@@ -38,7 +38,14 @@ from relay.model import lookups as needs
 from relay.model.errors import Malformed
 from relay.model.events import Position
 from relay.model.limits import Limits
-from relay.model.lookups import Answers, ClaimCheck, RegisteredSchema, SchemaById, SchemaId, TableDefinition
+from relay.model.lookups import (
+    ClaimCheck,
+    LookupCache,
+    RegisteredSchema,
+    SchemaById,
+    SchemaId,
+    TableDefinition,
+)
 from relay.testing.strategies import TABLE, creation
 
 SCHEMA = RegisteredSchema("{}", "JSON", (("other", "text"),))
@@ -85,11 +92,11 @@ def lines(*rows: tuple[str, int], offset: int = 0) -> ConsumerRecord:
 def test_an_answer_has_the_type_of_its_need() -> None:
     need: Need[Any] = SchemaById("r", 7)
     with pytest.raises(TypeError, match=r"the schema with id 7 is RegisteredSchema, not str"):
-        Answers().provide(need, "text")
+        LookupCache().provide(need, "text")
 
 
 def test_equal_needs_have_one_answer() -> None:
-    answers = Answers()
+    answers = LookupCache()
     for need, answer in ANSWERS:
         with pytest.raises(type(need)):
             answers.find(need)
@@ -99,7 +106,7 @@ def test_equal_needs_have_one_answer() -> None:
 
 def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "_MAX_ANSWERS", 3)
-    answers = Answers()
+    answers = LookupCache()
     for number in range(3):
         answers.want(check(number), record=number)
         answers.provide(check(number), b"")
@@ -110,7 +117,7 @@ def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: p
 
 
 def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand() -> None:
-    answers = Answers(Limits(cache_bytes=10))
+    answers = LookupCache(Limits(cache_bytes=10))
     for number in range(3):
         answers.want(check(number), record="first")
         answers.provide(check(number), b"12345678")
@@ -123,7 +130,7 @@ def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand(
 
 
 def test_ids_are_bounded_by_the_schemas_that_they_were_asked_for() -> None:
-    answers = Answers(Limits(cache_bytes=25))
+    answers = LookupCache(Limits(cache_bytes=25))
     asked = [SchemaId("target", subject, RegisteredSchema("1234567890")) for subject in "abc"]
     for need in asked:
         answers.want(need, record=need.subject)
@@ -186,7 +193,7 @@ def test_a_need_in_the_middle_of_encoding_leaves_no_trace(partitions: int | None
         except Need as need:
             met.append((type(need), need.args[0]))
             assert translator.state == state
-            assert (translator.events, translator.lossy) == ({}, {})
+            assert (translator.events, translator.losses) == ({}, {})
             translator.provide(need, Resolver().fetch(need))
     assert met == [(SchemaById, "")] * 2 + [(SchemaId, str(tmp_path))] * 2
     assert translator.events == {"insert": 3}
@@ -198,7 +205,7 @@ def test_a_route_without_needs_asks_for_nothing(monkeypatch: pytest.MonkeyPatch)
         pytest.fail("asked")
 
     for name in ("find", "want", "provide"):
-        monkeypatch.setattr(Answers, name, fail)
+        monkeypatch.setattr(LookupCache, name, fail)
     assert translated_records(Translator(TICDC, CANAL), captured("ticdc/canal-json/09_dml"))
 
 

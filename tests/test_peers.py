@@ -14,7 +14,7 @@ from rich.console import Console
 from benchmarks.peers_check import WrongOutput, faults
 from benchmarks.peers_load import CANAL, DEBEZIUM, PARTITIONS, Load, Size, load
 from benchmarks.peers_loop import to_canal
-from benchmarks.peers_programs import RELAY, Contest, Place, contests, declared
+from benchmarks.peers_programs import RELAY, Contest, RecordPosition, contests, declared
 from benchmarks.peers_report import Source, remarks, result, table
 from benchmarks.peers_runs import PeerRun
 from relay.core.translator import Translator
@@ -67,7 +67,7 @@ def test_the_flink_job_and_the_worker_are_told_where_to_read_and_write(
     made: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("benchmarks.peers_programs._java", lambda *_: ["java"])
-    place = Place("127.0.0.1:9", "written", tmp_path)
+    place = RecordPosition("127.0.0.1:9", "written", tmp_path)
     flink, connect = contests(made)[1].programs[1:]
     flink.command(place)
     types = declared(made.as_canal)
@@ -119,11 +119,13 @@ def test_an_update_as_two_messages_is_a_fault_with_the_right_images_only(made: L
     wanted: list[Json] = [*contests(made)[0].wanted]
     update = _of(wanted, "UPDATE")
     (row,), (old,) = update["data"], update["old"]
-    halves = [
+    split_images = [
         update | {"type": "DELETE", "data": [row | old], "old": None},
         update | {"type": "INSERT", "old": None},
     ]
-    assert faults(map(orjson.dumps, halves), wanted, ddl=False) == ["an UPDATE comes as DELETE and INSERT"]
+    assert faults(map(orjson.dumps, split_images), wanted, ddl=False) == [
+        "an UPDATE comes as DELETE and INSERT"
+    ]
     with pytest.raises(WrongOutput, match="was expected"):
         faults([orjson.dumps(update | {"type": "DELETE", "old": None})], wanted, ddl=False)
 

@@ -10,7 +10,7 @@ from support import CANAL, TICDC, captured, record, row_message
 from relay import (
     ConsumerRecord,
     DecodeError,
-    Lossy,
+    Loss,
     Malformed,
     NotRepresentable,
     RelayError,
@@ -41,10 +41,10 @@ class Decodes:
         translator._line.decode = self
 
     def __call__(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         self.count += 1
-        return self._decode(record, catalog, lossy)
+        return self._decode(record, catalog, losses)
 
 
 def strict() -> Translator:
@@ -90,7 +90,7 @@ def test_what_a_refused_statement_says_about_tables_holds_for_the_rows_behind_it
     translator = strict()
     errors(policy).apply(refused(translator, CREATE), CREATE, translator)
     assert translator.catalog.table(TABLE, BEHIND) is not None
-    assert (translator.events, translator.lossy) == ({}, {})
+    assert (translator.events, translator.losses) == ({}, {})
 
 
 def test_a_relay_that_stops_learns_nothing() -> None:
@@ -125,8 +125,8 @@ def test_learning_gives_the_tables_counts_nothing_and_is_what_translating_learns
         assert learning.learn(each) == tables
         translating.translate(each)
         assert learning.state == translating.state
-    assert (learning.events, learning.lossy) == ({}, {})
-    assert translating.lossy[Lossy.COMMIT_TS] > 0
+    assert (learning.events, learning.losses) == ({}, {})
+    assert translating.losses[Loss.COMMIT_TS] > 0
 
 
 def test_what_cannot_be_read_is_an_error_to_learn_and_changes_nothing() -> None:

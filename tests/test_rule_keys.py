@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import ConfigError, Lossy, ProducerRecord, Translator
+from relay import ConfigError, Loss, ProducerRecord, Translator
 from relay.model.errors import KeyColumnsMissing
 from relay.routing import TopicRule
 from relay.routing.partitioning import Partitioning, murmur2
@@ -215,5 +215,5 @@ def test_a_key_is_no_loss() -> None:
     translator, without = route(CANAL), route(CANAL, rules=[])
     for each in (translator, without):
         made(each, create(), change())
-    assert translator.lossy == without.lossy
-    assert Lossy.UNTYPED not in translator.lossy
+    assert translator.losses == without.losses
+    assert Loss.UNTYPED not in translator.losses

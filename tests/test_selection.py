@@ -12,7 +12,7 @@ from ckafka_support import CKAFKA, ddl, row
 from debezium_support import DEBEZIUM
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
-from relay import ConsumerRecord, Lossy, Translator
+from relay import ConsumerRecord, Loss, Translator
 from relay.core.selection import Selection
 from relay.model.events import Event, Watermark
 
@@ -103,7 +103,7 @@ def test_a_row_after_the_bound_has_the_definition_from_before_it() -> None:
     translator = Translator(TICDC, CANAL, selection=Selection(15))
     (out,) = translated_records(translator, [record(statement), record(insert, offset=1)])
     assert b'"price":"decimal(9,2)"' in (out.value or b"")
-    assert Lossy.SCHEMA_GUESSED not in translator.lossy
+    assert Loss.SCHEMA_GUESSED not in translator.losses
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_watermarks_that_are_not_wanted_are_counted(source: str, files: str, par
     assert translator.events == Counter(
         {kind: count for kind, count in _events(whole, records).items() if kind != "watermark"}
     )
-    assert translator.lossy[Lossy.WATERMARK] == given
+    assert translator.losses[Loss.WATERMARK] == given
 
 
 def test_watermarks_outside_the_bounds_are_not_counted() -> None:
@@ -173,14 +173,14 @@ def test_watermarks_outside_the_bounds_are_not_counted() -> None:
     end = _moments(TICDC, records)[-1] + 1
     translator = Translator(TICDC, OPEN, selection=Selection(end, watermarks=False))
     assert translated_records(translator, records) == []
-    assert Lossy.WATERMARK not in translator.lossy
+    assert Loss.WATERMARK not in translator.losses
 
 
 def test_strict_lets_pass_what_was_asked_for() -> None:
     records = captured("ticdc/canal-json.tidb-extension/09_dml")
     translator = Translator(TICDC, OPEN, None, {"strict": "true"}, selection=Selection(watermarks=False))
     assert translated_records(translator, records)
-    assert translator.lossy[Lossy.WATERMARK]
+    assert translator.losses[Loss.WATERMARK]
 
 
 def _read(written: list[Any]) -> list[ConsumerRecord]:

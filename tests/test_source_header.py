@@ -11,7 +11,7 @@ from support import CANAL, TICDC, captured, record
 from relay import ConsumerRecord, Translator
 from relay.core.dead_letters import CODE_HEADER, dead_letter, read_dead_letter
 from relay.model.errors import Malformed
-from relay.model.records import SOURCE_HEADER, Header, Place, source_mark
+from relay.model.records import SOURCE_HEADER, Header, RecordPosition, source_mark
 
 ROW = next(each for each in captured("ticdc/canal-json/09_dml") if b'"INSERT"' in (each.value or b""))
 FORGED: list[tuple[Header, ...]] = [
@@ -57,5 +57,5 @@ def test_a_dead_letter_is_about_its_own_block(headers: tuple[Header, ...]) -> No
         ConsumerRecord("letters", 0, 0, letter.timestamp_ms, letter.key, letter.value, letter.headers)
     )
     assert read is not None
-    assert read.source == Place("topic", 0, 5)
+    assert read.source == RecordPosition("topic", 0, 5)
     assert (read.code, read.original.headers) == ("decode.malformed", headers)

@@ -8,7 +8,7 @@ from open_support import cell, ddl, framed, row
 from support import OPEN, TICDC, captured
 from templates_support import Both
 
-from relay import ConfigError, ConsumerRecord, Lossy, NotRepresentable, Translator
+from relay import ConfigError, ConsumerRecord, Loss, NotRepresentable, Translator
 from relay.codecs.losses import LOSSES, refused_losses
 from relay.config.tables import Route
 from relay.templates.engine import Engine
@@ -23,14 +23,14 @@ FLAGSHIP = captured("ticdc/canal-json.tidb-extension/09_dml")
         ("", set()),
         ("true", set(LOSSES)),
         ("all", set(LOSSES)),
-        ("all,-commit-ts", LOSSES - {Lossy.COMMIT_TS}),
-        ("-commit-ts, all, -watermark", LOSSES - {Lossy.COMMIT_TS, Lossy.WATERMARK}),
-        ("decimal-digits, GTID", {Lossy.DECIMAL_DIGITS, Lossy.GTID}),
-        ("all,schema-guessed", LOSSES | {Lossy.SCHEMA_GUESSED}),
-        ('["all", "-commit-ts"]', LOSSES - {Lossy.COMMIT_TS}),
+        ("all,-commit-ts", LOSSES - {Loss.COMMIT_TS}),
+        ("-commit-ts, all, -watermark", LOSSES - {Loss.COMMIT_TS, Loss.WATERMARK}),
+        ("decimal-digits, GTID", {Loss.DECIMAL_DIGITS, Loss.GTID}),
+        ("all,schema-guessed", LOSSES | {Loss.SCHEMA_GUESSED}),
+        ('["all", "-commit-ts"]', LOSSES - {Loss.COMMIT_TS}),
     ],
 )
-def test_what_is_refused(text: str, refused: set[Lossy]) -> None:
+def test_what_is_refused(text: str, refused: set[Loss]) -> None:
     assert refused_losses(text) == refused
 
 
@@ -61,7 +61,7 @@ def test_the_flagship_passes_without_its_commit_ts() -> None:
     translator = Translator(TICDC, "canal-json", {}, {"strict": "all,-commit-ts,-watermark"})
     for record in FLAGSHIP:
         translator.translate(record)
-    assert translator.lossy == {Lossy.COMMIT_TS: 60, Lossy.WATERMARK: 8}
+    assert translator.losses == {Loss.COMMIT_TS: 60, Loss.WATERMARK: 8}
 
 
 @pytest.mark.parametrize("text", ["true", "all", "commit-ts", "watermark", "all,-watermark"])
@@ -69,9 +69,9 @@ def test_a_refused_record_leaves_nothing(text: str) -> None:
     translator, refused = Translator(TICDC, "canal-json", {}, {"strict": text}), refused_losses(text)
     expected = Translator(TICDC, "canal-json")
     for record in FLAGSHIP:
-        before, counted = translator.state, expected.lossy
+        before, counted = translator.state, expected.losses
         plain = expected.translate(record)
-        lost = set(expected.lossy - counted) & refused
+        lost = set(expected.losses - counted) & refused
         if not lost:
             assert translator.translate(record) == plain
             continue
@@ -106,7 +106,7 @@ def test_templates_refuse_the_same_kinds(engine: type[Engine]) -> None:
     both.learn(framed(table), message("2024-01-01", "1"), message("2024-01-01", "1"))
     assert both.fits(message("2024-01-02", "2"))
     assert both.fits(message("2024-01-02", "1.234567890123456789"))
-    assert both.templated.lossy[Lossy.DECIMAL_DIGITS] == 1
+    assert both.templated.losses[Loss.DECIMAL_DIGITS] == 1
     assert not both.fits(message("0000-00-00", "1"))
 
 

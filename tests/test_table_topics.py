@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
-from relay import ConfigError, ConsumerRecord, Lossy, ProducerRecord, Translator
+from relay import ConfigError, ConsumerRecord, Loss, ProducerRecord, Translator
 from relay.model.errors import UnusableTopicName
 from relay.routing import TopicRule, router
 from relay.routing.partitioning import ByKey, Partitioning, murmur2
@@ -85,7 +85,7 @@ def test_watermarks_go_to_every_topic_in_use() -> None:
         [("topic.d.t", 0), ("topic.d.u", 0)],
         [("topic.d.u", 0)],
     ]
-    assert translator.lossy[Lossy.NO_TOPIC] == 2
+    assert translator.losses[Loss.NO_TOPIC] == 2
 
 
 def test_watermarks_of_one_source_topic_do_not_go_to_tables_of_another() -> None:
@@ -109,7 +109,7 @@ def test_statements_of_a_database_go_to_the_topics_of_its_tables() -> None:
         ddl("DROP DATABASE d", table=""),
     )
     assert [found[0], found[3]] == [[], [("topic.d.t", 0)]]
-    assert translator.lossy[Lossy.NO_TOPIC] == 1
+    assert translator.losses[Loss.NO_TOPIC] == 1
     assert places(Translator(CANAL, CANAL, topic="all"), ddl("CREATE DATABASE d", table="")) == [[("all", 0)]]
 
 

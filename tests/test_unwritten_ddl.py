@@ -9,7 +9,7 @@ import pytest
 from support import CANAL, TICDC, captured, record, row_message
 from typer.testing import CliRunner
 
-from relay import ConsumerRecord, Lossy, NotRepresentable, Translator
+from relay import ConsumerRecord, Loss, NotRepresentable, Translator
 from relay.cli.commands import app
 from relay.codecs import BUILT_IN
 from relay.core.counts import MAX_UNWRITTEN
@@ -42,8 +42,8 @@ def test_statements_that_remove_rows_are_counted_by_themselves(
     translator = Translator(CANAL, target[0], None, target[1])
     one = statement(sql, 7)
     assert translator.translate(one) == []
-    assert translator.lossy[Lossy.TRUNCATE_OR_DROP] == 1
-    assert translator.lossy[Lossy.DDL] == 0
+    assert translator.losses[Loss.TRUNCATE_OR_DROP] == 1
+    assert translator.losses[Loss.DDL] == 0
     topic = one.topic
     assert [str(each) for each in translator.unwritten_statements] == [
         each.replace("topic/", f"{topic}/") for each in REMOVING[sql]
@@ -56,7 +56,7 @@ def test_statements_that_remove_no_rows_are_counted_as_ddl_and_not_listed() -> N
         ("ALTER TABLE t ADD a INT", "CREATE TABLE t (a INT)", "RENAME TABLE t TO u")
     ):
         translator.translate(statement(sql, offset))
-    assert (translator.lossy[Lossy.DDL], translator.unwritten_statements) == (3, [])
+    assert (translator.losses[Loss.DDL], translator.unwritten_statements) == (3, [])
 
 
 def test_a_truncate_that_is_written_is_not_listed() -> None:
@@ -71,7 +71,7 @@ def test_a_statement_with_a_copy_in_each_partition_is_listed_and_counted_once() 
     for each in records:
         translator.translate(each)
     listed = translator.unwritten_statements
-    assert len(listed) == translator.lossy[Lossy.TRUNCATE_OR_DROP] == 10
+    assert len(listed) == translator.losses[Loss.TRUNCATE_OR_DROP] == 10
     assert {each.place.rpartition("/")[0] for each in listed} == {"ticdc-10_ddl/0"}
     for each in records:  # delivered once more
         translator.translate(each)
@@ -84,7 +84,7 @@ def test_many_statements_are_counted_beyond_those_that_are_listed() -> None:
         translator.translate(statement(f"TRUNCATE TABLE t{offset}", offset))
     assert len(translator.unwritten_statements) == MAX_UNWRITTEN
     assert len(translator.unwritten_after(MAX_UNWRITTEN - 1)) == 1
-    assert translator.lossy[Lossy.TRUNCATE_OR_DROP] == MAX_UNWRITTEN + 5
+    assert translator.losses[Loss.TRUNCATE_OR_DROP] == MAX_UNWRITTEN + 5
 
 
 def test_strict_refuses_them_unless_ddl_is_left_out_on_request() -> None:
@@ -118,8 +118,8 @@ def test_statements_about_no_table_never_stop_a_strict_route(sql: str, target: s
     accepted = "-commit-ts-synthetic,-binlog-position-synthetic,-watermark,-gtid,-event-time-precision"
     translator = Translator(CANAL, target, None, {"strict": f"all,{accepted}"})
     out = translator.translate(statement(sql, 1, is_ddl=is_ddl))
-    assert bool(out) != bool(translator.lossy[Lossy.ADMIN_STATEMENT])
-    assert not translator.lossy[Lossy.STATEMENT]
+    assert bool(out) != bool(translator.losses[Loss.ADMIN_STATEMENT])
+    assert not translator.losses[Loss.STATEMENT]
     assert not translator.unwritten_statements
 
 
@@ -133,8 +133,8 @@ def test_ddl_that_is_not_called_so_and_not_understood_leaves_no_stale_definition
     translator = Translator(CANAL, CANAL)
     translator.translate(statement("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a','b'))"))
     translator.translate(statement("ALTER TABLE t MODIFY e ENUM('b','a') SOMETHING (x)", 1, is_ddl=False))
-    assert translator.lossy[Lossy.DDL_NOT_UNDERSTOOD] == 1
+    assert translator.losses[Loss.DDL_NOT_UNDERSTOOD] == 1
     translator.translate(
         record(row_message({"id": "int", "e": "enum"}, {"id": "1", "e": "1"}, pkNames=["id"]), 2)
     )
-    assert translator.lossy[Lossy.SCHEMA_GUESSED] == 1
+    assert translator.losses[Loss.SCHEMA_GUESSED] == 1

@@ -9,7 +9,7 @@ replayed) is recognised by the identity that its versions carry. Where a definit
 made by a query, an ALTER that does not fit) the table is unknown rather than wrong.
 """
 
-from relay.catalog.catalog import HISTORY_LIMIT, Catalog, Standing
+from relay.catalog.catalog import HISTORY_LIMIT, Catalog, EffectiveSchema
 from relay.catalog.learning import DdlMessage, define, learn, left_by
 from relay.catalog.versions import Unknown
 from relay.catalog.writer import DdlBudget
@@ -19,7 +19,7 @@ __all__ = [
     "Catalog",
     "DdlBudget",
     "DdlMessage",
-    "Standing",
+    "EffectiveSchema",
     "Unknown",
     "define",
     "learn",

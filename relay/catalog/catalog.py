@@ -27,7 +27,7 @@ class DatabaseDefaults(NamedTuple):
     collation: str | None
 
 
-class Standing(NamedTuple):
+class EffectiveSchema(NamedTuple):
     """The definition that a row has by its position. `at`: the position of the statement that made it, None
     if no statement precedes the row; `later`: the positions of those that do not precede it.
     """
@@ -60,7 +60,7 @@ class Catalog(msgspec.Struct, frozen=True):
                     return version.schema
         return None
 
-    def of_moment(self, id: TableId, at: Position) -> TableSchema | None:
+    def created_at_same_instant(self, id: TableId, at: Position) -> TableSchema | None:
         """The definition that a statement at this very moment has made, of a table that `table` does not know
         there: between partitions, nothing tells which of the two came first. None if there is none.
         """
@@ -129,14 +129,14 @@ class Catalog(msgspec.Struct, frozen=True):
         history = history_of(self, id)
         return (history[0].at, history[0].schema) if history else (None, None)
 
-    def standing(self, id: TableId, at: Position) -> Standing:
+    def standing(self, id: TableId, at: Position) -> EffectiveSchema:
         """Return the definition that a row at this position has, and the statements before and after it."""
         later: list[Position] = []
         for version in history_of(self, id):
             if version.at.precedes(at):
-                return Standing(version.at, version.schema, later)
+                return EffectiveSchema(version.at, version.schema, later)
             later.append(version.at)
-        return Standing(None, None, later)
+        return EffectiveSchema(None, None, later)
 
     def why_unknown(self, id: TableId, at: Position) -> Unknown:
         """Return why a row at this position has no definition."""

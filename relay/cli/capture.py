@@ -20,7 +20,7 @@ from relay.io.kafka.admin import NewTopic, TopicAdmin, TopicInfo
 from relay.io.kafka.ports import Undelivered, start_sink
 from relay.io.kafka.reading import quiet_client
 from relay.io.kafka.sink import KafkaSink
-from relay.io.kafka.sizes import Misfit, NoKey, TopicLimits, exact_bytes
+from relay.io.kafka.sizes import NoKey, NoMatch, TopicLimits, exact_bytes
 from relay.model.errors import ConfigError, DeliveryFailed, Problem, TopicUnusable
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.text.durations import duration_text
@@ -166,7 +166,7 @@ def _for_topic(record: ConsumerRecord, topic: str) -> ProducerRecord:
     )
 
 
-def _misfit_text(record: ConsumerRecord, name: str, misfit: Misfit) -> str:
+def _misfit_text(record: ConsumerRecord, name: str, misfit: NoMatch) -> str:
     if isinstance(misfit, NoKey):
         return f"has no key, and {name} is compacted: brokers refuse records without a key there"
     return f"takes {exact_bytes(_for_topic(record, name))} bytes, and {name} takes {misfit.limit}"

@@ -27,7 +27,7 @@ from relay.io.kafka.clients import Brokers
 from relay.io.kafka.reading import quiet_client, read_topic
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Problem
-from relay.model.records import Place
+from relay.model.records import RecordPosition
 from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, table_topics, target_topics
 from relay.service.commands.replay_claim import only_replay
@@ -79,7 +79,7 @@ def _load_config(given: ConfigSource) -> Config:
 
 
 async def _read_index(
-    config: Config, keeps_content: Callable[[Place], bool], *, quiet: bool
+    config: Config, keeps_content: Callable[[RecordPosition], bool], *, quiet: bool
 ) -> DeadLetterIndex:
     """Read the whole dead-letter topic. Raises ServiceError."""
     topic = config.dead_letter_topic
@@ -202,7 +202,7 @@ def show_dead_letter(request: ShowRequest) -> None:
     """Print one dead letter with key and value. Raises ConfigError, ServiceError."""
     config = _load_config(request.config)
     topic, position = config.dead_letter_topic, request.position
-    place = Place.parse(position if position.count("/") > 1 else f"{topic}/{position}")
+    place = RecordPosition.parse(position if position.count("/") > 1 else f"{topic}/{position}")
     if place is None or place.topic != topic:
         hint = f"PARTITION/OFFSET in {topic}, as `list` shows it"
         raise ConfigError([Problem("POSITION", f"{position!r} is no position of a dead letter", hint)])

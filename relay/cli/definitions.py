@@ -32,7 +32,7 @@ from relay.io.kafka.reading import quiet_client
 from relay.io.live_definitions import read_definitions, server_at
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
-from relay.model.records import Place, ProducerRecord
+from relay.model.records import ProducerRecord, RecordPosition
 from relay.service.commands.history_admin import ensure_topic, write
 from relay.service.loop.history import history_record, source_records, teach
 
@@ -197,8 +197,8 @@ def _warn(config: Config, catalog: Catalog, definitions: list[Definition]) -> No
         if schema is None and at is not None and at.topic:
             say_warning(
                 f"{each.table}: a statement of the stream does not fit this definition "
-                f"({Place(at.topic, at.partition, at.offset)}), so from there on the table is unknown: the "
-                "definition may be younger than the statement, see --as-of"
+                f"({RecordPosition(at.topic, at.partition, at.offset)}), so from there on the table is "
+                "unknown: the definition may be younger than the statement, see --as-of"
             )
     route = config.route
     if unknown := undefined(catalog, chosen_tables(route.include_tables, ())):

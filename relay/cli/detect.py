@@ -23,7 +23,7 @@ from relay.codecs import PROTOCOLS
 from relay.core.detection import Detection, Dialect, FindSchema, detect, reading_settings
 from relay.model.errors import ConfigError, Malformed, Problem, RelayError
 from relay.model.lookups import RegisteredSchema
-from relay.model.records import ConsumerRecord, Place
+from relay.model.records import ConsumerRecord, RecordPosition
 from relay.text.redaction import printable, shown_uri
 
 #: How many records are looked at.
@@ -61,7 +61,7 @@ def show_detected(request: DetectRequest) -> int:
 def _show(source: Input, again: Again, *, as_json: bool) -> int:
     """Print the detected formats of an input. Return its exit status."""
     reader = RecordReader.of(source)
-    read_at: dict[Place, str] = {}
+    read_at: dict[RecordPosition, str] = {}
 
     def sample() -> Iterator[ConsumerRecord]:
         for record in islice(reader, SAMPLE):
@@ -96,7 +96,7 @@ def _schemas(place: str | None) -> FindSchema | None:
     return find_schema
 
 
-def _lines(found: Detection, name: str, read_at: Mapping[Place, str], again: Again) -> Iterator[str]:
+def _lines(found: Detection, name: str, read_at: Mapping[RecordPosition, str], again: Again) -> Iterator[str]:
     yield f"{name}: {found.records} record{'s'[: found.records != 1]} looked at"
     for dialect in found.dialects:
         yield ""

@@ -29,7 +29,7 @@ from relay.cli.requests.files import DiffRequest
 from relay.cli.requests.options import AUTO
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options, reading_options
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.core.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
 from relay.core.detection import FormatHints
 from relay.core.selection import Selection, chosen_tables
@@ -399,7 +399,7 @@ def _read(side: _Side) -> str:
     return told
 
 
-def _lost(losses: Counter[Lossy]) -> str:
+def _lost(losses: Counter[Loss]) -> str:
     return (
         f"by what the protocols cannot say: {listed({str(word): count for word, count in losses.items()})}"
         if losses

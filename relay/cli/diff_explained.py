@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from relay.codecs import codec_named
 from relay.codecs.given_options import reading_options, writing_options
-from relay.codecs.losses import INFORMATIONAL, SOURCE_LOSSES, TRANSACTION_LOSSES, Lossy
+from relay.codecs.losses import INFORMATIONAL, SOURCE_LOSSES, TRANSACTION_LOSSES, Loss
 from relay.core.comparison import Change, changes_of, differing
 from relay.core.translator import Translator
 from relay.io.resolver import Resolver
@@ -28,7 +28,7 @@ _FIRST_ID: Final = 2_000_000_000
 #: What is not compared, so that its loss explains nothing.
 _NOT_COMPARED: Final = INFORMATIONAL.union(
     [each for each in (*SOURCE_LOSSES.values(), *TRANSACTION_LOSSES.values()) if each is not None]
-) - {Lossy.SNAPSHOT}
+) - {Loss.SNAPSHOT}
 #: A row that was read is written as one that was inserted where a protocol has no word for it.
 _READ: Final = {"read": "insert"}
 
@@ -37,7 +37,7 @@ class _Written(NamedTuple):
     """What a change becomes in the other protocol, read again, and what is lost on the way."""
 
     changes: list[Change]
-    losses: Counter[Lossy]
+    losses: Counter[Loss]
 
 
 class _Schemas:
@@ -96,7 +96,7 @@ class Explainer:
                 self.problem = str(error.problems[0])
         self._last: list[tuple[ConsumerRecord, _Written] | None] = [None, None]
 
-    def __call__(self, one: Change, other: Change | None, side: int) -> Counter[Lossy] | None:
+    def __call__(self, one: Change, other: Change | None, side: int) -> Counter[Loss] | None:
         """Return what is lost if the protocols explain a difference, None if they do not; see `Explain`."""
         there = self._written(one, side)
         if there is None:
@@ -112,7 +112,7 @@ class Explainer:
         if self._are_guesses(one, other, there, side) or (
             here is not None and self._are_guesses(other, one, here, 1 - side)
         ):
-            return Counter({Lossy.SCHEMA_GUESSED: 1})
+            return Counter({Loss.SCHEMA_GUESSED: 1})
         for each in there.changes if here is not None else ():
             back = self._written(each, 1 - side, is_kept=False)
             if here is not None and back is not None and any(_has(here.changes, its) for its in back.changes):
@@ -137,12 +137,12 @@ class Explainer:
         if writer is None:
             return None
         writer.catalog = change.catalog
-        before = Counter(writer.lossy)
+        before = Counter(writer.losses)
         try:
             written = self._writing[side].translate(writer, change.record)
         except _REFUSED:
             return None
-        lost = writer.lossy - before
+        lost = writer.losses - before
         losses = Counter({word: count for word, count in lost.items() if word not in _NOT_COMPARED})
         found = self._read([_in_place(out, change.record) for out in written], change, 1 - side)
         if found is None:

@@ -14,7 +14,7 @@ from relay.cli import layout
 from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.requests.route import ExplainRequest
-from relay.codecs.losses import ASSUMED, INFORMATIONAL, Lossy
+from relay.codecs.losses import ASSUMED, INFORMATIONAL, Loss
 from relay.config import Config
 from relay.config.choices import OverBudget
 from relay.config.kafka import source_cluster
@@ -29,7 +29,7 @@ from relay.io.kafka.sizes import misfit_error
 from relay.io.record_lines import format_record
 from relay.model.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.model.events import Event
-from relay.model.records import ConsumerRecord, Place, ProducerRecord
+from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import misfit_of
 from relay.text.redaction import printable, quoted, to_json
@@ -45,16 +45,16 @@ _BUDGET: Final = "; it stops before this record where more fail than [errors] al
 
 #: What is counted, by what it means: headings, their styles and the kinds below them.
 _LOSS_GROUPS: Final = (
-    ("lost", "bold yellow", frozenset(Lossy) - INFORMATIONAL),
+    ("lost", "bold yellow", frozenset(Loss) - INFORMATIONAL),
     ("assumed", "bold cyan", ASSUMED),
     ("notes", "bold", INFORMATIONAL - ASSUMED),
 )
 
 
-class Loss(msgspec.Struct, frozen=True):
+class CountedLoss(msgspec.Struct, frozen=True):
     """What could not be carried: the counter's name, how often, and words for it."""
 
-    what: Lossy
+    what: Loss
     count: int
     words: str
 
@@ -69,14 +69,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     learned: Learned
     events: Sequence[Event]
     output: Sequence[ProducerRecord] = ()
-    losses: Sequence[Loss] = ()
+    losses: Sequence[CountedLoss] = ()
     error: RelayError | None = None
     unchecked: str = ""
     window: int = 1
     letter_misfit: str = ""
 
 
-def place_of(request: ExplainRequest, config: Config) -> Place:
+def place_of(request: ExplainRequest, config: Config) -> RecordPosition:
     """Return where the record that the user asked for stands. Raises ConfigError."""
     parts = (request.topic, request.partition, request.offset)
     if request.position is None:
@@ -87,18 +87,18 @@ def place_of(request: ExplainRequest, config: Config) -> Place:
     text = request.position
     if text.count("/") == 1:
         text = f"{_topic(config, None, 'POSITION')}/{text}"
-    place = Place.parse(text)
+    place = RecordPosition.parse(text)
     if place is None:
         hint = "write TOPIC/PARTITION/OFFSET, such as orders/3/4711"
         raise ConfigError([Problem("POSITION", f"{quoted(request.position)} is no position", hint)])
     return place._replace(topic=_topic(config, place.topic, "POSITION"))
 
 
-def _of_parts(topic: str | None, partition: int | None, offset: int | None, config: Config) -> Place:
+def _of_parts(topic: str | None, partition: int | None, offset: int | None, config: Config) -> RecordPosition:
     if partition is None or offset is None:
         hint = "write TOPIC/PARTITION/OFFSET, or --partition N --offset N"
         raise ConfigError([Problem("POSITION", "is missing", hint)])
-    return Place(_topic(config, topic, "--topic"), partition, offset)
+    return RecordPosition(_topic(config, topic, "--topic"), partition, offset)
 
 
 def explain(request: ExplainRequest) -> None:
@@ -125,7 +125,7 @@ def _topic(config: Config, given: str | None, path: str) -> str:
     return given
 
 
-async def _explain(config: Config, place: Place) -> Explanation:
+async def _explain(config: Config, place: RecordPosition) -> Explanation:
     record = _record_of(await look_up(Brokers.from_settings(source_cluster(config)), *place), place)
     learned = await learned_translator(config, place)
     translator, resolver = learned.translator, resolver_of(config)
@@ -136,7 +136,7 @@ async def _explain(config: Config, place: Place) -> Explanation:
         produced = resolver.translate(translator, record)
     except RelayError as raised:
         error = FormatHints(translator.known_schema).named(raised, record)
-    losses = [Loss(kind, count, KIND_WORDS[kind]) for kind, count in translator.lossy.most_common()]
+    losses = [CountedLoss(kind, count, KIND_WORDS[kind]) for kind, count in translator.losses.most_common()]
     translator.restore(before)
     try:
         events = resolver.inspect(translator, record)
@@ -174,7 +174,7 @@ async def _letter_misfit(
     return "" if misfit is None else str(misfit_error(record, misfit, config.route.to))
 
 
-def _record_of(found: Lookup, place: Place) -> ConsumerRecord:
+def _record_of(found: Lookup, place: RecordPosition) -> ConsumerRecord:
     """Return the record at a place. Raises ConfigError that says what is there instead."""
     if place.partition >= found.partitions:
         raise ConfigError(

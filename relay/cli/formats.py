@@ -20,7 +20,7 @@ from relay.cli.requests.files import FormatsRequest
 from relay.codecs import PROTOCOLS, codec_named, plugin_problems
 from relay.codecs.codec import SIDES, Codec, Options, side_of
 from relay.codecs.given_options import PROFILE, parse_options
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.core.loss_texts import RouteLoss, large_row_losses, route_losses
 from relay.model.errors import ConfigError, Problem
 
@@ -197,7 +197,7 @@ def _text(value: object) -> str:
     return str(value.value) if isinstance(value, enum.Enum) else str(value)
 
 
-def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
+def _print_protocols(codecs: Sequence[Codec], carries: Capabilities | None) -> None:
     columns = layout.page_width()
     for number, codec in enumerate(codecs):
         if number:
@@ -233,7 +233,7 @@ def _option_lines(codec: Codec, columns: int | None) -> list[str]:
     return lines
 
 
-def _carries_texts(carries: Carries) -> dict[str, str]:
+def _carries_texts(carries: Capabilities) -> dict[str, str]:
     return {name.replace("_", " "): _yes_no(value) for name, value in msgspec.structs.asdict(carries).items()}
 
 
@@ -257,7 +257,7 @@ def _print_route(source: str, target: str, lost: list[RouteLoss], *, as_json: bo
             typer.echo(line)
 
 
-def _print_json(codecs: Sequence[Codec], carries: Carries | None) -> None:
+def _print_json(codecs: Sequence[Codec], carries: Capabilities | None) -> None:
     protocols = []
     for codec in codecs:
         entry: dict[str, Any] = {

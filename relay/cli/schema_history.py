@@ -35,7 +35,7 @@ from relay.io.kafka.reading import quiet_client
 from relay.model.errors import CodecError, ConfigError, Problem, ServiceError
 from relay.model.events import Position, TableId, TableSchema
 from relay.model.lookups import Need
-from relay.model.records import ConsumerRecord, Place, ProducerRecord
+from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.commands.history_admin import ensure_topic, members, read_kept, write
 from relay.service.loop.history import Unreadable, entries_of, history_record, source_records, teach
 from relay.text.redaction import printable, to_json
@@ -187,7 +187,7 @@ def _moment(at: Position) -> str:
 def _place(at: Position) -> str:
     if is_imported(at):
         return "imported"
-    return str(Place(at.topic, at.partition, at.offset))
+    return str(RecordPosition(at.topic, at.partition, at.offset))
 
 
 def export(request: ExportRequest) -> int:

@@ -300,7 +300,7 @@ class _Run:
         counts = f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"
         lines = [f"{before}{counts}{behind}"]
         lines += summaries.counted("events", self._translator.events)
-        lines += summaries.lost(self._translator.lossy)
+        lines += summaries.lost(self._translator.losses)
         lines += summaries.unwritten_ddl(self._translator.copied_topics - self._with_partition_0)
         lines += summaries.unwritten_statements([*map(str, self._translator.unwritten_statements)])
         guessed = self._translator.guessed_tables

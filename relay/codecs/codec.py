@@ -2,7 +2,7 @@
 
 A decoder turns one Kafka record into events and the catalogue after them; an encoder turns one event into
 payloads. Both are pure: all they keep between calls are caches that could be thrown away. What is lost on the
-way is appended to `lossy`, never silent.
+way is appended to `losses`, never silent.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.codecs.detection import Signs, sees_nothing
-from relay.codecs.losses import NOTHING, Carries, Keys, Lossy, refused_losses
+from relay.codecs.losses import NOTHING, Capabilities, Keys, Loss, refused_losses
 from relay.model.errors import Problem
 from relay.model.events import Event, Position, RowChange, TableId, TransactionMark
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import Blob, ConsumerRecord, Header
 from relay.templates.engine import Engine
 from relay.templates.ops import Frames, Marker, SourceOp
@@ -38,7 +38,7 @@ def chooses_none(_table: TableId) -> tuple[str, ...]:
     return ()
 
 
-class Payload(msgspec.Struct, frozen=True, gc=False):
+class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
     """The bytes of an outgoing record before it has a topic and partition; `blobs` as in `ProducerRecord`.
 
     `headers` stand before those of the record that it comes from.
@@ -54,13 +54,13 @@ class Decoder(Protocol):
     """Reads one protocol."""
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events in order and the catalogue after them.
 
-        `lossy` gets what the source does not tell: a `Lossy.BEFORE_UNKNOWN` for each UPDATE without its old
-        row, which no encoder counts again. Raises DecodeError, or a Need that its `Answers` lack, and nothing
-        else.
+        `losses` gets what the source does not tell: a `Loss.BEFORE_UNKNOWN` for each UPDATE without its old
+        row, which no encoder counts again. Raises DecodeError, or a Need that its `LookupCache` lack, and
+        nothing else.
         """
         ...
 
@@ -76,8 +76,8 @@ class Encoder(Protocol):
         ...
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Encode events for one partition, except those the protocol lacks. Raises EncodeError only.
 
         Payloads should be made one by one, as they are asked for: so what a record becomes can be bounded
@@ -87,7 +87,7 @@ class Encoder(Protocol):
 
 
 #: Encodes events for one topic, as `Encoder.encode` does.
-Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Payload]]
+Encode = Callable[[Sequence[Event], ConsumerRecord, list[Loss]], Iterable[EncodedRecord]]
 
 
 @runtime_checkable
@@ -107,16 +107,16 @@ Seal = Callable[[str, bytes | None, bytes | None], tuple[bytes | None, bytes | N
 
 
 @runtime_checkable
-class SealingEncoder(TopicEncoder, Protocol):
+class SerializingEncoder(TopicEncoder, Protocol):
     """An encoder that first writes messages as text, and then converts each on its own to its final form.
 
-    `for_topic(topic)(events, record, lossy)` gives the payloads of `encode_open(events, record, lossy)`, each
-    converted by a `sealer`'s function for the topic, with the same headers; nothing more is lost.
+    `for_topic(topic)(events, record, losses)` gives the payloads of `encode_open(events, record, losses)`,
+    each converted by a `sealer`'s function for the topic, with the same headers; nothing more is lost.
     """
 
     def encode_open(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Encode events as `encode` does, in the form of text."""
         ...
 
@@ -182,13 +182,13 @@ class TracingDecoder(Decoder, Protocol):
         """Return the message of a record, of which `change` is the only event, with traced values; or the
         first one, before the end of its transaction.
 
-        Conditions under which other messages mean the same are noted in the trace. Raises Untraceable.
+        Conditions under which other messages mean the same are noted in the trace. Raises NotTemplatable.
         """
         ...
 
 
 @runtime_checkable
-class OpeningDecoder(Decoder, Protocol):
+class DeserializingDecoder(Decoder, Protocol):
     """A decoder that makes text of a message, and reads that.
 
     `decode(record, …)` gives what `inner.decode` does with the record that an `opener`'s function gives;
@@ -248,7 +248,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
         return []
 
     @property
-    def refused_losses(self) -> frozenset[Lossy]:
+    def refused_losses(self) -> frozenset[Loss]:
         """The losses for which `strict` refuses a record."""
         return refused_losses(self.strict)
 
@@ -362,7 +362,7 @@ def depends_on_others(_: object) -> bool:
     return False
 
 
-def encodes_nothing(_: object) -> Carries:
+def encodes_nothing(_: object) -> Capabilities:
     """Say that nothing is written, whatever the options: there is no encoder."""
     return NOTHING
 
@@ -391,7 +391,7 @@ class Codec(msgspec.Struct, frozen=True):
     other message. `frames`: how messages stand together in a record, if they may; they mean the same as alone
     where the record has a time of Kafka that counts. `writes_rows_alone`: whether each row of a message
     becomes what it would become alone, with given options.
-    `row_signature`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
+    `non_ddl_marker`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
     messages of neighbouring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, which neither messages of other protocols
     inherit nor its own from those. `keyed_encoder`: makes an encoder that writes keys of chosen columns as
@@ -405,15 +405,15 @@ class Codec(msgspec.Struct, frozen=True):
     name: str
     title: str
     options: type[Options]
-    decodes: Carries
-    encodes: Callable[[Any], Carries]
-    decoder: Callable[[Any, Answers], Decoder] | None
-    encoder: Callable[[Any, Answers], Encoder] | None
+    decodes: Capabilities
+    encodes: Callable[[Any], Capabilities]
+    decoder: Callable[[Any, LookupCache], Decoder] | None
+    encoder: Callable[[Any, LookupCache], Encoder] | None
     ddl_everywhere: bool = False
     rows_need_definitions: bool = False
     ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
     keys: Keys = Keys.NONE
-    row_signature: RowSignature | None = None
+    non_ddl_marker: RowSignature | None = None
     marker: Marker | None = None
     parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
     frames: Frames | None = None
@@ -421,14 +421,14 @@ class Codec(msgspec.Struct, frozen=True):
     lengths_at: tuple[int, int] | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()
-    keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None
+    keyed_encoder: Callable[[Any, LookupCache, ChosenKey], Encoder] | None = None
     uses_registry: bool = False
     named_schemas: Callable[[ConsumerRecord], Sequence[int | str]] = names_none
     signs: Signs = sees_nothing
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 
-    def output(self, options: Options) -> Carries:
+    def output(self, options: Options) -> Capabilities:
         """Return what the output says with these options: `encodes`, less what they leave out."""
         says = self.encodes(options)
         return msgspec.structs.replace(
@@ -451,13 +451,13 @@ class Codec(msgspec.Struct, frozen=True):
         """Whether it can be on a side; on None, which is either, it always can."""
         return {"source": self.is_readable, "target": self.is_writable}.get(side or "", True)
 
-    def open_decoder(self, options: Any, answers: Answers) -> Decoder:  # noqa: ANN401 - any codec's options
+    def open_decoder(self, options: Any, answers: LookupCache) -> Decoder:  # noqa: ANN401 - any codec's options
         """Return a decoder. Raises TypeError for a protocol that is only written."""
         if self.decoder is None:
             raise TypeError(f"{self.name} is only written")
         return self.decoder(options, answers)
 
-    def open_encoder(self, options: Any, answers: Answers) -> Encoder:  # noqa: ANN401 - any codec's options
+    def open_encoder(self, options: Any, answers: LookupCache) -> Encoder:  # noqa: ANN401 - any codec's options
         """Return an encoder. Raises TypeError for a protocol that is only read."""
         if self.encoder is None:
             raise TypeError(f"{self.name} is only read")

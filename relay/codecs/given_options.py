@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from relay.codecs.codec import Codec, Options, Side, side_of, types_of_options
-from relay.codecs.losses import Lossy, strict_problems
+from relay.codecs.losses import Loss, strict_problems
 from relay.codecs.row_keys import key_problems
 from relay.model.errors import ConfigError, Problem
 from relay.text.redaction import quoted, shown_name
@@ -163,8 +163,8 @@ def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[
     options = parse_options(codec, given, key_path, "target")
     says, most, reasons = codec.encodes(options), codec.decodes, options.without_effect()
     for name, is_said, may_be, loss in (
-        ("ddl", says.ddl, most.ddl, Lossy.DDL),
-        ("watermarks", says.watermark, most.watermark, Lossy.WATERMARK),
+        ("ddl", says.ddl, most.ddl, Loss.DDL),
+        ("watermarks", says.watermark, most.watermark, Loss.WATERMARK),
     ):
         # What is left out on purpose, `strict` lets pass.
         if not is_said and not (loss in options.refused_losses and given.get(name) == "drop"):

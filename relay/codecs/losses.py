@@ -1,8 +1,9 @@
 """What a wire can carry, and what is counted where it cannot.
 
-`Lossy` names the counters, `Carries` says what a wire holds with given options, `source_losses` counts what a
-target lacks of an event's `Source`. `refused_losses` reads the target option `strict`: `false` refuses
-nothing, `true` or `all` every kind that is a loss; `commit-ts` adds one, `-commit-ts` takes one from `all`.
+`Loss` names the counters, `Capabilities` says what a wire holds with given options, `source_losses` counts
+what a target lacks of an event's `Source`. `refused_losses` reads the target option `strict`: `false`
+refuses nothing, `true` or `all` every kind that is a loss; `commit-ts` adds one, `-commit-ts` takes one
+from `all`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from relay.model.events import (
 from relay.text.redaction import quoted
 
 
-class Lossy(enum.StrEnum):
+class Loss(enum.StrEnum):
     """What a route can lose: the names of the counters."""
 
     COMMIT_TS = "commit-ts"
@@ -109,20 +110,20 @@ class Lossy(enum.StrEnum):
 #: its own.
 INFORMATIONAL: Final = frozenset(
     {
-        Lossy.SCHEMA_GUESSED,
-        Lossy.DDL_NOT_UNDERSTOOD,
-        Lossy.ADMIN_STATEMENT,
-        Lossy.NULL_OR_DEFAULT,
-        Lossy.EPOCH_OR_ZERO_DATE,
-        Lossy.REPEATED_HOUR,
-        Lossy.ZONE_GUESSED,
-        Lossy.DDL_COPIES,
-        Lossy.TABLE_DEFINITION,
-        Lossy.RECORD_TIME,
-        Lossy.TABLE_LEFT_OUT,
-        Lossy.KIND_LEFT_OUT,
-        Lossy.NO_TOPIC,
-        Lossy.TOMBSTONE,
+        Loss.SCHEMA_GUESSED,
+        Loss.DDL_NOT_UNDERSTOOD,
+        Loss.ADMIN_STATEMENT,
+        Loss.NULL_OR_DEFAULT,
+        Loss.EPOCH_OR_ZERO_DATE,
+        Loss.REPEATED_HOUR,
+        Loss.ZONE_GUESSED,
+        Loss.DDL_COPIES,
+        Loss.TABLE_DEFINITION,
+        Loss.RECORD_TIME,
+        Loss.TABLE_LEFT_OUT,
+        Loss.KIND_LEFT_OUT,
+        Loss.NO_TOPIC,
+        Loss.TOMBSTONE,
     }
 )
 
@@ -130,27 +131,27 @@ INFORMATIONAL: Final = frozenset(
 #: Those of them that relay had to assume: another source, or an earlier statement, would have told.
 ASSUMED: Final = frozenset(
     {
-        Lossy.SCHEMA_GUESSED,
-        Lossy.NULL_OR_DEFAULT,
-        Lossy.EPOCH_OR_ZERO_DATE,
-        Lossy.REPEATED_HOUR,
-        Lossy.ZONE_GUESSED,
+        Loss.SCHEMA_GUESSED,
+        Loss.NULL_OR_DEFAULT,
+        Loss.EPOCH_OR_ZERO_DATE,
+        Loss.REPEATED_HOUR,
+        Loss.ZONE_GUESSED,
     }
 )
 #: The kinds that `all` refuses.
-LOSSES: Final = frozenset(Lossy) - INFORMATIONAL
+LOSSES: Final = frozenset(Loss) - INFORMATIONAL
 #: What is left out on request, before anything could refuse it.
-_ON_REQUEST: Final = frozenset({Lossy.TABLE_LEFT_OUT, Lossy.KIND_LEFT_OUT})
+_ON_REQUEST: Final = frozenset({Loss.TABLE_LEFT_OUT, Loss.KIND_LEFT_OUT})
 _ALL: Final = frozenset({"all", "true", "1"})
 _NONE: Final = frozenset({"", "false", "0", "none"})
-_KINDS: Final[dict[str, Lossy]] = {kind.value: kind for kind in Lossy}
+_KINDS: Final[dict[str, Loss]] = {kind.value: kind for kind in Loss}
 _NEAR: Final = 3
 
 
-def refused_losses(text: str) -> frozenset[Lossy]:
+def refused_losses(text: str) -> frozenset[Loss]:
     """Return the kinds that a text refuses, of which `strict_problems` finds nothing wrong."""
-    refused: set[Lossy] = set()
-    accepted: set[Lossy] = set()
+    refused: set[Loss] = set()
+    accepted: set[Loss] = set()
     for name in _names(text):
         if name in _ALL:
             refused |= LOSSES
@@ -161,7 +162,7 @@ def refused_losses(text: str) -> frozenset[Lossy]:
     return frozenset(refused - accepted)
 
 
-def strict_without(refused: frozenset[Lossy], lost: frozenset[Lossy]) -> str:
+def strict_without(refused: frozenset[Loss], lost: frozenset[Loss]) -> str:
     """Return the text that refuses the same kinds but for some; "false" if nothing is left."""
     left = refused - lost
     taken = LOSSES - left
@@ -215,12 +216,12 @@ def _near(kind: str) -> str:
 
 
 #: What is lost of an event for which the target has no message.
-UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Lossy]] = {
-    SchemaChange: Lossy.DDL,
-    Watermark: Lossy.WATERMARK,
-    TransactionMark: Lossy.TRANSACTION_MARK,
-    Heartbeat: Lossy.HEARTBEAT,
-    Bootstrap: Lossy.BOOTSTRAP,
+UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Loss]] = {
+    SchemaChange: Loss.DDL,
+    Watermark: Loss.WATERMARK,
+    TransactionMark: Loss.TRANSACTION_MARK,
+    Heartbeat: Loss.HEARTBEAT,
+    Bootstrap: Loss.BOOTSTRAP,
 }
 
 
@@ -243,20 +244,20 @@ def removing_kind(kinds: Iterable[DdlKind]) -> DdlKind | None:
     return next((kind for kind in kinds if kind in _REMOVING_ROWS), None)
 
 
-def loss_of(event: Event) -> Lossy:
+def loss_of(event: Event) -> Loss:
     """Return the loss of an event for which the target has no message."""
     if isinstance(event, SchemaChange):
         if is_administration(event):
-            return Lossy.ADMIN_STATEMENT
+            return Loss.ADMIN_STATEMENT
         if removing_kind(event.kinds) is not None:
-            return Lossy.TRUNCATE_OR_DROP
+            return Loss.TRUNCATE_OR_DROP
     return UNSUPPORTED_EVENT_LOSSES[type(event)]
 
 
-def statement_losses(change: SchemaChange, carries: Carries) -> list[Lossy]:
+def statement_losses(change: SchemaChange, carries: Capabilities) -> list[Loss]:
     """Return the losses of a target that writes the text of a statement without its column charsets."""
     lost = carries.ddl and not all(getattr(carries, f"column_{what}") for what in change.beyond_text)
-    return [Lossy.TYPE_PARAMETERS] if lost else []
+    return [Loss.TYPE_PARAMETERS] if lost else []
 
 
 def is_administration(change: SchemaChange) -> bool:
@@ -283,7 +284,7 @@ class Keys(enum.StrEnum):
     ROW = "the row"
 
 
-class Carries(msgspec.Struct, frozen=True, kw_only=True):
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a wire, with given options, can say. Booleans are printed as yes or no.
 
     Values that most wires hold have the default True, facts that only some know the default False.
@@ -333,91 +334,92 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     transaction_total: bool = False
     transaction_marks: bool = False
 
-    def has(self, what: Lossy) -> bool:
+    def has(self, what: Loss) -> bool:
         """Whether the wire has a place for what this counter counts; none has one for extras."""
-        return what is not Lossy.EXTRAS and bool(getattr(self, what.replace("-", "_")))
+        return what is not Loss.EXTRAS and bool(getattr(self, what.replace("-", "_")))
 
 
-#: Kinds of loss that a field of `Carries` with another name stands for; most have a field of their own name.
-FIELDS_OF_LOSSES: Final[Mapping[Lossy, str]] = {
-    Lossy.BEFORE_IMAGE: "before",
-    Lossy.COLUMN_TYPE: "column_types",
-    Lossy.DECIMAL_DIGITS: "exact_decimals",
-    Lossy.DELETE: "deletes",
-    Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
-    Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
-    Lossy.TIME_RANGE: "every_time",
-    Lossy.TRANSACTION_MARK: "transaction_marks",
-    Lossy.UNTYPED: "column_types",
-    Lossy.YEAR_BELOW_100: "every_date",
-    Lossy.ZERO_DATE: "every_date",
+#: Kinds of loss that a field of `Capabilities` with another name stands for; most have a field of their own
+#: name.
+FIELDS_OF_LOSSES: Final[Mapping[Loss, str]] = {
+    Loss.BEFORE_IMAGE: "before",
+    Loss.COLUMN_TYPE: "column_types",
+    Loss.DECIMAL_DIGITS: "exact_decimals",
+    Loss.DELETE: "deletes",
+    Loss.EVENT_TIME_PRECISION: "event_time_milliseconds",
+    Loss.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
+    Loss.TIME_RANGE: "every_time",
+    Loss.TRANSACTION_MARK: "transaction_marks",
+    Loss.UNTYPED: "column_types",
+    Loss.YEAR_BELOW_100: "every_date",
+    Loss.ZERO_DATE: "every_date",
 }
 #: Fields about what a row is now. A reader of the target misses that, whatever the formats are.
 _ROW_FIELDS: Final = frozenset(
     {"deletes", "exact_decimals", "every_date", "every_time", "null_beside_default"}
 )
-#: What targets make up if the source does not say it, by the field of `Carries`.
-_MADE_UP: Final[Mapping[Lossy, str]] = {
-    Lossy.COMMIT_TS_SYNTHETIC: "commit_ts",
-    Lossy.BINLOG_POSITION_SYNTHETIC: "binlog_position",
+#: What targets make up if the source does not say it, by the field of `Capabilities`.
+_MADE_UP: Final[Mapping[Loss, str]] = {
+    Loss.COMMIT_TS_SYNTHETIC: "commit_ts",
+    Loss.BINLOG_POSITION_SYNTHETIC: "binlog_position",
 }
 
 
-def expected_losses(source: Carries, target: Carries) -> frozenset[Lossy]:
+def expected_losses(source: Capabilities, target: Capabilities) -> frozenset[Loss]:
     """Return the kinds of loss that follow from the two formats alone and leave the rows as they are: facts
     beside them that the source tells and the target has no place for, and what it makes up instead.
 
     Each row of such a route has them; a loss of another kind is news.
     """
-    found = {Lossy.HEARTBEAT, Lossy.BOOTSTRAP}
-    for kind in Lossy:
+    found = {Loss.HEARTBEAT, Loss.BOOTSTRAP}
+    for kind in Loss:
         field = FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_"))
-        if field not in Carries.__struct_fields__ or field in _ROW_FIELDS:
+        if field not in Capabilities.__struct_fields__ or field in _ROW_FIELDS:
             continue
         if _tells(source, field) and not _tells(target, field):
             found.add(kind)
     found.update(kind for kind, field in _MADE_UP.items() if not _tells(source, field))
     if source.event_time_nanoseconds and not target.event_time_nanoseconds:
-        found.add(Lossy.EVENT_TIME_PRECISION)
+        found.add(Loss.EVENT_TIME_PRECISION)
     return frozenset(found)
 
 
-def _tells(carries: Carries, field: str) -> bool:
+def _tells(carries: Capabilities, field: str) -> bool:
     value = getattr(carries, field)
     return value is not Before.NONE if isinstance(value, Before) else bool(value)
 
 
-_NO_FACTS: Final[dict[str, Any]] = dict.fromkeys(Carries.__struct_fields__, False)
+_NO_FACTS: Final[dict[str, Any]] = dict.fromkeys(Capabilities.__struct_fields__, False)
 #: What is found in messages of a protocol that is only written.
-NOTHING: Final = Carries(**_NO_FACTS | {"before": Before.NONE})
+NOTHING: Final = Capabilities(**_NO_FACTS | {"before": Before.NONE})
 
 #: How the loss of each field of `Source` and of `Transaction` is counted; None for what every target has in
-#: some form. A target carries a field if its `Carries` says so under the counter's name.
-SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
+#: some form. A target carries a field if its `Capabilities` says so under the counter's name.
+SOURCE_LOSSES: Final[Mapping[str, Loss | None]] = {
     "connector": None,
     "event_time_ns": None,
-    "commit_ts": Lossy.COMMIT_TS,
-    "start_ts": Lossy.START_TS,
-    "name": Lossy.SOURCE_NAME,
-    "gtid": Lossy.GTID,
+    "commit_ts": Loss.COMMIT_TS,
+    "start_ts": Loss.START_TS,
+    "name": Loss.SOURCE_NAME,
+    "gtid": Loss.GTID,
     "binlog_file": None,  # counted with the position, without which it says nothing
-    "binlog_position": Lossy.BINLOG_POSITION,
-    "server_id": Lossy.SERVER_ID,
-    "thread_id": Lossy.THREAD_ID,
-    "snapshot": Lossy.SNAPSHOT,
-    "query": Lossy.QUERY,
-    "row_key": Lossy.ROW_KEY,
-    "extras": Lossy.EXTRAS,
+    "binlog_position": Loss.BINLOG_POSITION,
+    "server_id": Loss.SERVER_ID,
+    "thread_id": Loss.THREAD_ID,
+    "snapshot": Loss.SNAPSHOT,
+    "query": Loss.QUERY,
+    "row_key": Loss.ROW_KEY,
+    "extras": Loss.EXTRAS,
     "time_unit_ns": None,
-    "binlog_row": Lossy.BINLOG_ROW,
-    "physical_partition": Lossy.PHYSICAL_PARTITION,
-    "schema_id": Lossy.SCHEMA_ID,
+    "binlog_row": Loss.BINLOG_ROW,
+    "physical_partition": Loss.PHYSICAL_PARTITION,
+    "schema_id": Loss.SCHEMA_ID,
 }
-TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
-    "id": Lossy.TRANSACTION,
-    "order": Lossy.TRANSACTION_ORDER,
-    "table_order": Lossy.TRANSACTION_ORDER,
-    "total": Lossy.TRANSACTION_TOTAL,
+TRANSACTION_LOSSES: Final[Mapping[str, Loss | None]] = {
+    "id": Loss.TRANSACTION,
+    "order": Loss.TRANSACTION_ORDER,
+    "table_order": Loss.TRANSACTION_ORDER,
+    "total": Loss.TRANSACTION_TOTAL,
 }
 #: What MySQL's binlog tells, and a snapshot.
 _OF_LOG: Final = ("gtid", "binlog_position", "binlog_row", "server_id", "thread_id", "snapshot", "query")
@@ -428,12 +430,12 @@ _NO_NAME: Final = "default"
 class CountSourceLosses(Protocol):
     """Count what a target loses of an event's source, and of its transaction if it has one."""
 
-    def __call__(self, source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
+    def __call__(self, source: Source, losses: list[Loss], transaction: Transaction | None = None) -> None:
         """Append a word for each thing that is lost."""
         ...
 
 
-def source_losses(carries: Carries, source_name: str | None = None) -> CountSourceLosses:
+def source_losses(carries: Capabilities, source_name: str | None = None) -> CountSourceLosses:
     """Return how a target counts what it loses. `source_name`: the one that it writes itself, if any."""
     keeps_commit_ts = carries.commit_ts
     lacks = _Lacks(carries)
@@ -442,15 +444,15 @@ def source_losses(carries: Carries, source_name: str | None = None) -> CountSour
     #: Event times are cut to milliseconds; encoders that cut them to seconds count it themselves.
     is_cut = carries.event_time_milliseconds and not carries.event_time_nanoseconds
     #: What was found before, by what a source tells: rows of one source tell the same.
-    seen: dict[tuple[bool, ...], list[Lossy]] = {}
+    seen: dict[tuple[bool, ...], list[Loss]] = {}
 
-    def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
+    def count(source: Source, losses: list[Loss], transaction: Transaction | None = None) -> None:
         if not keeps_commit_ts and source.commit_ts is not None:
-            lossy.append(_COMMIT_TS)
+            losses.append(_COMMIT_TS)
         if source.name is not None and source.name not in own_names:
-            lossy.append(_SOURCE_NAME)
+            losses.append(_SOURCE_NAME)
         if is_cut and source.event_time_ns % 1_000_000:
-            lossy.append(_EVENT_TIME_PRECISION)
+            losses.append(_EVENT_TIME_PRECISION)
         # Most rows have nothing else. This is asked for every row, so it is spelled out; the contract test
         # of codecs finds a field that is forgotten here.
         if (
@@ -495,7 +497,7 @@ def source_losses(carries: Carries, source_name: str | None = None) -> CountSour
         lost = seen.get(told)
         if lost is None:
             lost = seen[told] = sorted(lacks.lost_of(source, transaction))
-        lossy += lost
+        losses += lost
 
     return count
 
@@ -505,13 +507,13 @@ class _Lacks:
     and those of a transaction.
     """
 
-    def __init__(self, carries: Carries) -> None:
+    def __init__(self, carries: Capabilities) -> None:
         self.source = _lost_fields(SOURCE_LOSSES, carries)
         for apart in ("commit_ts", "name"):
             self.source.pop(apart, None)
         self._transaction = _lost_fields(TRANSACTION_LOSSES, carries)
 
-    def lost_of(self, source: Source, transaction: Transaction | None) -> set[Lossy]:
+    def lost_of(self, source: Source, transaction: Transaction | None) -> set[Loss]:
         """Return what is lost of these."""
         found = {what for name, what in self.source.items() if getattr(source, name) is not None}
         told = [
@@ -520,11 +522,11 @@ class _Lacks:
         return found.union(told)
 
 
-def _lost_fields(losses: Mapping[str, Lossy | None], carries: Carries) -> dict[str, Lossy]:
+def _lost_fields(losses: Mapping[str, Loss | None], carries: Capabilities) -> dict[str, Loss]:
     """The fields that a target lacks, by name."""
     return {name: what for name, what in losses.items() if what is not None and not carries.has(what)}
 
 
-_COMMIT_TS: Final = Lossy.COMMIT_TS
-_SOURCE_NAME: Final = Lossy.SOURCE_NAME
-_EVENT_TIME_PRECISION: Final = Lossy.EVENT_TIME_PRECISION
+_COMMIT_TS: Final = Loss.COMMIT_TS
+_SOURCE_NAME: Final = Loss.SOURCE_NAME
+_EVENT_TIME_PRECISION: Final = Loss.EVENT_TIME_PRECISION

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.errors import DdlNotUnderstood
 from relay.model.events import ABSENT, Cell, DdlKind, Op, Row, RowChange, SchemaChange, TableId, TableSchema
 from relay.model.records import ConsumerRecord
@@ -75,7 +75,7 @@ def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Itera
         return
     schema = event.schema
     before, after = _cells(schema, event.before), _cells(schema, event.after)
-    key = schema.handle_key() or event.images.named_key or ()
+    key = schema.handle_key() or event.images.message_key_columns or ()
 
     def change(op: Op, before: Cells | None, after: Cells | None) -> Change:
         json_columns = frozenset(column.name for column in schema.columns if column.type.base == "json")
@@ -233,7 +233,7 @@ _document: Final = json.JSONDecoder(parse_float=Decimal).decode
 
 #: Says what the protocols lose that makes two changes differ, or (None in place of the second) makes the
 #: other side lack one; None if they are not the reason. `side`: of the first one.
-Explain = Callable[[Change, Change | None, int], Counter[Lossy] | None]
+Explain = Callable[[Change, Change | None, int], Counter[Loss] | None]
 
 
 class Difference(NamedTuple):
@@ -268,7 +268,7 @@ class Comparison:
         self.equal = 0
         #: Pairs whose difference, and changes whose absence, the protocols explain; what is lost, by word.
         self.explained = 0
-        self.losses: Counter[Lossy] = Counter()
+        self.losses: Counter[Loss] = Counter()
         #: By table: pairs that differ, and changes that one side alone has.
         self.different: Counter[TableId] = Counter()
         self.only: tuple[Counter[TableId], Counter[TableId]] = Counter(), Counter()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from relay.catalog import Catalog, Unknown
-from relay.codecs.losses import Lossy, removing_kind
+from relay.codecs.losses import Loss, removing_kind
 from relay.core.selection import KINDS, kind_of
 from relay.model.events import DdlKind, Event, Op, RowChange, SchemaChange, TableId
 from relay.model.records import ConsumerRecord
@@ -18,7 +18,7 @@ _IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
 MAX_GUESSED_TABLES: Final = 100
 #: Maximum size of `EventCounts.unwritten`.
 MAX_UNWRITTEN: Final = 100
-_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
+_SCHEMA_GUESSED: Final = Loss.SCHEMA_GUESSED
 #: Under which tables beyond a number are counted together (`CountsByTable`).
 OTHER_TABLES: Final = TableId("", "")
 
@@ -105,19 +105,19 @@ class EventCounts:
 
     def __init__(self) -> None:
         self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
-        self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
+        self._losses: dict[Loss, int] = dict.fromkeys(Loss, 0)
         self.guessed: dict[TableId, int] = {}
         self.unknown: dict[TableId, Unknown] = {}
         self.unwritten: dict[tuple[TableId, str, int | str], UnwrittenStatement] = {}
         self.tables: Counter[tuple[TableId, str]] | None = None
         self.by_table: CountsByTable | None = None
 
-    def add(self, events: list[Event], lossy: list[Lossy], times: int = 1) -> None:
+    def add(self, events: list[Event], losses: list[Loss], times: int = 1) -> None:
         """Count the events of a record, and what is lost of them; of so many records like it."""
-        lost, counts = self._lossy, self._events
-        for what in lossy:
+        lost, counts = self._losses, self._events
+        for what in losses:
             lost[what] += times
-        if _SCHEMA_GUESSED in lossy:
+        if _SCHEMA_GUESSED in losses:
             self._note_guesses(events, times)
         for event in events:
             counts[event.op if isinstance(event, RowChange) else type(event)] += times
@@ -148,10 +148,10 @@ class EventCounts:
             key = found.table, found.statement, event.source.commit_ts or found.place
             self.unwritten.setdefault(key, found)
 
-    def lose(self, lossy: Iterable[Lossy]) -> None:
+    def lose(self, losses: Iterable[Loss]) -> None:
         """Count losses alone."""
-        for what in lossy:
-            self._lossy[what] += 1
+        for what in losses:
+            self._losses[what] += 1
 
     @property
     def events(self) -> Counter[str]:
@@ -159,9 +159,9 @@ class EventCounts:
         return Counter({KINDS[kind]: count for kind, count in self._events.items() if count})
 
     @property
-    def lossy(self) -> Counter[Lossy]:
+    def losses(self) -> Counter[Loss]:
         """What could not be carried, by kind."""
-        return Counter({what: count for what, count in self._lossy.items() if count})
+        return Counter({what: count for what, count in self._losses.items() if count})
 
     def copy(self) -> EventCounts:
         """Return the same counts, which do not change any more."""
@@ -173,17 +173,21 @@ class EventCounts:
 
     def become(self, other: EventCounts) -> None:
         """Count on from what others have counted."""
-        self._events, self._lossy, self.guessed = dict(other._events), dict(other._lossy), dict(other.guessed)
+        self._events, self._losses, self.guessed = (
+            dict(other._events),
+            dict(other._losses),
+            dict(other.guessed),
+        )
         self.unknown, self.unwritten = dict(other.unknown), dict(other.unwritten)
         if self.tables is not None:
             self.tables.clear()
             self.tables.update(other.tables or {})
         self.by_table = None if other.by_table is None else other.by_table.copy()
 
-    def since(self, other: EventCounts) -> tuple[Counter[str], Counter[Lossy], Counter[TableId]]:
+    def since(self, other: EventCounts) -> tuple[Counter[str], Counter[Loss], Counter[TableId]]:
         """Return what was counted since others were the same."""
         guessed = Counter(self.guessed) - Counter(other.guessed)
-        return self.events - other.events, self.lossy - other.lossy, guessed
+        return self.events - other.events, self.losses - other.losses, guessed
 
     def _note_guesses(self, events: Iterable[Event], times: int) -> None:
         guessed = self.guessed

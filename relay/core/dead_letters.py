@@ -33,7 +33,7 @@ import msgspec
 
 from relay.model.errors import CodecError, RelayError
 from relay.model.events import TableId
-from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, Place, ProducerRecord
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord, RecordPosition
 from relay.text.redaction import printable
 
 CODE_HEADER = "relay.error.code"
@@ -130,7 +130,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     its route, "" if it has none.
     """
 
-    place: Place
+    place: RecordPosition
     original: ConsumerRecord
     code: str
     protocol: str
@@ -141,7 +141,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     route: str = ""
 
     @property
-    def source(self) -> Place:
+    def source(self) -> RecordPosition:
         """Where the original was."""
         return self.original.place
 
@@ -152,7 +152,7 @@ def read_dead_letter(record: ConsumerRecord) -> DeadLetter | None:
     if block is None:
         return None
     texts = {name: (value or b"").decode(errors="replace") for name, value in record.headers[block]}
-    source = Place.parse(texts[SOURCE_HEADER])
+    source = RecordPosition.parse(texts[SOURCE_HEADER])
     if source is None:
         return None
     headers = record.headers[: block.start] + record.headers[block.stop :]
@@ -187,17 +187,17 @@ def _read_tables(text: str) -> tuple[TableId, ...]:
         return ()
 
 
-def marker(place: Place, replayed_ms: int) -> ProducerRecord:
+def marker(place: RecordPosition, replayed_ms: int) -> ProducerRecord:
     """Return the record that says that the dead letter at this place was replayed."""
     headers = ((REPLAYED_HEADER, str(place).encode()),)
     return ProducerRecord(place.topic, place.partition, replayed_ms, None, None, headers)
 
 
-def read_marker(record: ConsumerRecord) -> Place | None:
+def read_marker(record: ConsumerRecord) -> RecordPosition | None:
     """Return the place of the dead letter that a marker is about; None if the record is no marker."""
     if record.value is not None or len(record.headers) != 1 or record.headers[0][0] != REPLAYED_HEADER:
         return None
-    return Place.parse((record.headers[0][1] or b"").decode(errors="replace"))
+    return RecordPosition.parse((record.headers[0][1] or b"").decode(errors="replace"))
 
 
 class ReplayClaim(NamedTuple):
@@ -229,10 +229,10 @@ class DeadLetterIndex:
     `keeps_content` says at which places key and value are kept. All others are dropped to save memory.
     """
 
-    def __init__(self, keeps_content: Callable[[Place], bool]) -> None:
+    def __init__(self, keeps_content: Callable[[RecordPosition], bool]) -> None:
         self._keeps_content = keeps_content
-        self._dead_letters: dict[Place, DeadLetter] = {}
-        self._replayed_ms: dict[Place, int] = {}
+        self._dead_letters: dict[RecordPosition, DeadLetter] = {}
+        self._replayed_ms: dict[RecordPosition, int] = {}
         #: How many records were neither dead letters nor markers.
         self.other_records = 0
 

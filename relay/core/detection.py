@@ -27,8 +27,8 @@ from relay.codecs.given_options import parse_options
 from relay.codecs.shared.avro import named_schemas
 from relay.model.errors import DecodeError, Malformed, RelayError, UnsupportedMessage
 from relay.model.events import Event, RowChange
-from relay.model.lookups import Answers, Need, RegisteredSchema, SchemaById
-from relay.model.records import ConsumerRecord, Place
+from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
+from relay.model.records import ConsumerRecord, RecordPosition
 
 #: Gives the schema of an id in a registry, None if it is not known.
 FindSchema = Callable[[int | str], RegisteredSchema | None]
@@ -42,7 +42,7 @@ _STORAGE: Final = "claim-check-storage-uri"
 _ANY_FOLDER: Final = "file:///"
 
 
-class Sighting(NamedTuple):
+class FormatMatch(NamedTuple):
     """What a rule has found in a message. `protocol`: "" for a format that no codec reads. `refusal`: why the
     protocol's codec refuses the message; "" if it reads it, or if that is not known here. `is_read`: it does.
     """
@@ -75,7 +75,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...]
     settings: Mapping[str, tuple[str, ...]]
     records: int
-    first: Place
+    first: RecordPosition
     refusal: str = ""
 
     @property
@@ -125,17 +125,17 @@ class Detection(msgspec.Struct, frozen=True):
 class _Group:
     """A dialect as it grows."""
 
-    def __init__(self, record: ConsumerRecord, best: Sequence[Sighting]) -> None:
+    def __init__(self, record: ConsumerRecord, best: Sequence[FormatMatch]) -> None:
         self.names = {each.name for each in best}
         self.first, self.records = record.place, 0
-        self.seen: dict[str, list[Sighting]] = {}
+        self.seen: dict[str, list[FormatMatch]] = {}
         self.add(best)
 
-    def takes(self, best: Sequence[Sighting]) -> bool:
+    def takes(self, best: Sequence[FormatMatch]) -> bool:
         """Whether a record can be of this dialect."""
         return not self.names.isdisjoint({each.name for each in best})
 
-    def add(self, best: Sequence[Sighting]) -> None:
+    def add(self, best: Sequence[FormatMatch]) -> None:
         self.records += 1
         self.names &= {each.name for each in best}
         for each in best:
@@ -191,13 +191,13 @@ class Detector:
 
     def __init__(self, find_schema: FindSchema | None = None) -> None:
         self._find_schema: FindSchema = find_schema or (lambda _: None)
-        self._decoders: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Decoder, Answers]] = {}
+        self._decoders: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Decoder, LookupCache]] = {}
 
-    def best(self, record: ConsumerRecord) -> Sequence[Sighting]:
+    def best(self, record: ConsumerRecord) -> Sequence[FormatMatch]:
         """Return the strongest findings for a record with a value; none if its format is unknown."""
         return self.best_of(self.sightings(record), record)
 
-    def best_of(self, found: Sequence[Sighting], record: ConsumerRecord) -> Sequence[Sighting]:
+    def best_of(self, found: Sequence[FormatMatch], record: ConsumerRecord) -> Sequence[FormatMatch]:
         """Return the strongest of these. If no rule names a protocol that reads the record, try all."""
         readable = [each for each in found if each.readable]
         if not readable and (readable := self._read_without_rule(record, found)):
@@ -205,7 +205,7 @@ class Detector:
         # A codec that reads the message outweighs every rule.
         return _surest(readable if any(each.is_read for each in readable) else found)
 
-    def sightings(self, record: ConsumerRecord) -> list[Sighting]:
+    def sightings(self, record: ConsumerRecord) -> list[FormatMatch]:
         """Return what each rule finds in a record with a value, and whether the codec reads it."""
         schema = self.schema_of(record)
         is_avro = schema is None or schema.kind == "AVRO"
@@ -215,11 +215,13 @@ class Detector:
         for codec in PROTOCOLS.values():
             sign = codec.signs(message)
             if sign is not None:
-                found.append(self._judged(codec, sign, record) if codec.is_readable else Sighting("", sign))
-        found += [Sighting("", sign) for rule in UNREADABLE if (sign := rule(message)) is not None]
+                found.append(
+                    self._judged(codec, sign, record) if codec.is_readable else FormatMatch("", sign)
+                )
+        found += [FormatMatch("", sign) for rule in UNREADABLE if (sign := rule(message)) is not None]
         if schema is not None and not is_avro:
             title = f"a message with a schema of the kind {schema.kind} in a registry"
-            found.append(Sighting("", Sign(Strength.CERTAIN, title, "the registry's schema")))
+            found.append(FormatMatch("", Sign(Strength.CERTAIN, title, "the registry's schema")))
         return found
 
     def schema_of(self, record: ConsumerRecord) -> RegisteredSchema | None:
@@ -227,7 +229,7 @@ class Detector:
         ids = named_schemas(msgspec.structs.replace(record, key=None))
         return self._find_schema(ids[0]) if ids else None
 
-    def _read_without_rule(self, record: ConsumerRecord, found: Sequence[Sighting]) -> list[Sighting]:
+    def _read_without_rule(self, record: ConsumerRecord, found: Sequence[FormatMatch]) -> list[FormatMatch]:
         """Return the protocols whose codecs find events in a message although no rule recognized it."""
         asked = {each.protocol for each in found}
         judged = [
@@ -237,17 +239,17 @@ class Detector:
         ]
         return [each for each in judged if each.is_read]
 
-    def _judged(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> Sighting:
+    def _judged(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> FormatMatch:
         """Return the finding of a rule together with the codec's verdict on the message."""
         try:
             is_read = self._reads(codec, sign, record)
         except (Malformed, UnsupportedMessage) as error:
-            return Sighting(codec.name, sign, f"{error.path or 'message'}: {error.reason}")
+            return FormatMatch(codec.name, sign, f"{error.path or 'message'}: {error.reason}")
         except (DecodeError, Need):  # of this protocol; a definition, an object or a schema is not known here
-            return Sighting(codec.name, sign)
+            return FormatMatch(codec.name, sign)
         except Exception as error:  # of a codec of another package, which must not hide what is being named
-            return Sighting(codec.name, sign, f"the codec fails with {type(error).__name__}")
-        return Sighting(codec.name, sign, is_read=is_read)
+            return FormatMatch(codec.name, sign, f"the codec fails with {type(error).__name__}")
+        return FormatMatch(codec.name, sign, is_read=is_read)
 
     def _reads(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> bool:
         """Return whether a message has events. Raises DecodeError, Need."""
@@ -267,16 +269,16 @@ class Detector:
             _read_images(events)
             return bool(events)
 
-    def _decoder(self, codec: Codec, given: Mapping[str, str]) -> tuple[Decoder, Answers]:
+    def _decoder(self, codec: Codec, given: Mapping[str, str]) -> tuple[Decoder, LookupCache]:
         key = codec.name, tuple(sorted(given.items()))
         if key not in self._decoders:
-            answers = Answers()
+            answers = LookupCache()
             options = parse_options(codec, given, "from.option", "source")
             self._decoders[key] = codec.open_decoder(options, answers), answers
         return self._decoders[key]
 
 
-def _surest(sightings: Sequence[Sighting]) -> list[Sighting]:
+def _surest(sightings: Sequence[FormatMatch]) -> list[FormatMatch]:
     """Return those with the strongest evidence."""
     most = max((each.sign.strength for each in sightings), default=0)
     return [each for each in sightings if each.sign.strength == most]
@@ -357,7 +359,7 @@ class FormatHints:
         return self.named(error, record)
 
 
-def _other_format(protocol: str, best: Sequence[Sighting]) -> str:
+def _other_format(protocol: str, best: Sequence[FormatMatch]) -> str:
     """Name the format that a message is more likely to have than this protocol's; "" if there is none."""
     if not best or any(each.protocol == protocol for each in best):
         return ""

@@ -15,17 +15,17 @@ import msgspec
 
 from relay.codecs.codec import (
     Decoder,
+    DeserializingDecoder,
+    EncodedRecord,
     Encoder,
-    OpeningDecoder,
-    Payload,
     Seal,
-    SealingEncoder,
+    SerializingEncoder,
     TopicEncoder,
     TracingDecoder,
     no_parts,
 )
-from relay.codecs.losses import Lossy
-from relay.core.pipeline import PartitionPath, StraightLine, overhead_bytes, size_bytes
+from relay.codecs.losses import Loss
+from relay.core.pipeline import PartitionPath, Pipeline, overhead_bytes, size_bytes
 from relay.model.errors import DecodeError, EncodeError
 from relay.model.events import Event, RowChange
 from relay.model.limits import uncounted_bytes
@@ -39,16 +39,16 @@ from relay.templates.route.topic_templates import TopicTemplates
 
 
 def open_fast_path(
-    line: StraightLine, decoder: Decoder, encoder: Encoder, engine: type[Engine]
+    line: Pipeline, decoder: Decoder, encoder: Encoder, engine: type[Engine]
 ) -> FastPath | SealedFastPath | None:
     """Return the fast path beside a straight line; None where no record can have a template: what is written
     depends on more than the record, or its decoder traces nothing.
     """
     source, target, options = line.route.source, line.route.target, line.route.target_options
-    reader = decoder.inner if isinstance(decoder, OpeningDecoder) else decoder
+    reader = decoder.inner if isinstance(decoder, DeserializingDecoder) else decoder
     if source.marker is None or line.gate is not None or not isinstance(reader, TracingDecoder):
         return None
-    sealing = encoder if isinstance(encoder, SealingEncoder) else None
+    sealing = encoder if isinstance(encoder, SerializingEncoder) else None
     if sealing is None and isinstance(encoder, TopicEncoder):
         return None
     seal = None if sealing is None else sealing.sealer(engine)
@@ -63,7 +63,7 @@ def open_fast_path(
     new_engine = partial(engine, source.marker, source.frames)
     deriver = Deriver(traced, Form(options.unlimited_bytes, target.lengths_at), new_engine())
     templates = RouteTemplates(new_engine, source.marker, deriver, line.count, line.limits.cache_bytes)
-    opener = decoder.opener(engine) if isinstance(decoder, OpeningDecoder) else None
+    opener = decoder.opener(engine) if isinstance(decoder, DeserializingDecoder) else None
     if opener is None and seal is None:
         return FastPath(line, templates)
     return SealedFastPath(line, templates, opener, seal)
@@ -75,7 +75,7 @@ class _RowPath:
     `seal`: what makes messages for a topic of those that templates give; None: they are that.
     """
 
-    def __init__(self, line: StraightLine, templates: RouteTemplates, seal: Seal | None) -> None:
+    def __init__(self, line: Pipeline, templates: RouteTemplates, seal: Seal | None) -> None:
         self.templates = templates
         self._line, self._router, self._seal = line, line.router, seal
         self._moves_rows = self._router.moves_rows
@@ -90,9 +90,9 @@ class _RowPath:
         are for.
         """
 
-        def learn(events: list[Event], out: list[ProducerRecord], lossy: list[Lossy]) -> None:
+        def learn(events: list[Event], out: list[ProducerRecord], losses: list[Loss]) -> None:
             if self._stay_together(events):
-                self.templates.learn(opened, events, out, lossy)
+                self.templates.learn(opened, events, out, losses)
 
         self.templates.misses += 1
         return self._line.translate(record, learn)
@@ -148,7 +148,7 @@ class _RowPath:
 class FastPath(_RowPath):
     """Translates records by templates that are for both sides' messages as they are."""
 
-    def __init__(self, line: StraightLine, templates: RouteTemplates) -> None:
+    def __init__(self, line: Pipeline, templates: RouteTemplates) -> None:
         super().__init__(line, templates, None)
         self._most_output, self._most_rows = line.limits.output_bytes, line.limits.rows
         self._most_uncounted = uncounted_bytes(line.limits)
@@ -332,18 +332,18 @@ class FastPath(_RowPath):
             return
         if not templates.is_due(part):
             return
-        lossy: list[Lossy] = []
-        payloads: list[Payload] = []
+        losses: list[Loss] = []
+        payloads: list[EncodedRecord] = []
         decoded: list[Event] = []
         try:
-            decoded, _ = line.decode(part, line.catalog, lossy)
-            payloads = list(line.encode(line.prepared(decoded), part, lossy))
+            decoded, _ = line.decode(part, line.catalog, losses)
+            payloads = list(line.encode(line.prepared(decoded), part, losses))
         except (Need, DecodeError, EncodeError, MemoryError):
             pass
         if len(decoded) == 1 and isinstance(decoded[0], RowChange):
-            templates.derive(part, decoded[0], payloads, lossy)
+            templates.derive(part, decoded[0], payloads, losses)
         else:
-            templates.derive(part, None, [], lossy)
+            templates.derive(part, None, [], losses)
 
 
 class SealedFastPath(_RowPath):
@@ -354,7 +354,7 @@ class SealedFastPath(_RowPath):
 
     def __init__(
         self,
-        line: StraightLine,
+        line: Pipeline,
         templates: RouteTemplates,
         opener: Callable[[ConsumerRecord], ConsumerRecord] | None,
         seal: Seal | None,

@@ -1,4 +1,5 @@
-"""What a route loses, in words: by field of `Carries` for what a wire lacks, by `Lossy` for what was counted.
+"""What a route loses, in words: by field of `Capabilities` for what a wire lacks, by `Loss` for what was
+counted.
 
 Both tables are complete, or this module cannot be imported (kinds) and a test fails (fields).
 """
@@ -12,7 +13,7 @@ import msgspec
 
 from relay.codecs import Handling, LargeMessageOptions
 from relay.codecs.codec import Options
-from relay.codecs.losses import FIELDS_OF_LOSSES, Before, Carries, Lossy
+from relay.codecs.losses import FIELDS_OF_LOSSES, Before, Capabilities, Loss
 
 FIELD_WORDS: Final[Mapping[str, str]] = {
     "before": "the old row of an update",
@@ -52,72 +53,73 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
 }
 
 #: Kinds of loss that no field stands for.
-_OTHER_WORDS: Final[Mapping[Lossy, str]] = {
-    Lossy.ADMIN_STATEMENT: "a statement that changes no table (GRANT, CREATE USER and the like), not written",
-    Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
-    Lossy.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
-    Lossy.BOOTSTRAP: "a table's definition without a statement that made it",
-    Lossy.CHECKSUM: "a row whose checksum is not that of its values, or which its producer calls corrupted",
-    Lossy.COLUMNS_ABSENT: "the row lacks columns that its table has",
-    Lossy.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
-    Lossy.DDL_COPIES: "a statement's copies in other partitions, where the target has it once",
-    Lossy.DDL_NOT_UNDERSTOOD: "the statement is passed on, and nothing was learned from it",
-    Lossy.EMPTY_ROW: "a row message without a row",
-    Lossy.ENUM_INDEX: "an ENUM or SET number without a label",
-    Lossy.EPOCH_OR_ZERO_DATE: "1970-01-01, which may stand for a zero date",
-    Lossy.EVENT_TIME: "the time of the event: that of the message or of the Kafka record is used",
-    Lossy.EXTRAS: "members of the message that its protocol does not define",
-    Lossy.HEARTBEAT: "heartbeats",
-    Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
-    Lossy.JSON_NULL: "the JSON document null, which reads as NULL",
-    Lossy.KIND_LEFT_OUT: "events of kinds that are not chosen",
-    Lossy.NAMES: "names of databases, tables or columns that Avro does not take: it has others for them",
-    Lossy.NO_TOPIC: "statements of databases and watermarks, while no table's topic is in use",
-    Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
-    Lossy.RECORD_TIME: "the Kafka timestamp is beyond the year 4199: it is kept, and not used as a time",
-    Lossy.REPEATED_HOUR: "a local time that comes twice when clocks go back: the earlier one is taken",
-    Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
-    Lossy.STATEMENT: "a statement that is no DDL",
-    Lossy.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",
-    Lossy.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
-    Lossy.TRUNCATE_OR_DROP: "a TRUNCATE or DROP that is not written: readers keep the rows that it removed",
-    Lossy.TOMBSTONE: "a record without a value, which says nothing",
-    Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
-    Lossy.ZONE_GUESSED: "TIMESTAMP values without a zone: read in the zone of the source option `timezone`",
+_OTHER_WORDS: Final[Mapping[Loss, str]] = {
+    Loss.ADMIN_STATEMENT: "a statement that changes no table (GRANT, CREATE USER and the like), not written",
+    Loss.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
+    Loss.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
+    Loss.BOOTSTRAP: "a table's definition without a statement that made it",
+    Loss.CHECKSUM: "a row whose checksum is not that of its values, or which its producer calls corrupted",
+    Loss.COLUMNS_ABSENT: "the row lacks columns that its table has",
+    Loss.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
+    Loss.DDL_COPIES: "a statement's copies in other partitions, where the target has it once",
+    Loss.DDL_NOT_UNDERSTOOD: "the statement is passed on, and nothing was learned from it",
+    Loss.EMPTY_ROW: "a row message without a row",
+    Loss.ENUM_INDEX: "an ENUM or SET number without a label",
+    Loss.EPOCH_OR_ZERO_DATE: "1970-01-01, which may stand for a zero date",
+    Loss.EVENT_TIME: "the time of the event: that of the message or of the Kafka record is used",
+    Loss.EXTRAS: "members of the message that its protocol does not define",
+    Loss.HEARTBEAT: "heartbeats",
+    Loss.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
+    Loss.JSON_NULL: "the JSON document null, which reads as NULL",
+    Loss.KIND_LEFT_OUT: "events of kinds that are not chosen",
+    Loss.NAMES: "names of databases, tables or columns that Avro does not take: it has others for them",
+    Loss.NO_TOPIC: "statements of databases and watermarks, while no table's topic is in use",
+    Loss.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
+    Loss.RECORD_TIME: "the Kafka timestamp is beyond the year 4199: it is kept, and not used as a time",
+    Loss.REPEATED_HOUR: "a local time that comes twice when clocks go back: the earlier one is taken",
+    Loss.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
+    Loss.STATEMENT: "a statement that is no DDL",
+    Loss.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",
+    Loss.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
+    Loss.TRUNCATE_OR_DROP: "a TRUNCATE or DROP that is not written: readers keep the rows that it removed",
+    Loss.TOMBSTONE: "a record without a value, which says nothing",
+    Loss.VALUE_GUESSED: "nothing but a value tells a column's type",
+    Loss.ZONE_GUESSED: "TIMESTAMP values without a zone: read in the zone of the source option `timezone`",
 }
 
 
-def _words(kind: Lossy) -> str:
+def _words(kind: Loss) -> str:
     if kind in _OTHER_WORDS:
         return _OTHER_WORDS[kind]
     return FIELD_WORDS[FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_"))]
 
 
-KIND_WORDS: Final[Mapping[Lossy, str]] = {kind: _words(kind) for kind in Lossy}
+KIND_WORDS: Final[Mapping[Loss, str]] = {kind: _words(kind) for kind in Loss}
 
 
 class RouteLoss(msgspec.Struct, frozen=True):
-    """One thing that a route loses: the field of `Carries`, words for it, and the kinds of loss by which it
+    """One thing that a route loses: the field of `Capabilities`, words for it, and the kinds of loss by
+    which it
     is counted, as `strict` takes them.
     """
 
     what: str
     words: str
-    kinds: tuple[Lossy, ...] = ()
+    kinds: tuple[Loss, ...] = ()
 
 
 #: The kinds by which fields are counted that share a kind with another one.
-_KINDS_OF_FIELDS: Final[Mapping[str, Lossy]] = {
-    "column_charset": Lossy.TYPE_PARAMETERS,
-    "column_enum_charset": Lossy.TYPE_PARAMETERS,
-    "column_collation": Lossy.TYPE_PARAMETERS,
-    "event_time_nanoseconds": Lossy.EVENT_TIME_PRECISION,
+_KINDS_OF_FIELDS: Final[Mapping[str, Loss]] = {
+    "column_charset": Loss.TYPE_PARAMETERS,
+    "column_enum_charset": Loss.TYPE_PARAMETERS,
+    "column_collation": Loss.TYPE_PARAMETERS,
+    "event_time_nanoseconds": Loss.EVENT_TIME_PRECISION,
 }
 
 
-def _kinds_of(field: str) -> tuple[Lossy, ...]:
+def _kinds_of(field: str) -> tuple[Loss, ...]:
     names = {
-        kind: FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_")) for kind in Lossy if kind not in _OTHER_WORDS
+        kind: FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_")) for kind in Loss if kind not in _OTHER_WORDS
     }
     if field in _KINDS_OF_FIELDS:
         return (_KINDS_OF_FIELDS[field],)
@@ -128,7 +130,7 @@ def _kinds_of(field: str) -> tuple[Lossy, ...]:
 _PARTS: Final[Mapping[str, str]] = {"column_enum_charset": "column_charset"}
 
 
-def route_losses(source: Carries, target: Carries) -> list[RouteLoss]:
+def route_losses(source: Capabilities, target: Capabilities) -> list[RouteLoss]:
     """Return what the source says and the target has no place for."""
     lost = [field for field in FIELD_WORDS if _says(source, field) and not _says(target, field)]
     return [
@@ -138,7 +140,7 @@ def route_losses(source: Carries, target: Carries) -> list[RouteLoss]:
     ]
 
 
-def _says(carries: Carries, field: str) -> bool:
+def _says(carries: Capabilities, field: str) -> bool:
     value = getattr(carries, field)
     # The changed columns are enough: with the new row they give the whole old one.
     return value is not Before.NONE if isinstance(value, Before) else bool(value)

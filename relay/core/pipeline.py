@@ -1,4 +1,4 @@
-"""The straight line: bytes → decode → events → route → encode → bytes, readable in `StraightLine._run`.
+"""The straight line: bytes → decode → events → route → encode → bytes, readable in `Pipeline._run`.
 
 It is the description of what becomes of a record; templates (`relay.templates.route`) are derived from it
 and give the same, sooner.
@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import Decoder, Encode, Encoder, Payload, TopicEncoder
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Lossy, statement_losses, strict_without
+from relay.codecs.codec import Decoder, Encode, EncodedRecord, Encoder, TopicEncoder
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Loss, statement_losses, strict_without
 from relay.core.counts import EventCounts
 from relay.core.route import Route
 from relay.model.errors import DecodeError, NotRepresentable, OutOfMemory
@@ -37,7 +37,7 @@ from relay.model.limits import (
     exceeded,
     uncounted_bytes,
 )
-from relay.model.lookups import Answers, Need
+from relay.model.lookups import LookupCache, Need
 from relay.model.records import (
     SOURCE_HEADER,
     TIME_END_MS,
@@ -72,12 +72,12 @@ class PartitionPath(msgspec.Struct, frozen=True):
 
 #: What a record has become: the events that it holds, those that are written, the losses of those left out,
 #: the catalogue behind it, what the router remembers if that is something, and the target's records.
-_Translated = tuple[list[Event], list[Event], Sequence[Lossy], Catalog, Spread | None, list[ProducerRecord]]
+_Translated = tuple[list[Event], list[Event], Sequence[Loss], Catalog, Spread | None, list[ProducerRecord]]
 #: Called with what a translated record has become: its events, its messages, and what was lost.
-Learn = Callable[[list[Event], list[ProducerRecord], list[Lossy]], None]
+Learn = Callable[[list[Event], list[ProducerRecord], list[Loss]], None]
 
 
-class StraightLine:
+class Pipeline:
     """Translates records of a route, one after the other, and remembers what they leave for later ones.
 
     `answers`: what was provided, and the limits of a record. `counts`: what counts events and losses.
@@ -89,7 +89,7 @@ class StraightLine:
         router: Router,
         decoder: Decoder,
         encoder: Encoder,
-        answers: Answers,
+        answers: LookupCache,
         counts: EventCounts,
     ) -> None:
         self.route, self.router, self._answers = route, router, answers
@@ -141,15 +141,15 @@ class StraightLine:
         """Give the target's records for one source record, as `Translator.translate` does. `learn` is told of
         it if it became messages, and no event of it was left out.
         """
-        lossy: list[Lossy] = []
+        losses: list[Loss] = []
         try:
-            decoded, events, left_out, catalog, spread, out = self._run(record, lossy)
+            decoded, events, left_out, catalog, spread, out = self._run(record, losses)
         except Exception as error:
             self._note(error, record)
             raise
         if self.refused:
-            self._refuse_losses(lossy)
-        self._count(record, decoded, events, [*lossy, *left_out] if left_out else lossy)
+            self._refuse_losses(losses)
+        self._count(record, decoded, events, [*losses, *left_out] if left_out else losses)
         self.catalog = catalog
         if spread is not None:
             self.gate, self.seen = spread.gate, spread.seen
@@ -158,27 +158,27 @@ class StraightLine:
         if decoded and type(decoded[-1]) is Watermark:
             self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
         if learn is not None and out and not left_out:
-            learn(decoded, out, lossy)
+            learn(decoded, out, losses)
         return out
 
     def _count(
-        self, record: ConsumerRecord, decoded: list[Event], events: list[Event], lossy: list[Lossy]
+        self, record: ConsumerRecord, decoded: list[Event], events: list[Event], losses: list[Loss]
     ) -> None:
         """Count a record's events and losses, and note what is new about tables."""
         counts = self.counts
-        self.count(events, lossy)
+        self.count(events, losses)
         if len(counts.guessed) > len(counts.unknown):
             counts.note_unknown(events, record, self.catalog)
-        if _TRUNCATE_OR_DROP in lossy:
+        if _TRUNCATE_OR_DROP in losses:
             counts.note_unwritten(decoded, record)
 
-    def _run(self, record: ConsumerRecord, lossy: list[Lossy]) -> _Translated:
+    def _run(self, record: ConsumerRecord, losses: list[Loss]) -> _Translated:
         """Decode, select, prepare, route and encode one record, and change nothing."""
         # These functions are attributes; Python 3.11 calls them faster through a local variable.
         prepare, moves = self._prepare, self._moves
-        left_out: Sequence[Lossy] = ()
+        left_out: Sequence[Loss] = ()
         spread: Spread | None = None
-        decoded, catalog = self._decoded_within_limits(record, lossy)
+        decoded, catalog = self._decoded_within_limits(record, losses)
         events = decoded
         if self._selection is not None:
             events, left_out = self._selection.filter(events)
@@ -190,14 +190,14 @@ class StraightLine:
         # All stays in its partition: what `_spread` says then, without the price of asking.
         groups: Sequence[Group] = ((path.places, events),)
         if moves is not None and moves(events):
-            groups, events, spread = self._grouped(events, record, catalog, lossy)
+            groups, events, spread = self._grouped(events, record, catalog, losses)
         if record.timestamp_ms >= TIME_END_MS:
-            lossy.append(Lossy.RECORD_TIME)
+            losses.append(Loss.RECORD_TIME)
         if catalog is not self.catalog:
             for event in events:
                 if isinstance(event, SchemaChange):
-                    lossy += statement_losses(event, self._carries)
-        out = self._encoded(groups, record, path.header_prefix, lossy)
+                    losses += statement_losses(event, self._carries)
+        out = self._encoded(groups, record, path.header_prefix, losses)
         return decoded, events, left_out, catalog, spread, out
 
     def prepared(self, events: list[Event]) -> list[Event]:
@@ -206,16 +206,16 @@ class StraightLine:
             events, _ = self._selection.filter(events)
         return events if self._prepare is None else self._prepare(events)
 
-    def decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+    def decoded(self, record: ConsumerRecord, losses: list[Loss]) -> tuple[list[Event], Catalog]:
         """Decode one record, and change nothing. Raises DecodeError, Need."""
         try:
-            return self._decoded_within_limits(record, lossy)
+            return self._decoded_within_limits(record, losses)
         except Exception as error:
             self._note(error, record)
             raise
 
     def _decoded_within_limits(
-        self, record: ConsumerRecord, lossy: list[Lossy]
+        self, record: ConsumerRecord, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Decode one record within the limits of values, rows and columns, whatever its codec checks itself.
 
@@ -227,7 +227,7 @@ class StraightLine:
             self._check_values("value", value)
         if key is not None and len(key) > self._unchecked:
             self._check_values("key", key)
-        events, catalog = self.decode(record, self.catalog, lossy)
+        events, catalog = self.decode(record, self.catalog, losses)
         if len(events) > self._most_rows:
             check_rows(self.route.source.name, "", len(events), self.limits)
         for event in events:
@@ -263,7 +263,7 @@ class StraightLine:
         return found
 
     def _grouped(
-        self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, events: list[Event], record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[Sequence[Group], list[Event], Spread | None]:
         """Return where the events go, those that are written, and what the router remembers behind them, if
         it is to remember something.
@@ -272,28 +272,28 @@ class StraightLine:
             topic = self.router.topic_of_row(events[0], record, self.seen)
             if topic is not None:
                 return ((((topic, record.partition),), events),), events, None
-        spread = self._spread(events, record, catalog, lossy)
+        spread = self._spread(events, record, catalog, losses)
         return spread.groups, spread.written, spread
 
     def _spread(
-        self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, events: list[Event], record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> Spread:
         """Return where the events go, those that are written, and what the router remembers behind them."""
         spread = self.router.spread(events, record, catalog, self.gate, self.seen)
         if spread.copies:
-            lossy += [Lossy.DDL_COPIES] * spread.copies
-        for event in spread.homeless:
-            lossy.append(_HOMELESS.get(type(event), Lossy.NO_TOPIC))
+            losses += [Loss.DDL_COPIES] * spread.copies
+        for event in spread.unrouted:
+            losses.append(_HOMELESS.get(type(event), Loss.NO_TOPIC))
         return spread
 
     # ------------------------------------------------------------ what is written
 
     def _encoded(
-        self, groups: Sequence[Group], record: ConsumerRecord, prefix: bytes, lossy: list[Lossy]
+        self, groups: Sequence[Group], record: ConsumerRecord, prefix: bytes, losses: list[Loss]
     ) -> list[ProducerRecord]:
         """Return the records of events that stand in groups by where they go."""
         encode: Encode = self.encode
-        for_topic, told = self._for_topic, lossy
+        for_topic, told = self._for_topic, losses
         inherited = self.inherited(record.headers) if record.headers else ()
         time_ms, room = record.timestamp_ms, self._most_output
         if for_topic is not None:
@@ -305,7 +305,7 @@ class StraightLine:
             if for_topic is not None:
                 encode = for_topic(_topic_of(places, record))
                 # What copies for other topics lose is counted once.
-                told = [] if at and group is groups[at - 1][1] else lossy
+                told = [] if at and group is groups[at - 1][1] else losses
             for payload in encode(group, record, told):
                 for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                     index = len(out)
@@ -339,7 +339,7 @@ class StraightLine:
             self._passed_on = tuple([header for header in headers if header[0] not in own])
         return self._passed_on
 
-    def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
+    def _room_after(self, payload: EncodedRecord, out: list[ProducerRecord], room: int) -> int:
         """Return how many bytes more a record may become, after those before and this one.
 
         Raises LimitExceeded if this one is already too much. One message alone has a size that its record and
@@ -361,10 +361,10 @@ class StraightLine:
 
     # ------------------------------------------------------------ what is refused
 
-    def _refuse_losses(self, lossy: list[Lossy]) -> None:
+    def _refuse_losses(self, losses: list[Loss]) -> None:
         """What `strict` says; what was left out on request is no loss."""
-        if not self.refused.isdisjoint(lossy):
-            lost = self.refused.intersection(lossy)
+        if not self.refused.isdisjoint(losses):
+            lost = self.refused.intersection(losses)
             accepting = strict_without(self.refused, lost)
             what = ", ".join(sorted(lost))
             reason = (
@@ -398,7 +398,7 @@ def _defined(event: Event) -> Iterable[TableSchema]:
     return ()
 
 
-_TRUNCATE_OR_DROP: Final = Lossy.TRUNCATE_OR_DROP
+_TRUNCATE_OR_DROP: Final = Loss.TRUNCATE_OR_DROP
 #: How much white space before JSON is looked at, in bytes.
 _BLANKS: Final = 100
 #: What may be JSON begins so; also with a byte order mark, or with more white space.
@@ -407,7 +407,7 @@ _JSON_STARTS: Final = frozenset((b"{", b"[", b"\xef", b""))
 _MOST_PATHS: Final = 10_000
 #: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks
 #: are not among them: where they have no topic, there is nobody who would miss them.
-_HOMELESS: Final[Mapping[type[Event], Lossy]] = {
+_HOMELESS: Final[Mapping[type[Event], Loss]] = {
     kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
 }
 #: What a record takes beside its key and value, and each of its headers, whose texts are shared.
@@ -420,7 +420,7 @@ def overhead_bytes(headers: int) -> int:
     return _RECORD_BYTES + headers * _HEADER_BYTES
 
 
-def size_bytes(written: Payload | ProducerRecord) -> int:
+def size_bytes(written: EncodedRecord | ProducerRecord) -> int:
     """Return the bytes of a record's key and value, with the objects that it refers to."""
     size = len(written.value or b"")
     if written.key is not None:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.losses import Lossy, loss_of
+from relay.codecs.losses import Loss, loss_of
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import (
     Bootstrap,
@@ -55,27 +55,27 @@ class Selection(NamedTuple):
     tables: TableFilter | None = None
     left_out_kinds: frozenset[str] = frozenset()
 
-    def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Lossy]]:
+    def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Loss]]:
         """The events that are translated, and what is left out that should be counted: tables, kinds,
         watermarks and DDL, but not what is out of bounds.
         """
         kept: list[Event] = []
-        left_out: list[Lossy] = []
+        left_out: list[Loss] = []
         for event in events:
             if not self._is_within(event.source.tso):
                 continue
             if self.tables is not None and not _is_of(event, self.tables):
-                left_out.append(Lossy.TABLE_LEFT_OUT)
+                left_out.append(Loss.TABLE_LEFT_OUT)
             elif self.left_out_kinds and kind_of(event) in self.left_out_kinds:
-                left_out.append(Lossy.KIND_LEFT_OUT)
+                left_out.append(Loss.KIND_LEFT_OUT)
                 kept += self._told_instead(event)
             elif isinstance(event, Watermark) and not self.watermarks:
-                left_out.append(Lossy.WATERMARK)
+                left_out.append(Loss.WATERMARK)
             elif isinstance(event, SchemaChange) and not self.ddl:
                 left_out.append(loss_of(event))
                 kept += self._told_instead(event)
             elif isinstance(event, Bootstrap) and not (self.ddl or self.definitions):
-                left_out.append(Lossy.BOOTSTRAP)
+                left_out.append(Loss.BOOTSTRAP)
             else:
                 kept.append(event)
         return kept, left_out

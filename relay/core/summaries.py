@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from relay.codecs.losses import ASSUMED, INFORMATIONAL, Lossy
+from relay.codecs.losses import ASSUMED, INFORMATIONAL, Loss
 from relay.text.redaction import printable
 
 #: How many names of one kind are listed.
@@ -24,7 +24,7 @@ def listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in _ordered(counts))
 
 
-def lost(counts: Mapping[str, int] | Mapping[Lossy, int]) -> list[str]:
+def lost(counts: Mapping[str, int] | Mapping[Loss, int]) -> list[str]:
     """Return a line about losses, one about what was assumed, and one about what else is counted although
     nothing is lost by it.
     """

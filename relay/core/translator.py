@@ -15,16 +15,16 @@ from relay.catalog import Catalog, Unknown
 from relay.catalog.definitions import definition_in, is_definition, teach_definition
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.core.counts import CountsByTable, EventCounts, UnwrittenStatement
 from relay.core.fast_path import open_fast_path
-from relay.core.pipeline import State, StraightLine
+from relay.core.pipeline import Pipeline, State
 from relay.core.route import Route
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, DecodeError
 from relay.model.events import Bootstrap, Event, RowChange, SchemaChange, TableId
 from relay.model.limits import DEFAULT_LIMITS, Limits
-from relay.model.lookups import Answers, Need, RegisteredSchema, SchemaById
+from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Router, TopicRule, routing_problems
 from relay.routing.partitioning import Partitioning
@@ -82,11 +82,11 @@ class Translator:
             selects=None if selection is None or selection.tables is None else selection.has_table,
         )
         route.check_keys(router, rules)
-        self._answers, self._counts = Answers(limits), EventCounts()
+        self._answers, self._counts = LookupCache(limits), EventCounts()
         decoder = route.source.open_decoder(route.source_options, self._answers)
         key_of = router.key_of if router.chooses_keys else None
         encoder = encoder_of(route.target, route.target_options, self._answers, key_of)
-        self._line = StraightLine(route, router, decoder, encoder, self._answers, self._counts)
+        self._line = Pipeline(route, router, decoder, encoder, self._answers, self._counts)
         self._fast = None
         if engine is not None:
             self._fast = open_fast_path(self._line, decoder, encoder, engine)
@@ -109,11 +109,11 @@ class Translator:
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
         """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""
-        lossy: list[Lossy] = []
-        events, self.catalog = self._line.decoded(record, lossy)
+        losses: list[Loss] = []
+        events, self.catalog = self._line.decoded(record, losses)
         if record.timestamp_ms >= TIME_END_MS:
-            lossy.append(Lossy.RECORD_TIME)
-        self._counts.lose(lossy)
+            losses.append(Loss.RECORD_TIME)
+        self._counts.lose(losses)
         return events
 
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
@@ -141,12 +141,12 @@ class Translator:
         """Return when the newest row of a record was committed, in milliseconds since 1970; None without
         rows, and if the record cannot be read or has no time of its own. Changes nothing.
         """
-        losses: list[Lossy] = []
+        losses: list[Loss] = []
         try:
             events, _ = self._line.decoded(record, losses)
         except (DecodeError, Need):
             return None
-        if Lossy.EVENT_TIME in losses:  # a time that stands in for it is no observation
+        if Loss.EVENT_TIME in losses:  # a time that stands in for it is no observation
             return None
         times = [event.source.time_ms for event in events if isinstance(event, RowChange)]
         return max(times, default=0) or None
@@ -182,7 +182,7 @@ class Translator:
         self._line.restore(state)
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
-        """Give the answer that a call asked for by raising `need`; it is kept within a bound (`Answers`).
+        """Give the answer that a call asked for by raising `need`; it is kept within a bound (`LookupCache`).
 
         Raises TypeError for an answer of another type.
         """
@@ -234,9 +234,9 @@ class Translator:
         return self._settled().events
 
     @property
-    def lossy(self) -> Counter[Lossy]:
+    def losses(self) -> Counter[Loss]:
         """What could not be carried, by kind."""
-        return self._settled().lossy
+        return self._settled().losses
 
     @property
     def guessed_tables(self) -> Mapping[TableId, int]:

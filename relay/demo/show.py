@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from relay.codecs.given_options import parse_options
-from relay.codecs.losses import Carries
+from relay.codecs.losses import Capabilities
 from relay.core.translator import Translator
 from relay.model.records import ConsumerRecord
 
@@ -94,16 +94,16 @@ def show_limits(
     target = translator.route.target.output(parse_options(translator.route.target, to_options, "to.option"))
     names = [
         name
-        for name in Carries.__struct_fields__
+        for name in Capabilities.__struct_fields__
         if getattr(source, name) is True and getattr(target, name) is False
     ]
     out.print(
         "The target format has no place for:",
         ", ".join(name.replace("_", " ") for name in names) or "nothing is missing",
     )
-    if translator.lossy:
+    if translator.losses:
         out.print("Of these records it could not carry:")
-    for what, count in sorted(translator.lossy.items()):
+    for what, count in sorted(translator.losses.items()):
         out.print(f"  [yellow]{escape(str(what))}[/yellow]  {count} times")
 
 

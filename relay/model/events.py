@@ -213,7 +213,7 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
 #: A place in MySQL's binlog, in the order of the log: the file's name (its length first: `bin.10` follows
 #: `bin.9`), the position in it, and whether it is a row that a snapshot has read there, behind all DDL.
-LogPlace = tuple[int, str, int, bool]
+BinlogPosition = tuple[int, str, int, bool]
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
@@ -226,7 +226,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     topic: str
     partition: int
     offset: int
-    log: LogPlace | None = None
+    log: BinlogPosition | None = None
 
     def precedes(self, other: Position) -> bool:
         """Whether this position is strictly before the other.
@@ -245,7 +245,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
         return self.event_time_ns < other.event_time_ns or is_later(other.log, self.log)
 
 
-def is_later(log: LogPlace | None, other: LogPlace | None) -> bool:
+def is_later(log: BinlogPosition | None, other: BinlogPosition | None) -> bool:
     """Whether both are known, and the first stands later."""
     return log is not None and other is not None and log > other
 
@@ -345,18 +345,18 @@ class Images(Protocol):
         """
         ...
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         """Whether the wire shows that no key column has changed; False if only the values can tell."""
         ...
 
     @property
-    def named_key(self) -> tuple[str, ...] | None:
+    def message_key_columns(self) -> tuple[str, ...] | None:
         """The columns that the message itself names as the row's key, () if it names none; None if it says as
         much of the key as the definition does.
         """
         ...
 
-    def wire_key(self) -> WireKey | None:
+    def raw_key(self) -> WireKey | None:
         """Return what the message says of the row's key after the change (before a DELETE): the same for a
         row whatever is known of the types. None if that is what the values say.
         """
@@ -368,11 +368,11 @@ WireKey = tuple[str | int | None, ...]
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Both images as plain values. `wire_keys`: see `wire_key`, of the old row and of the new one."""
+    """Both images as plain values. `wire_keys`: see `raw_key`, of the old row and of the new one."""
 
     before: Row | None
     after: Row | None
-    named_key: tuple[str, ...] | None = None
+    message_key_columns: tuple[str, ...] | None = None
     wire_keys: tuple[WireKey | None, WireKey | None] = (None, None)
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
@@ -380,11 +380,11 @@ class Rows(msgspec.Struct, frozen=True):
         row = self.before if is_old else self.after
         return None if row is None else [row[at] for at in places]
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         """Return False: the values must tell."""
         return False
 
-    def wire_key(self) -> WireKey | None:
+    def raw_key(self) -> WireKey | None:
         """Return what the message says of the key."""
         return self.wire_keys[self.after is not None]
 

@@ -8,7 +8,7 @@
 
 So the core waits for nothing. `relay.io.resolver.Resolver.translate` is this loop. A `Need` is not an error
 and not a `RelayError`: nothing has changed when it is raised. Equal needs have equal answers; a translator
-keeps the answers (`Answers`), and its decoder and encoder look them up.
+keeps the answers (`LookupCache`), and its decoder and encoder look them up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 class Need(Exception, Generic[Answer]):
     """Something outside the record without which it cannot be translated.
 
-    Two needs with the same arguments are equal. `answer_type` is what `Answers.provide` accepts.
+    Two needs with the same arguments are equal. `answer_type` is what `LookupCache.provide` accepts.
     `is_immutable`: the answer never changes, so it may be kept over restarts (`relay.io.resolver`).
     """
 
@@ -133,12 +133,12 @@ class TableDefinition(Need[TableSchema]):
         return f"the definition of table {self.table}"
 
 
-#: What `Answers` keeps beyond those of the record at hand; `Limits.cache_bytes` bounds the bytes of objects
-#: and schemas.
+#: What `LookupCache` keeps beyond those of the record at hand; `Limits.cache_bytes` bounds the bytes of
+#: objects and schemas.
 _MAX_ANSWERS: Final = 10_000
 
 
-class Answers:
+class LookupCache:
     """What a decoder or an encoder is handed besides its options: answers to needs, and the limits.
 
     Answers are kept within a bound: those that were looked up least recently go first. What the record at

@@ -23,7 +23,7 @@ _MAX_DIGITS = 19
 TIME_END_MS = 1 << 46
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a record stands, written `topic/partition/offset`."""
 
     topic: str
@@ -34,7 +34,7 @@ class Place(NamedTuple):
         return f"{self.topic}/{self.partition}/{self.offset}"
 
     @classmethod
-    def parse(cls, text: str) -> Place | None:
+    def parse(cls, text: str) -> RecordPosition | None:
         """Read `topic/partition/offset`; None if the text is something else."""
         topic, *numbers = text.rsplit("/", 2)
         if len(numbers) != 2 or not topic or not all(map(_is_number, numbers)):
@@ -65,9 +65,9 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     headers: tuple[Header, ...] = ()
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RecordPosition:
         """Where the record stands."""
-        return Place(self.topic, self.partition, self.offset)
+        return RecordPosition(self.topic, self.partition, self.offset)
 
     def time_ms(self, otherwise: int) -> int:
         """Return the timestamp, or `otherwise` for a record without one that is a time: Kafka says -1 if

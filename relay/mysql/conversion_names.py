@@ -71,7 +71,7 @@ def named_after(function: F, other: object, *parameters: int | None) -> F:
     return function if conversion is None else native(conversion[0], *parameters)(function)
 
 
-class Loss(NamedTuple):
+class ConversionLoss(NamedTuple):
     """What a write loses of values that its own name does not take: how they are written, and the word that
     is counted for each.
     """
@@ -84,13 +84,13 @@ def losing(word: str, *conversion: str | int | bytes) -> Callable[[F], F]:
     """Return what marks a write with what it does with values of which something is lost."""
 
     def mark(write: F) -> F:
-        write.loss = Loss(conversion, word)  # type: ignore[attr-defined]  # functions have attributes
+        write.loss = ConversionLoss(conversion, word)  # type: ignore[attr-defined]  # functions have attributes
         return write
 
     return mark
 
 
-def loss_of(write: object) -> Loss | None:
+def loss_of(write: object) -> ConversionLoss | None:
     """Return what a write loses; None if nothing, or if that has no name."""
     return getattr(write, "loss", None)
 

@@ -79,7 +79,7 @@ def key_hash(change: RowChange) -> int:
     stays together. The old key counts for DELETE, the new one otherwise.
     """
     found = table_hash(change.table)
-    key = change.images.wire_key()
+    key = change.images.raw_key()
     for part in _key_cells(change) if key is None else key:
         found = zlib.crc32(b"\0" + repr(part).encode(), found)
     return found
@@ -88,7 +88,7 @@ def key_hash(change: RowChange) -> int:
 def _key_cells(change: RowChange) -> Sequence[object]:
     """The cells of the key's columns, in the order of their names; none of the row's others is read."""
     images = change.images
-    places = _key_places(change.schema, images.named_key)
+    places = _key_places(change.schema, images.message_key_columns)
     if not places:
         return ()
     cells = images.cells_at(places, is_old=False)

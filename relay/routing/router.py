@@ -58,7 +58,7 @@ class Spread(NamedTuple):
     """Where the events of a record go: `groups`, in order, with the events that are `written` in them, and
     what the router remembers after it (`gate`, `seen`).
 
-    `copies`: statements that partition 0 has, too. `homeless`: events about no table, and no topic for them.
+    `copies`: statements that partition 0 has, too. `unrouted`: events about no table, and no topic for them.
     """
 
     groups: Sequence[Group]
@@ -66,7 +66,7 @@ class Spread(NamedTuple):
     gate: WatermarkGate | None
     seen: SeenTopics
     copies: int
-    homeless: Sequence[Event]
+    unrouted: Sequence[Event]
 
 
 #: Tables whose paths are kept; with more, all are found again.
@@ -214,10 +214,10 @@ class Router:
                 else:
                     out.copies += 1
             elif self._rest.topic.is_by_table:
-                out.homeless.append(event)
+                out.unrouted.append(event)
             else:
                 out.add(event, _everywhere(self.topic_of(record.topic), self._rest, record))
-        return Spread(out.groups, out.written, out.gate, out.seen, out.copies, out.homeless)
+        return Spread(out.groups, out.written, out.gate, out.seen, out.copies, out.unrouted)
 
     def _row(self, change: RowChange, out: _Spreading) -> None:
         record, table = out.record, change.table
@@ -261,7 +261,7 @@ class Router:
         elif found or not self._takes(self._rest, record):
             out.copies += 1
         else:
-            out.homeless.append(change)
+            out.unrouted.append(change)
 
     def _takes(self, way: Way, record: ConsumerRecord) -> bool:
         """Whether a statement of this partition is written, and not left to its copy in partition 0."""
@@ -290,7 +290,7 @@ class Router:
         if spread and passed is not None:
             out.add(passed, spread)
         if not topics:
-            out.homeless.append(mark)
+            out.unrouted.append(mark)
 
     def _in_use(self, event: SchemaChange | Watermark, out: _Spreading, database: str = "") -> dict[str, Way]:
         """Return the topics in use before an event, of this database ("": of any), with how rows go there."""
@@ -345,7 +345,7 @@ class Router:
 class _Spreading:
     """A record's events on their way: what `Spread` holds, as far as it has come."""
 
-    __slots__ = ("catalog", "copies", "gate", "groups", "homeless", "record", "seen", "written")
+    __slots__ = ("catalog", "copies", "gate", "groups", "record", "seen", "unrouted", "written")
 
     def __init__(
         self, record: ConsumerRecord, catalog: Catalog, gate: WatermarkGate | None, seen: SeenTopics
@@ -353,7 +353,7 @@ class _Spreading:
         self.record, self.catalog, self.gate, self.seen = record, catalog, gate, seen
         self.groups: list[tuple[Places, list[Event]]] = []
         self.written: list[Event] = []
-        self.homeless: list[Event] = []
+        self.unrouted: list[Event] = []
         self.copies = 0
 
     def add(self, event: Event, places: Places) -> None:

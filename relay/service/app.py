@@ -35,7 +35,7 @@ from relay.service.dry_run import TOLD, DrySink, DrySource, dry_config, without_
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import Schemas
-from relay.service.loop.intake import Intake
+from relay.service.loop.intake import TranslationStage
 from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.stopping import Stop
@@ -149,7 +149,7 @@ def _dry(status: Status) -> dict[str, Any]:
         "dry_run": True,
         "records_translated": status.records_translated,
         "events": {} if translated is None else dict(translated.events),
-        "lost": {} if translated is None else {str(each): count for each, count in translated.lossy.items()},
+        "lost": {} if translated is None else {str(each): count for each, count in translated.losses.items()},
         "message": TOLD,
     }
 
@@ -229,7 +229,7 @@ async def _assembled(
             config, topics, clusters.target, log, translator.partitions_of, warn=status.warn
         )
     written = WrittenTopics(topics.limits, topics.compacted) if targets is None else targets.written
-    intake = Intake(
+    intake = TranslationStage(
         translator,
         AsyncResolver(log, resolver, writes="to" in route.storages),
         log,
@@ -287,7 +287,7 @@ async def _assembled_dry(
         translator.count_tables(config.http.tables)
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     joining = config.translator().route.joining
-    intake = Intake(
+    intake = TranslationStage(
         translator,
         AsyncResolver(log, resolver_of(config, retries=0), writes=False),
         log,

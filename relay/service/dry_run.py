@@ -20,7 +20,7 @@ from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Partition
 from relay.io.kafka.settings import ConsumerSettings
-from relay.io.kafka.sizes import Misfit, TopicLimits
+from relay.io.kafka.sizes import NoMatch, TopicLimits
 from relay.io.kafka.source import Progress, ShardSource
 from relay.io.logs import Log
 from relay.model.records import ProducerRecord
@@ -131,7 +131,7 @@ class DrySink:
     async def delivered(self, pending: Sequence[Future[object]]) -> None:
         """Wait for nothing."""
 
-    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+    def misfit(self, records: Sequence[ProducerRecord]) -> NoMatch | None:
         """Return why a topic refuses one of the records, if it does."""
         return self._limits.misfit(records)
 

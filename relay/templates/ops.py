@@ -124,8 +124,9 @@ class Put(NamedTuple):
     msgspec prints what `read` gives, without `read` the token's value is what is written. `long_escapes`:
     strings are written with `\\u0008` and `\\u000c` instead of `\\b` and `\\f`, as TiCDC does.
 
-    `lossy`: how values are written that `write` does not take; each adds `adds` to the number that the engine
-    gives. `null_adds`: what a null adds. They tell what is lost, and are printed once for each value.
+    `losses`: how values are written that `write` does not take; each adds `adds` to the number that the
+    engine gives. `null_adds`: what a null adds. They tell what is lost, and are printed once for each
+    value.
     """
 
     slots: tuple[int, ...]
@@ -133,7 +134,7 @@ class Put(NamedTuple):
     write: Conversion | None = None
     null: bytes | None = b"null"
     long_escapes: bool = False
-    lossy: Conversion | None = None
+    losses: Conversion | None = None
     adds: int = 0
     null_adds: int = 0
     tag: Literal["put"] = "put"

@@ -16,7 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from relay.templates.ops import Constant, Kind, Kinds, Members, Repeated, SourceOp, Take, Unordered
-from relay.templates.tracing import Untraceable
+from relay.templates.tracing import NotTemplatable
 
 Path = tuple[str | int, ...]
 
@@ -78,15 +78,15 @@ class Token:
 def parsed(text: bytes, start: int = 0) -> Token:
     """Return the value that a text has from `start` to its end.
 
-    Raises Untraceable for a name twice in an object, for what is nested too deeply or has too many tokens,
+    Raises NotTemplatable for a name twice in an object, for what is nested too deeply or has too many tokens,
     and for most of what is no JSON: a decoder has read the text before.
     """
     try:
         token = _Parser(text, start).value()
     except (StopIteration, RecursionError, msgspec.DecodeError, UnicodeDecodeError):
-        raise Untraceable from None
+        raise NotTemplatable from None
     if token.end != len(text):
-        raise Untraceable
+        raise NotTemplatable
     return token
 
 
@@ -107,7 +107,7 @@ class _Parser:
             (found.start(1), found.end(1), found[1], found[2]) for found in islice(all_tokens, _MOST_TOKENS)
         ]
         if next(all_tokens, None) is not None:
-            raise Untraceable
+            raise NotTemplatable
         self._next: Callable[[], _Placed] = iter(tokens).__next__
         self._end = start
 
@@ -136,7 +136,7 @@ class _Parser:
         while text != b"}":
             name = _name_in(text)
             if name in members or behind != b":":
-                raise Untraceable
+                raise NotTemplatable
             members[name] = value(take(), start)
             start, end, text, behind = take()
         self._end = end
@@ -154,12 +154,12 @@ class _Parser:
 
 
 def _kind_of_number(text: bytes) -> Kind:
-    """Return the kind of a number. Raises Untraceable for what is none."""
+    """Return the kind of a number. Raises NotTemplatable for what is none."""
     if _INTEGER(text):
         return "integer"
     if text[0] in _DIGITS and text != b"-":
         return "number"
-    raise Untraceable
+    raise NotTemplatable
 
 
 def source_ops(
@@ -175,14 +175,14 @@ def source_ops(
 
     `Members` and `Unordered` stand for what is between the braces of an object; the slot of a member of
     `Members` has the object's path with the member's name behind it. `rows`: where the only values of lists
-    are that have a value for each row in messages of several. Raises Untraceable if the text has no such
+    are that have a value for each row in messages of several. Raises NotTemplatable if the text has no such
     value.
     """
     found: list[_Found] = []
     for path, op in given.items():
         token = root.at(path)
         if token is None:
-            raise Untraceable
+            raise NotTemplatable
         if isinstance(op, str):
             found.append((token.start + 1, token.end - 1, path, INTEGER))
         elif isinstance(op, Take):
@@ -220,7 +220,7 @@ def _ops_between(
         if not start <= begins < end:
             continue
         if begins < at or ends > end:
-            raise Untraceable
+            raise NotTemplatable
         if begins > at:
             ops.append(Constant(text[at:begins]))
         ops.append(op)
@@ -233,7 +233,7 @@ def _ops_between(
 def _place(root: Token, path: Path) -> tuple[int, int]:
     token = root.at(path)
     if token is None:
-        raise Untraceable
+        raise NotTemplatable
     return token.start, token.end
 
 

@@ -3,7 +3,7 @@
 Contract: a decoder gives a change in which the message's own values are `TracedNumber`s and columns are
 `TracedCell`s; an encoder prints it as any other, and where a traced value belongs its JSON has a mark
 (`mark_of`, for `msgspec.json.Encoder(enc_hook=…)`). `Trace.target_ops` cuts the text at its marks. What
-depends on a value in a way that no op can say raises `Untraceable`: then there is no template. Comparisons
+depends on a value in a way that no op can say raises `NotTemplatable`: then there is no template. Comparisons
 of numbers are decided by the values of the message at hand, and noted as conditions.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
-from relay.mysql.conversion_names import READ_INTEGER, Loss
+from relay.mysql.conversion_names import READ_INTEGER, ConversionLoss
 from relay.templates.ops import (
     LOSS,
     Above,
@@ -59,14 +59,16 @@ _MOST_WORDS: Final = 3
 _UnframedOp = Constant | Put | Number | Changed | Choice
 
 
-class Untraceable(Exception):
+class NotTemplatable(Exception):
     """What was done to a traced value is nothing that a template can say."""
 
 
 def refuse_traced(value: object) -> None:
-    """Raise Untraceable for a traced value: what is done next is not done alike for all rows of a shape."""
+    """Raise NotTemplatable for a traced value: what is done next is not done alike for all rows of a
+    shape.
+    """
     if isinstance(value, Traced):
-        raise Untraceable
+        raise NotTemplatable
 
 
 class Written(NamedTuple):
@@ -78,7 +80,7 @@ class Written(NamedTuple):
     write: Conversion | None
     null: bytes | None = b"null"
     null_word: str | None = None
-    loss: Loss | None = None
+    loss: ConversionLoss | None = None
 
 
 def _lost(words: Mapping[str, int], added: int) -> list[str]:
@@ -125,23 +127,24 @@ class Trace:
 
     def target_ops(self, text: bytes, length_at: int | None = None) -> tuple[TargetOp, ...]:
         """Return the ops that print a text with marks. `length_at`: where it has the number of the bytes
-        behind that. Raises Untraceable if it has another number there.
+        behind that. Raises NotTemplatable if it has another number there.
         """
         if length_at is None:
             return self._unframed_ops(text)
         rest = text[length_at + _LENGTH_BYTES :]
         if text[length_at : length_at + _LENGTH_BYTES] != len(rest).to_bytes(_LENGTH_BYTES, "big"):
-            raise Untraceable
+            raise NotTemplatable
         sized = Sized(_LENGTH_BYTES, self._unframed_ops(rest))
         return (Constant(text[:length_at]), sized) if length_at else (sized,)
 
     def check_marks(self, others: Iterable[bytes | None]) -> None:
-        """Raise Untraceable if what a mark stands for was found in no text: then one was changed after it was
+        """Raise NotTemplatable if what a mark stands for was found in no text: then one was changed after
+        it was
         printed. A text that was left out has nothing that others lack. `others`: texts without ops, which
         must have no mark.
         """
         if not self._found.issuperset(self._marked) or any(any(self._marks(text or b"")) for text in others):
-            raise Untraceable
+            raise NotTemplatable
 
     def _marks(self, text: bytes) -> Iterator[re.Match[bytes]]:
         """Find the marks of this derivation; a text of the message may look like one of another."""
@@ -156,7 +159,7 @@ class Trace:
         elif null_word is not None:
             put = put._replace(null_adds=self._adds(null_word))
         if loss is not None and loss.word not in self._refused:
-            put = put._replace(lossy=loss.write, adds=self._adds(loss.word))
+            put = put._replace(losses=loss.write, adds=self._adds(loss.word))
         if read is not None or write is not None or put.null_adds:
             self._converted[put] = None
         return put
@@ -166,12 +169,12 @@ class Trace:
         self._looked_at.append(Put(slots, read, write, null=None))
 
     def _adds(self, word: str) -> int:
-        """Return what a word adds to the template's number. Raises Untraceable for too many."""
+        """Return what a word adds to the template's number. Raises NotTemplatable for too many."""
         if len(self._converted) >= _MOST_LOSSES:
-            raise Untraceable
+            raise NotTemplatable
         adds = self.words.setdefault(word, LOSS * _MOST_LOSSES ** len(self.words))
         if len(self.words) > _MOST_WORDS:
-            raise Untraceable
+            raise NotTemplatable
         return adds
 
     @property
@@ -204,7 +207,7 @@ class Trace:
         try:
             _check_json(text)
         except msgspec.DecodeError:  # it is compressed, or in another way no longer what was printed
-            raise Untraceable from None
+            raise NotTemplatable from None
         ops: list[_UnframedOp] = []
         at = 0
         for found in self._marks(text):
@@ -234,7 +237,7 @@ class Trace:
 
 
 def _loses(put: Put) -> bool:
-    return put.lossy is not None or put.null_adds > 0
+    return put.losses is not None or put.null_adds > 0
 
 
 def _silent(put: Put) -> Put:
@@ -271,13 +274,13 @@ class Traced:
 
     def op(self) -> _UnframedOp:
         """Return what prints the value."""
-        raise Untraceable
+        raise NotTemplatable
 
     def _untraceable(self, *_: object) -> NoReturn:
-        raise Untraceable
+        raise NotTemplatable
 
     def __bool__(self) -> bool:
-        raise Untraceable
+        raise NotTemplatable
 
     __len__ = __iter__ = __hash__ = __str__ = __bytes__ = __format__ = _untraceable
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _untraceable
@@ -306,7 +309,7 @@ class TracedNumber(Traced):
 
     def _then(self, sign: Any, operand: Any, value: int) -> TracedNumber:  # noqa: ANN401 - one of Steps'; a number
         if self._plus or isinstance(operand, Traced):
-            raise Untraceable
+            raise NotTemplatable
         steps = _simplified((*self._steps, (sign, operand.__index__())))
         return TracedNumber(self.trace, self._slot, value, steps)
 
@@ -338,7 +341,7 @@ class TracedNumber(Traced):
 
     def __and__(self, mask: int) -> TracedNumber | int:
         if mask & (mask + 1):
-            raise Untraceable
+            raise NotTemplatable
         return self % (mask + 1)
 
     def __add__(self, other: int | TracedNumber) -> TracedNumber:
@@ -366,7 +369,7 @@ class TracedNumber(Traced):
         if not self._steps or self._steps[0][0] != "clock":
             return None
         if self._plus or self._steps != (("clock", offset_seconds),):
-            raise Untraceable
+            raise NotTemplatable
         return TracedOp(self.trace, Put((self._slot,), READ_INTEGER, _AS_DIGITS, null=None))
 
     def as_text(self, read: Callable[[int], Conversion]) -> TracedOp:
@@ -374,13 +377,13 @@ class TracedNumber(Traced):
         rounded down, is read as that.
         """
         if self._plus or self._slot < 0:
-            raise Untraceable
+            raise NotTemplatable
         return TracedOp(self.trace, Put((self._slot,), read(_divisor(self._steps)), null=None))
 
     def _compared(self, is_so: bool, above: int, below: int) -> bool:
         """Note what the answer rests on: above one number, or below the other."""
         if self._plus:
-            raise Untraceable
+            raise NotTemplatable
         condition = Above(self._slot, above, self._steps) if is_so else Below(self._slot, below, self._steps)
         self.trace.conditions.append(condition)
         return is_so
@@ -409,7 +412,9 @@ def _simplified(steps: Steps) -> Steps:
 
 
 def _divisor(steps: Steps) -> int:
-    """Return by what these steps divide a number, rounding down. Raises Untraceable if they do otherwise."""
+    """Return by what these steps divide a number, rounding down. Raises NotTemplatable if they do
+    otherwise.
+    """
     factor, divisor = 1, 1
     for sign, operand in steps:
         if sign == ">>" and factor == 1:
@@ -419,9 +424,9 @@ def _divisor(steps: Steps) -> int:
         elif sign == "//" and operand > 0 and operand % factor == 0:
             factor, divisor = 1, divisor * (operand // factor)
         else:
-            raise Untraceable
+            raise NotTemplatable
     if factor != 1:
-        raise Untraceable
+        raise NotTemplatable
     return divisor
 
 
@@ -481,7 +486,7 @@ class TracedOp(Traced):
     def put(self) -> Put:
         """Return what prints the value, of a cell."""
         if not isinstance(self._op, Put):
-            raise Untraceable
+            raise NotTemplatable
         return self._op
 
 

@@ -29,9 +29,9 @@ from relay.codecs.losses import (
     TRANSACTION_LOSSES,
     UNSUPPORTED_EVENT_LOSSES,
     Before,
-    Carries,
+    Capabilities,
     Keys,
-    Lossy,
+    Loss,
 )
 from relay.core.detection import Detector
 from relay.core.loss_texts import route_losses
@@ -115,10 +115,10 @@ def source_with(name: str) -> Source:
     return msgspec.structs.replace(BARE, **{name: value_of(Source, name)}, **REQUIRED_WITH.get(name, {}))
 
 
-def is_listed(what: Lossy, carries: Carries) -> bool:
+def is_listed(what: Loss, carries: Capabilities) -> bool:
     """Whether `relay formats` names this as lost on a route from a source that says everything."""
-    fields: dict[str, Any] = {**dict.fromkeys(Carries.__struct_fields__, True), "before": Before.FULL}
-    everything = Carries(**fields)
+    fields: dict[str, Any] = {**dict.fromkeys(Capabilities.__struct_fields__, True), "before": Before.FULL}
+    everything = Capabilities(**fields)
     return what.replace("-", "_") in {loss.what for loss in route_losses(everything, carries)}
 
 
@@ -176,7 +176,7 @@ def supported_definition(schema: TableSchema, wire: Wire) -> object:
     return schema.id, types, schema.primary_key if carries.primary_key else None
 
 
-def project(change: RowChange, carries: Carries, without_dates: frozenset[str]) -> RowChange:
+def project(change: RowChange, carries: Capabilities, without_dates: frozenset[str]) -> RowChange:
     """The change as far as a protocol can say it: what `project` is in relay's architecture.
 
     `without_dates`: the types that have no zero dates where the protocol does not have every date.
@@ -199,7 +199,7 @@ def project(change: RowChange, carries: Carries, without_dates: frozenset[str]) 
 
 
 def _projected(
-    schema: TableSchema, row: Row | None, carries: Carries, without_dates: frozenset[str]
+    schema: TableSchema, row: Row | None, carries: Capabilities, without_dates: frozenset[str]
 ) -> Row | None:
     if row is None:
         return None
@@ -207,7 +207,7 @@ def _projected(
     return tuple(_cell(column, cell, carries, without_dates) for column, cell in cells)
 
 
-def _cell(column: Column, cell: Cell, carries: Carries, without_dates: frozenset[str]) -> Cell:
+def _cell(column: Column, cell: Cell, carries: Capabilities, without_dates: frozenset[str]) -> Cell:
     if isinstance(cell, Decimal) and not carries.exact_decimals:
         return clamped(column.type, Decimal(format(Decimal(repr(float(cell))), f".{column.type.scale}f")))
     has_no_zero = column.type.base in without_dates and not carries.every_date
@@ -223,7 +223,7 @@ class CodecContract:
     """What holds for a codec with any options. A subclass names the codec.
 
     `samples`: records as their producer wrote them, without DDL before them; a codec that is only read needs
-    some. `differences`: how values may come back, with given options, where `Carries` has no word for it.
+    some. `differences`: how values may come back, with given options, where `Capabilities` has no word for it.
     """
 
     codec: ClassVar[Codec]
@@ -386,7 +386,7 @@ class CodecContract:
                 assert isinstance(change, SchemaChange)
                 assert statement_parts(change) == statement_parts(case.created)
             try:
-                changes, lossy = wire.round_trip(*case.changes)
+                changes, losses = wire.round_trip(*case.changes)
             except EncodeError:
                 assert not wire.differences.has_names  # two columns would have the same one
                 continue
@@ -404,9 +404,9 @@ class CodecContract:
                 assert is_key or supported_definition(change.schema, wire) == supported_definition(
                     expected.schema, wire
                 )
-                for name, what in (("event_time_ns", Lossy.EVENT_TIME), ("commit_ts", Lossy.COMMIT_TS)):
+                for name, what in (("event_time_ns", Loss.EVENT_TIME), ("commit_ts", Loss.COMMIT_TS)):
                     is_kept = getattr(change.source, name) == getattr(expected.source, name)
-                    assert is_kept or what in lossy
+                    assert is_kept or what in losses
 
     def test_each_update_without_its_old_row_is_counted_by_who_reads_it_and_by_nobody_else(self) -> None:
         """One row's loss says nothing of another's: a decoder knows of which rows the source does not tell."""
@@ -418,19 +418,19 @@ class CodecContract:
                 records, counted = wire.write(unknown, CHANGES[2], unknown)
             except EncodeError:
                 continue  # an option wants it so
-            assert Lossy.BEFORE_UNKNOWN not in counted
+            assert Loss.BEFORE_UNKNOWN not in counted
             for record in records:
-                events, lossy = wire.read_with_losses(record)
+                events, losses = wire.read_with_losses(record)
                 changes = [event for event in events if isinstance(event, RowChange)]
                 unread = [change for change in changes if change.op is Op.UPDATE and change.before is None]
-                assert lossy.count(Lossy.BEFORE_UNKNOWN) == len(unread)
+                assert losses.count(Loss.BEFORE_UNKNOWN) == len(unread)
 
     @pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
     def test_events_other_than_rows_are_read_back_or_counted(self, event: Event) -> None:
         self._require(reads=True, writes=True)
         for wire in self.wires():
-            read, lossy = wire.round_trip(event)
-            assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in lossy) is (read == [])
+            read, losses = wire.round_trip(event)
+            assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in losses) is (read == [])
             if isinstance(event, Watermark):
                 assert wire.carries.watermark is bool(read)
             if isinstance(event, TransactionMark):
@@ -439,7 +439,7 @@ class CodecContract:
                 assert wire.has_definition(event.schema) is bool(read)
             for found in read:
                 assert type(found) is type(event)
-                assert found.source.commit_ts == event.source.commit_ts or Lossy.COMMIT_TS in lossy
+                assert found.source.commit_ts == event.source.commit_ts or Loss.COMMIT_TS in losses
                 # How a definition is shown is the producer's own.
                 for name in set(event.__struct_fields__) - {"source", "emitted_at_ns", "ddl", "told"}:
                     assert getattr(found, name) == getattr(event, name)
@@ -447,15 +447,15 @@ class CodecContract:
     def test_ddl_is_written_or_counted(self) -> None:
         self._require(writes=True)
         for wire in self.wires():
-            records, lossy = wire.write(CREATED)
-            assert (bool(records), Lossy.DDL in lossy) == (wire.carries.ddl, not wire.carries.ddl)
+            records, losses = wire.write(CREATED)
+            assert (bool(records), Loss.DDL in losses) == (wire.carries.ddl, not wire.carries.ddl)
 
     @pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
     def test_events_other_than_rows_are_written_or_counted(self, event: Event) -> None:
         self._require(writes=True)
         for wire in self.wires():
-            records, lossy = wire.write(event)
-            assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in lossy) is (records == [])
+            records, losses = wire.write(event)
+            assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in losses) is (records == [])
 
     # ------------------------------------------------------------ losses
 
@@ -464,10 +464,10 @@ class CodecContract:
         self._require(reads=True, writes=True)
         source, what = source_with(name), FACTS[name]
         for wire in self.wires():
-            (read,), lossy = wire.round_trip(insert(source))
+            (read,), losses = wire.round_trip(insert(source))
             is_kept = getattr(read.source, name) == getattr(source, name)
-            assert is_kept is not (what in lossy)
-            if what not in {Lossy.EXTRAS, Lossy.SOURCE_NAME}:  # these depend on which ones they are
+            assert is_kept is not (what in losses)
+            if what not in {Loss.EXTRAS, Loss.SOURCE_NAME}:  # these depend on which ones they are
                 assert wire.carries.has(what) is is_kept
                 assert is_listed(what, wire.carries) is not is_kept
 
@@ -477,18 +477,18 @@ class CodecContract:
         self._require(writes=True)
         source, what = source_with(name), FACTS[name]
         for wire in self.wires():
-            _, lossy = wire.write(insert(source))
-            if what not in {Lossy.EXTRAS, Lossy.SOURCE_NAME}:
-                assert wire.carries.has(what) is (what not in lossy)
+            _, losses = wire.write(insert(source))
+            if what not in {Loss.EXTRAS, Loss.SOURCE_NAME}:
+                assert wire.carries.has(what) is (what not in losses)
             if not self.codec.is_readable:
-                assert is_listed(what, wire.carries) or wire.carries.has(what) or what is Lossy.EXTRAS
+                assert is_listed(what, wire.carries) or wire.carries.has(what) or what is Loss.EXTRAS
 
     def test_a_deleted_row_is_written_or_counted(self) -> None:
         self._require(writes=True)
         for wire in self.wires():
-            records, lossy = wire.write(CHANGES[3])
-            assert bool(records) is wire.carries.deletes is (Lossy.DELETE not in lossy)
-            assert (Lossy.DELETE_IMAGE in lossy) is (wire.carries.deletes and not wire.carries.delete_image)
+            records, losses = wire.write(CHANGES[3])
+            assert bool(records) is wire.carries.deletes is (Loss.DELETE not in losses)
+            assert (Loss.DELETE_IMAGE in losses) is (wire.carries.deletes and not wire.carries.delete_image)
 
     @pytest.mark.parametrize("name", sorted(set(FACTS) - {"snapshot"}))
     def test_a_fact_of_a_statements_source_is_read_back_or_counted(self, name: str) -> None:
@@ -496,10 +496,10 @@ class CodecContract:
         source = source_with(name)
         change = msgspec.structs.replace(CREATED, source=source)
         for wire in self.wires():
-            read, lossy = wire.round_trip(change)
+            read, losses = wire.round_trip(change)
             assert (
                 all(getattr(event.source, name) == getattr(source, name) for event in read)
-                or FACTS[name] in lossy
+                or FACTS[name] in losses
             )
 
     @pytest.mark.parametrize("name", TRANSACTION_LOSSES)
@@ -509,34 +509,34 @@ class CodecContract:
         what = TRANSACTION_LOSSES[name]
         assert what is not None
         for wire in self.wires():
-            (read,), lossy = wire.round_trip(insert(transaction=of_row))
+            (read,), losses = wire.round_trip(insert(transaction=of_row))
             assert isinstance(read, RowChange)
             is_kept = getattr(read.transaction, name, None) == getattr(of_row, name)
-            assert is_kept is wire.carries.has(what) is not (what in lossy)
+            assert is_kept is wire.carries.has(what) is not (what in losses)
             assert is_listed(what, wire.carries) is not is_kept
 
     def test_the_event_time_has_its_milliseconds_or_they_are_counted(self) -> None:
         self._require(reads=True, writes=True)
         for wire in self.wires():
-            (read,), lossy = wire.round_trip(insert(BARE))
+            (read,), losses = wire.round_trip(insert(BARE))
             is_kept = read.source.event_time_ns == BARE.event_time_ns
             assert (
-                is_kept is wire.carries.event_time_milliseconds is not (Lossy.EVENT_TIME_PRECISION in lossy)
+                is_kept is wire.carries.event_time_milliseconds is not (Loss.EVENT_TIME_PRECISION in losses)
             )
 
     def test_a_row_of_a_snapshot_is_marked_or_counted(self) -> None:
         self._require(reads=True, writes=True)
         for wire in self.wires():
-            (read,), lossy = wire.round_trip(row(Op.READ, None, ROWS[1]))
+            (read,), losses = wire.round_trip(row(Op.READ, None, ROWS[1]))
             assert isinstance(read, RowChange)
-            assert (read.op is Op.READ or read.source.snapshot is not None) is not (Lossy.SNAPSHOT in lossy)
+            assert (read.op is Op.READ or read.source.snapshot is not None) is not (Loss.SNAPSHOT in losses)
 
     def test_a_decoder_finds_whatever_a_producer_writes(self) -> None:
         """With options of its own: those that stand on the target side alone are relay's."""
         self._require(reads=True, writes=True)
         decodes = self.codec.decodes
         for wire in (wire for wire in self.wires() if wire.has_only_source_options):
-            for name in set(Carries.__struct_fields__) - {"before"}:
+            for name in set(Capabilities.__struct_fields__) - {"before"}:
                 assert getattr(decodes, name) or not getattr(wire.carries, name), name
 
     # ------------------------------------------------------------ keys
@@ -563,7 +563,7 @@ class CodecContract:
 
     def test_a_row_signature_matches_rows_and_never_ddl(self) -> None:
         self._require(writes=True)
-        signature = self.codec.row_signature
+        signature = self.codec.non_ddl_marker
         if signature is None:
             return
         texts = [

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import Codec, Decoder, Payload, side_of
+from relay.codecs.codec import Codec, Decoder, EncodedRecord, side_of
 from relay.codecs.given_options import parse_options
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.io.resolver import Resolver
 from relay.model.errors import DecodeError
 from relay.model.events import (
@@ -29,7 +29,7 @@ from relay.model.events import (
     TransactionMark,
     Watermark,
 )
-from relay.model.lookups import Answers, Need
+from relay.model.lookups import LookupCache, Need
 from relay.model.records import ConsumerRecord
 from relay.testing.cells import check_cells
 from relay.testing.option_sets import OptionTexts
@@ -43,7 +43,7 @@ MAX_SECONDS: Final = 5.0
 
 
 class Differences(NamedTuple):
-    """How what is read may differ from what was written, where `Carries` has no word for it.
+    """How what is read may differ from what was written, where `Capabilities` has no word for it.
 
     `without_zero_dates`: types whose zero dates become NULL where the protocol does not have every date.
     `has_names`: columns have their own names in rows. `is_compact`: JSON loses its white space.
@@ -78,7 +78,7 @@ class Wire:
         written = parse_options(self.codec, target_options, "to", "target")
         read = parse_options(self.codec, self.source_options | (more_source_options or {}), "from", "source")
         self.has_only_source_options = self.source_options == options
-        self._answers = Answers()
+        self._answers = LookupCache()
         self.carries = self.codec.encodes(written)
         self._encoder = self.codec.open_encoder(written, self._answers) if self.codec.is_writable else None
         self._decoder = self.codec.open_decoder(read, self._answers) if self.codec.is_readable else None
@@ -87,16 +87,16 @@ class Wire:
             self.round_trip(CREATED)
             self._offset = 0
 
-    def write(self, *events: Event) -> tuple[list[ConsumerRecord], list[Lossy]]:
+    def write(self, *events: Event) -> tuple[list[ConsumerRecord], list[Loss]]:
         """The messages of events, as records of a topic, and what was counted."""
 
-        def encode() -> tuple[list[Payload], list[Lossy]]:
-            lossy: list[Lossy] = []
+        def encode() -> tuple[list[EncodedRecord], list[Loss]]:
+            losses: list[Loss] = []
             assert self._encoder is not None, f"{self.codec.name} is only read"
-            return list(self._encoder.encode(events, caused_by, lossy)), lossy
+            return list(self._encoder.encode(events, source_record, losses)), losses
 
-        caused_by = ConsumerRecord("topic", 0, self._offset, TIME_MS, None, None)
-        payloads, lossy = self._answered(encode)
+        source_record = ConsumerRecord("topic", 0, self._offset, TIME_MS, None, None)
+        payloads, losses = self._answered(encode)
         records = [
             ConsumerRecord(
                 "topic", 0, self._offset + number, TIME_MS, payload.key, payload.value, payload.headers
@@ -104,32 +104,32 @@ class Wire:
             for number, payload in enumerate(payloads)
         ]
         self._offset += len(records)
-        return records, lossy
+        return records, losses
 
     def read(self, record: ConsumerRecord) -> list[Event]:
         """The events of a message."""
         return self.read_with_losses(record)[0]
 
-    def read_with_losses(self, record: ConsumerRecord) -> tuple[list[Event], list[Lossy]]:
+    def read_with_losses(self, record: ConsumerRecord) -> tuple[list[Event], list[Loss]]:
         """The same, and what the reader counts."""
 
-        def decode() -> tuple[tuple[list[Event], Catalog], list[Lossy]]:
-            lossy: list[Lossy] = []
-            return self._reader.decode(record, self._catalog, lossy), lossy
+        def decode() -> tuple[tuple[list[Event], Catalog], list[Loss]]:
+            losses: list[Loss] = []
+            return self._reader.decode(record, self._catalog, losses), losses
 
-        (events, self._catalog), lossy = self._answered(decode)
+        (events, self._catalog), losses = self._answered(decode)
         for event in events:
             check_cells(event)
-        return events, lossy
+        return events, losses
 
     def has_definition(self, schema: TableSchema) -> bool:
         """Whether what was read has taught the decoder this definition."""
         return self._catalog.newest(schema.id)[1] == schema
 
-    def round_trip(self, *events: Event) -> tuple[list[Event], list[Lossy]]:
+    def round_trip(self, *events: Event) -> tuple[list[Event], list[Loss]]:
         """What a reader gets of events, and what the writer counts."""
-        records, lossy = self.write(*events)
-        return [event for record in records for event in self.read(record)], lossy
+        records, losses = self.write(*events)
+        return [event for record in records for event in self.read(record)], losses
 
     def is_refused(self, record: ConsumerRecord) -> bool:
         """Whether this is no message; anything but events, a DecodeError or a Need fails, and so does waiting."""

@@ -14,7 +14,7 @@ import helm_python as helm
 import pytest
 from chart.rendering import CHART, CONFIG, NAME, NAMESPACE, RELEASE
 
-Answers = dict[str, dict[str, Any]]
+LookupCache = dict[str, dict[str, Any]]
 KINDS = {
     "v1": ("ConfigMap", "Service", "ServiceAccount", "Pod"),
     "apps/v1": ("StatefulSet", "Deployment"),
@@ -23,14 +23,14 @@ KINDS = {
 NOT_FOUND = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
 
 
-def discovery() -> Answers:
+def discovery() -> LookupCache:
     """What an API server says about itself."""
     groups = [
         {"name": name.removesuffix("/v1"), "versions": [{"groupVersion": name, "version": "v1"}]}
         for name in KINDS
         if "/" in name
     ]
-    answers: Answers = {
+    answers: LookupCache = {
         "/version": {"major": "1", "minor": "30", "gitVersion": "v1.30.0"},
         "/api": {"kind": "APIVersions", "versions": ["v1"]},
         "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
@@ -44,7 +44,7 @@ def discovery() -> Answers:
     return answers
 
 
-def running(kind: str, replicas: int, processes: int = 1) -> Answers:
+def running(kind: str, replicas: int, processes: int = 1) -> LookupCache:
     env = [{"name": "RELAY_DELIVERY__PROCESSES", "value": str(processes)}] if processes > 1 else []
     pod = {"spec": {"containers": [{"name": "relay", "env": [{"name": "X", "value": "y"}, *env]}]}}
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/{kind.lower()}s/{NAME}"
@@ -53,7 +53,7 @@ def running(kind: str, replicas: int, processes: int = 1) -> Answers:
 
 
 @contextmanager
-def api_server(answers: Answers) -> Iterator[str]:
+def api_server(answers: LookupCache) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = answers.get(self.path.partition("?")[0])
@@ -75,7 +75,7 @@ def api_server(answers: Answers) -> Iterator[str]:
         thread.join()
 
 
-def refusal(values: dict[str, Any], beside: Answers) -> str:
+def refusal(values: dict[str, Any], beside: LookupCache) -> str:
     """What Helm says; once the chart has rendered, it asks for the types of all objects, which this server
     does not have.
     """
@@ -124,7 +124,7 @@ EXACTLY_ONCE = {"exactlyOnce": {"enabled": True, "shards": 3}}
         ({}, running("StatefulSet", 2), f"2 shards .* first `kubectl scale statefulset {NAME} --replicas=0`"),
     ],
 )
-def test_partitions_are_not_read_twice(values: dict[str, Any], beside: Answers, advice: str) -> None:
+def test_partitions_are_not_read_twice(values: dict[str, Any], beside: LookupCache, advice: str) -> None:
     assert re.search(advice, refusal(values, beside))
 
 
@@ -142,5 +142,5 @@ def test_partitions_are_not_read_twice(values: dict[str, Any], beside: Answers, 
         ({}, running("StatefulSet", 0)),
     ],
 )
-def test_nothing_is_in_the_way_otherwise(values: dict[str, Any], beside: Answers) -> None:
+def test_nothing_is_in_the_way_otherwise(values: dict[str, Any], beside: LookupCache) -> None:
     assert "failed to download openapi" in refusal(values, beside)

@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 from relay import codecs
 from relay.catalog import Catalog
 from relay.cli.commands import app
-from relay.codecs.codec import Codec, Options, Payload
-from relay.codecs.losses import Before, Carries, Lossy
+from relay.codecs.codec import Codec, EncodedRecord, Options
+from relay.codecs.losses import Before, Capabilities, Loss
 from relay.model.errors import Malformed, NotRepresentable
 from relay.model.events import (
     ABSENT,
@@ -64,7 +64,7 @@ class MadeUpOptions(Options, frozen=True):
 
 class Decoder:
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         word = (record.value or b"nothing").decode(errors="replace")
         if word == "crash":
@@ -81,18 +81,22 @@ class Encoder:
     def prepare(self, events: list[Event]) -> list[Event]:
         return events
 
-    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def encode(
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> list[EncodedRecord]:
         if any(isinstance(event, TransactionMark) for event in events):
             raise NotRepresentable("made-up", "", "no word for it")
-        lossy += [Lossy.WATERMARK for event in events if isinstance(event, Watermark)]
-        key = None if self._terse else caused_by.key
-        return [Payload(key, caused_by.value) for event in events if not isinstance(event, Watermark)]
+        losses += [Loss.WATERMARK for event in events if isinstance(event, Watermark)]
+        key = None if self._terse else source_record.key
+        return [
+            EncodedRecord(key, source_record.value) for event in events if not isinstance(event, Watermark)
+        ]
 
 
 class LazyImages:
     """Images that turn out to be malformed when they are read."""
 
-    named_key = None
+    message_key_columns = None
 
     @property
     def before(self) -> Row | None:
@@ -106,10 +110,10 @@ class LazyImages:
         row = self.before if is_old else self.after
         return None if row is None else [row[at] for at in places]
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         return False
 
-    def wire_key(self) -> None:
+    def raw_key(self) -> None:
         return None
 
 
@@ -125,17 +129,17 @@ EVENTS: dict[str, list[Event]] = {
 }
 
 
-def _carries(options: MadeUpOptions) -> Carries:
+def _carries(options: MadeUpOptions) -> Capabilities:
     plain = options.mode == "plain"
-    return Carries(before=Before.FULL if plain else Before.NONE, **_ALL | {"gtid": plain})
+    return Capabilities(before=Before.FULL if plain else Before.NONE, **_ALL | {"gtid": plain})
 
 
-_ALL = {name: True for name in Carries.__struct_fields__ if name != "before"}
+_ALL = {name: True for name in Capabilities.__struct_fields__ if name != "before"}
 CODEC = Codec(
     name="made-up",
     title="a protocol of the tests",
     options=MadeUpOptions,
-    decodes=Carries(before=Before.FULL, **_ALL),
+    decodes=Capabilities(before=Before.FULL, **_ALL),
     encodes=_carries,
     decoder=lambda _, __: Decoder(),
     encoder=lambda options, _: Encoder(options),

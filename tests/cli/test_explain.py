@@ -14,7 +14,7 @@ from cli.kafka_support import Route, is_ddl, is_row
 from typer.testing import Result
 
 from relay import Translator
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.core.loss_texts import KIND_WORDS
 from relay.model.records import ConsumerRecord
 
@@ -258,4 +258,4 @@ async def test_topics_that_are_wrong_are_named(route: Route) -> None:
 
 
 def test_every_kind_of_loss_has_words() -> None:
-    assert set(KIND_WORDS) == set(Lossy)
+    assert set(KIND_WORDS) == set(Loss)

@@ -21,14 +21,14 @@ from typer.testing import Result
 
 from relay.cli import commands, layout
 from relay.cli.dead_letters import _print_letters
-from relay.cli.explain import Explanation, Loss, _lines
+from relay.cli.explain import CountedLoss, Explanation, _lines
 from relay.cli.inspect import line_printer
 from relay.config import load_config
 from relay.core.dead_letters import DeadLetter
 from relay.core.loss_texts import KIND_WORDS
 from relay.model.errors import Malformed
 from relay.model.events import TableId
-from relay.model.records import ConsumerRecord, Place
+from relay.model.records import ConsumerRecord, RecordPosition
 from relay.service.commands.offline import Learned
 
 Run = Callable[..., Result]
@@ -163,7 +163,7 @@ def test_outputs(relay: Run, files: dict[str, str], name: str) -> None:
 
 LETTERS = [
     DeadLetter(
-        Place("relay.dead-letters", 0, number),
+        RecordPosition("relay.dead-letters", 0, number),
         ConsumerRecord("orders", 1, 4711 + number, 1_795_254_665_538 + number, None, None),
         code="encode.not-representable",
         protocol="canal-json",
@@ -200,7 +200,7 @@ def test_an_explanation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     row = ConsumerRecord("orders", 1, 12, row.timestamp_ms, None, row.value, (("trace", b"a1"),))
     events = translator.inspect(row)
     output = translator.translate(row)
-    losses = [Loss(kind, count, KIND_WORDS[kind]) for kind, count in translator.lossy.most_common()]
+    losses = [CountedLoss(kind, count, KIND_WORDS[kind]) for kind, count in translator.losses.most_common()]
     learned = Learned(translator, 3, 0)
     written = Explanation(record=row, learned=learned, events=events, output=output, losses=losses)
     garbage = ConsumerRecord("orders", 1, 13, row.timestamp_ms, b"\xff", b"id;name", ())

@@ -20,7 +20,7 @@ from relay.cli.explain import place_of
 from relay.cli.requests.options import ConfigSource
 from relay.cli.requests.route import ExplainRequest
 from relay.model.errors import ConfigError
-from relay.model.records import Place
+from relay.model.records import RecordPosition
 
 Run = Callable[..., Result]
 
@@ -79,7 +79,7 @@ def two(one: ConfigSource) -> ConfigSource:
     return msgspec.structs.replace(one, settings=("source.topics=orders,items",))
 
 
-def place_asked(source: ConfigSource, asked: dict[str, Any]) -> Place:
+def place_asked(source: ConfigSource, asked: dict[str, Any]) -> RecordPosition:
     return place_of(ExplainRequest(config=source, **asked), source.load())
 
 
@@ -93,7 +93,7 @@ def place_asked(source: ConfigSource, asked: dict[str, Any]) -> Place:
     ],
 )
 def test_positions(one: ConfigSource, asked: dict[str, Any]) -> None:
-    assert place_asked(one, asked) == Place("orders", 1, 7)
+    assert place_asked(one, asked) == RecordPosition("orders", 1, 7)
 
 
 @pytest.mark.parametrize(

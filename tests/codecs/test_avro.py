@@ -29,7 +29,7 @@ from relay.codecs.shared.avro_writing import value_writer, written
 from relay.codecs.shared.caches import CachePool
 from relay.model.avro_types import parse_types
 from relay.model.errors import Malformed, SchemaRefused, UnsupportedMessage
-from relay.model.lookups import Answers, RegisteredSchema, SchemaById, SchemaId
+from relay.model.lookups import LookupCache, RegisteredSchema, SchemaById, SchemaId
 from relay.model.records import ConsumerRecord, Header
 
 GUID = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63"
@@ -366,12 +366,12 @@ def test_any_json_is_a_schema_or_refused(document: Any) -> None:
 # ---------------------------------------------------------------- registries
 
 
-def found(answers: Answers, id: int | str, part: Part = "value") -> AvroSchema:
+def found(answers: LookupCache, id: int | str, part: Part = "value") -> AvroSchema:
     return RegisteredSchemas("p", answers).find(id, part)
 
 
 def test_a_schema_is_asked_for_and_compiled_once() -> None:
-    answers = Answers()
+    answers = LookupCache()
     schemas = RegisteredSchemas("p", answers)
     with pytest.raises(SchemaById) as raised:
         schemas.find(7, "value")
@@ -389,14 +389,14 @@ def test_a_schema_is_asked_for_and_compiled_once() -> None:
     ],
 )
 def test_registered_schemas_that_cannot_be_used_are_named(schema: RegisteredSchema, reason: str) -> None:
-    answers = Answers()
+    answers = LookupCache()
     answers.provide(SchemaById("source", 7), schema)
     with pytest.raises(UnsupportedMessage, match=reason):
         found(answers, 7)
 
 
 def test_many_schemas_stay_within_the_cache() -> None:
-    answers = Answers(msgspec.structs.replace(Answers().limits, cache_bytes=100_000))
+    answers = LookupCache(msgspec.structs.replace(LookupCache().limits, cache_bytes=100_000))
     schemas = RegisteredSchemas("p", answers)
     for id in range(1, 200):
         answers.provide(SchemaById("source", id), RegisteredSchema(json.dumps({**ROW, "name": f"R{id}"})))
@@ -406,7 +406,7 @@ def test_many_schemas_stay_within_the_cache() -> None:
 
 
 def test_an_id_is_asked_for_by_subject_and_text() -> None:
-    answers = Answers()
+    answers = LookupCache()
     ids = SchemaIds(answers, CachePool(1 << 20))
     with pytest.raises(SchemaId) as raised:
         ids.framed("t-value", "{}", b"body")
@@ -419,7 +419,7 @@ def test_an_id_is_asked_for_by_subject_and_text() -> None:
 
 @pytest.mark.parametrize("id", [-1, 0, 1 << 31])
 def test_an_id_that_no_frame_can_hold_is_refused(id: int) -> None:
-    answers = Answers()
+    answers = LookupCache()
     ids = SchemaIds(answers, CachePool(1 << 20))
     answers.provide(SchemaId("target", "t-value", RegisteredSchema("{}")), id)
     with pytest.raises(SchemaRefused, match=f"schema id {id}"):

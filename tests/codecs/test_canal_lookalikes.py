@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import CANAL, TICDC, events, named_refusal, record, row_message, translate
 
-from relay import ConsumerRecord, Lossy, Malformed, Op, RowChange, TableId, Translator
+from relay import ConsumerRecord, Loss, Malformed, Op, RowChange, TableId, Translator
 from relay.model.events import Snapshot
 
 ARRIVED = 1700000001000
@@ -90,7 +90,7 @@ def test_what_is_no_hex_is_malformed_when_hex_is_expected(text: str) -> None:
 def counted(message: dict[str, Any] | str, protocol: str = CANAL, target: str = CANAL) -> dict[str, int]:
     translator = Translator(protocol, target)
     translator.translate(record(message))
-    return {str(what): count for what, count in translator.lossy.items()}
+    return {str(what): count for what, count in translator.losses.items()}
 
 
 def test_an_offset_behind_a_timestamp_proves_hex() -> None:
@@ -174,7 +174,7 @@ def test_sinks_that_write_two_members_have_no_time_and_need_a_table(text: str) -
     assert insert.schema.primary_key is None
     translator = Translator(CANAL, TICDC, options)
     assert translator.translate(record(text % "INSERT"))
-    assert translator.lossy[Lossy.SCHEMA_GUESSED] == 1
+    assert translator.losses[Loss.SCHEMA_GUESSED] == 1
 
 
 @pytest.mark.parametrize("protocol", [CANAL, TICDC, "ckafka-json"])

@@ -8,7 +8,7 @@ import pytest
 from edge_cases.canal_family import ddl
 from support import captured, record, row_message, translated_records
 
-from relay import Lossy, RowChange, Translator
+from relay import Loss, RowChange, Translator
 
 
 @pytest.mark.parametrize(
@@ -19,13 +19,13 @@ def test_they_are_doubled_by_canal_alone(target: str) -> None:
     records = captured("mysql/canal-json/08_names")
     events = [event for one in records for event in translator.inspect(one)]
     rows = [event for event in events if isinstance(event, RowChange) and event.table.table == "back`tick"]
-    assert [row.images.named_key for row in rows] == [("i`d",)] * 2
+    assert [row.images.message_key_columns for row in rows] == [("i`d",)] * 2
     translator = Translator("canal-json", target)
     values = [out.value or b"" for out in translated_records(translator, records)]
     found = [value for value in values if b"i`d" in value and b"CREATE TABLE" not in value]
     assert len(found) == 2
     assert not [value for value in values if b"i``d" in value and b"CREATE TABLE" not in value]
-    assert Lossy.SCHEMA_GUESSED not in translator.lossy
+    assert Loss.SCHEMA_GUESSED not in translator.losses
 
 
 def test_a_column_with_two_back_ticks_of_its_own_is_another() -> None:

@@ -16,7 +16,7 @@ from relay import (
     DecodeError,
     Heartbeat,
     LimitExceeded,
-    Lossy,
+    Loss,
     Malformed,
     Op,
     RowChange,
@@ -315,7 +315,7 @@ def test_marks_have_entries_of_their_own_or_none() -> None:
     assert len(translated_records(kept, [record(given)])) == 3
     left_out = Translator(PROTOBUF, PROTOBUF, {}, {"canal.instance.filter.transaction.entry": "true"})
     assert len(translated_records(left_out, [record(given)])) == 1
-    assert left_out.lossy[Lossy.TRANSACTION_MARK] == 2
+    assert left_out.losses[Loss.TRANSACTION_MARK] == 2
 
 
 def test_maxwell_gets_the_transactions_of_packets() -> None:

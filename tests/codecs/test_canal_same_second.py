@@ -9,7 +9,7 @@ import pytest
 from edge_cases.canal_family import ddl
 from support import record, row_message
 
-from relay import Lossy, Translator
+from relay import Loss, Translator
 
 SECOND = 1700000001000
 CREATE = ddl("CREATE TABLE t (id INT PRIMARY KEY, c DECIMAL(9,2))", "CREATE", es=SECOND)
@@ -24,7 +24,7 @@ def written(*statements: dict[str, Any], es: int, type_: str = "decimal") -> tup
         translator.translate(record(statement, offset=at))
     message = row_message({"id": "int", "c": type_}, {"id": "1", "c": "1.5"}, pkNames=["id"], es=es)
     (out,) = translator.translate(record(message, partition=1))
-    return json.loads(out.value or b"")["after"]["c"], Lossy.SCHEMA_GUESSED in translator.lossy
+    return json.loads(out.value or b"")["after"]["c"], Loss.SCHEMA_GUESSED in translator.losses
 
 
 @pytest.mark.parametrize(

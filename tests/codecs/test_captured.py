@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import CANAL, TICDC, captured, captured_files, translate, translated_records
 
-from relay import Lossy, RowChange, Translator
+from relay import Loss, RowChange, Translator
 
 #: What each captured variant of TiCDC was configured with.
 VARIANTS: dict[str, dict[str, str]] = {
@@ -217,7 +217,7 @@ def test_handle_key_only_records_are_translated_and_counted(path: str) -> None:
     records = captured(path)
     assert translated_records(translator, records)
     assert (
-        translator.lossy[Lossy.COLUMNS_ABSENT]
+        translator.losses[Loss.COLUMNS_ABSENT]
         == sum(b'"onlyHandleKey":true' in (r.value or b"") for r in records)
         > 0
     )

@@ -10,7 +10,7 @@ from debezium_support import ddl as debezium_ddl
 from simple_support import DDL_TS, ROW_TS, SIMPLE, column, ddl, records, table
 from support import CANAL, OPEN, TICDC
 
-from relay import Lossy, NotRepresentable, Translator
+from relay import Loss, NotRepresentable, Translator
 
 TEXT = "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY, `e` ENUM('a','b'), `v` VARCHAR(11), `r` BLOB)"
 GENERAL, LATIN = ("utf8mb4", "utf8mb4_general_ci"), ("latin1", "latin1_bin")
@@ -25,7 +25,7 @@ def counted(target: str, *messages: dict[str, Any], **options: str) -> int:
     translator = Translator(SIMPLE, target, None, options)
     for each in records(*messages):
         translator.translate(each)
-    return translator.lossy[Lossy.TYPE_PARAMETERS]
+    return translator.losses[Loss.TYPE_PARAMETERS]
 
 
 @pytest.mark.parametrize("target", [TICDC, OPEN, CANAL, "canal-protobuf", "ckafka-json"])
@@ -96,4 +96,4 @@ def test_a_message_of_ticdc_debezium_loses_charsets() -> None:
     for target, lost in ((TICDC, 1), (OPEN, 1), (DEBEZIUM, 0), (SIMPLE, 0)):
         translator = Translator(DEBEZIUM, target)
         translator.translate(record(found))
-        assert translator.lossy[Lossy.TYPE_PARAMETERS] == lost
+        assert translator.losses[Loss.TYPE_PARAMETERS] == lost

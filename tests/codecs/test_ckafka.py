@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from ckafka_support import CKAFKA, CREATE, MEMBERS, NOON, ROW, change, ddl, lossy, records, row
+from ckafka_support import CKAFKA, CREATE, MEMBERS, NOON, ROW, change, ddl, losses, records, row
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import CANAL, TICDC, captured, events, record, row_message, translate, translated_records
 
 from relay import (
     ABSENT,
-    Lossy,
+    Loss,
     Malformed,
     Op,
     RowChange,
@@ -28,7 +28,7 @@ from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.model.events import Snapshot
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.testing.strategies import Case, cases
 
 # ---------------------------------------------------------------- rows
@@ -83,13 +83,13 @@ def test_an_update_without_its_old_row() -> None:
     found = change(CREATE, message)
     assert (found.op, found.before, found.after) == (Op.UPDATE, None, (1, "x", Decimal("1.50")))
     assert translate(CKAFKA, CKAFKA, records(message)) == [message]
-    assert lossy(CKAFKA, CKAFKA, CREATE, message) == {"before-unknown": 1}
+    assert losses(CKAFKA, CKAFKA, CREATE, message) == {"before-unknown": 1}
 
 
 def test_an_old_row_that_another_source_does_not_say_is_counted_once() -> None:
     update = row_message({"id": "int"}, {"id": "1"}, {"id": "2"}, op="UPDATE", old=None)
     assert [out["OLD_VALUES"] for out in translate(CANAL, CKAFKA, [record(update)])] == [None, None]
-    assert lossy(CANAL, CKAFKA, update)["before-unknown"] == 2
+    assert losses(CANAL, CKAFKA, update)["before-unknown"] == 2
 
 
 def test_the_old_row_of_canal_is_filled_from_the_new_one() -> None:
@@ -106,12 +106,12 @@ def test_null_value_and_absent_stay_apart() -> None:
     assert found.before == (1, "", ABSENT)
     assert found.after == (1, None, Decimal("2.00"))
     assert translate(CKAFKA, CKAFKA, records(CREATE, update))[1] == update
-    assert lossy(CKAFKA, CKAFKA, CREATE, update) == {"columns-absent": 1}
+    assert losses(CKAFKA, CKAFKA, CREATE, update) == {"columns-absent": 1}
 
 
 def test_a_row_that_lacks_columns_of_its_table_is_partial_and_counted() -> None:
     assert change(CREATE, row({"id": "1"})).after == (1, ABSENT, ABSENT)
-    assert lossy(CKAFKA, CKAFKA, CREATE, row({"id": "1"})) == {"columns-absent": 1}
+    assert losses(CKAFKA, CKAFKA, CREATE, row({"id": "1"})) == {"columns-absent": 1}
 
 
 def test_a_delete_of_ticdc_with_its_key_alone_stays_that() -> None:
@@ -119,14 +119,14 @@ def test_a_delete_of_ticdc_with_its_key_alone_stays_that() -> None:
     delete = row_message({"id": "int"}, {"id": "1"}, op="DELETE", pkNames=["id"])
     _, out = translate(TICDC, CKAFKA, records(create, delete))
     assert (out["TYPE"], out["NEW_VALUES"], out["OLD_VALUES"]) == ("D", None, {"id": "1"})
-    assert lossy(TICDC, CKAFKA, create, delete)["columns-absent"] == 1
+    assert losses(TICDC, CKAFKA, create, delete)["columns-absent"] == 1
 
 
 def test_a_column_that_the_catalogue_lacks_makes_the_table_a_guess_with_the_types_that_are_known() -> None:
     found = change(CREATE, row(ROW | {"new": "5"}))
     assert found.after == (Decimal("1.50"), 1, "x", "5")
     assert not found.schema.complete
-    assert lossy(CKAFKA, CKAFKA, CREATE, row(ROW | {"new": "5"})) == {"schema-guessed": 1}
+    assert losses(CKAFKA, CKAFKA, CREATE, row(ROW | {"new": "5"})) == {"schema-guessed": 1}
 
 
 def test_types_follow_the_ddl_in_the_stream() -> None:
@@ -148,7 +148,7 @@ def test_the_gtid_travels_with_rows_and_is_lost_with_ddl() -> None:
         translate(CANAL, CKAFKA, [record(row_message({"id": "int"}, {"id": "1"}, gtid=gtid))])[0]["GLOBAL_ID"]
         == gtid
     )
-    assert lossy(CANAL, CKAFKA, ddl("DROP TABLE t", "ERASE", gtid=gtid, es=1000)) == {"gtid": 1}
+    assert losses(CANAL, CKAFKA, ddl("DROP TABLE t", "ERASE", gtid=gtid, es=1000)) == {"gtid": 1}
 
 
 def test_members_that_are_always_null_are_extras_when_they_are_not() -> None:
@@ -169,7 +169,7 @@ def test_rows_without_a_binlog_position_have_no_file_and_the_offset_of_their_sou
     rows = row_message({"id": "int"}, {"id": "1"}, {"id": "2"})
     out = translate(CANAL, CKAFKA, [record(rows, offset=41)])
     assert [(message["BINLOG_NAME"], message["BINLOG_POS"]) for message in out] == [("", 41), ("", 41)]
-    assert lossy(CANAL, CKAFKA, rows)["binlog-position-synthetic"] == 2
+    assert losses(CANAL, CKAFKA, rows)["binlog-position-synthetic"] == 2
     again = translate(CKAFKA, CKAFKA, [record(message, offset=5) for message in out])
     assert again == out
 
@@ -224,7 +224,7 @@ def test_an_old_row_that_cannot_be_paired_is_unknown() -> None:
     for old in (None, [], [None]):
         message = canal_form("UPDATE", [ROW], old)
         assert change(message).before is None
-        assert lossy(CKAFKA, CKAFKA, CREATE, message)["before-unknown"] == 1
+        assert losses(CKAFKA, CKAFKA, CREATE, message)["before-unknown"] == 1
 
 
 def test_types_that_a_row_of_canals_form_says_are_taken() -> None:
@@ -273,20 +273,20 @@ def test_times_of_a_statement_keep_their_unit(es: int, later: int) -> None:
     (out,) = translator.translate(records(message)[0])
     written = json.loads(out.value or b"")
     assert (written["es"], written["ts"]) == (es, es + later)
-    assert not translator.lossy
+    assert not translator.losses
 
 
 def test_what_a_statement_has_no_place_for_is_counted_once() -> None:
     message = ddl("DROP TABLE t", "ERASE", gtid="a:1", es=1465531100000)
-    assert lossy(CANAL, CKAFKA, message) == {"gtid": 1}
+    assert losses(CANAL, CKAFKA, message) == {"gtid": 1}
     translator = Translator(CANAL, CKAFKA)
     (event,) = Translator(CANAL, CKAFKA).inspect(record(message))
     assert isinstance(event, SchemaChange)
     source = msgspec.structs.replace(
         event.source, snapshot=Snapshot.TRUE, binlog_file="f", binlog_position=4, server_id=1
     )
-    found: list[Lossy] = []
-    encoder = translator.route.target.open_encoder(translator.route.target_options, Answers())
+    found: list[Loss] = []
+    encoder = translator.route.target.open_encoder(translator.route.target_options, LookupCache())
     list(encoder.encode([msgspec.structs.replace(event, source=source)], record(message), found))
     assert sorted(found) == ["binlog-position", "gtid", "server-id", "snapshot"]
 
@@ -294,11 +294,11 @@ def test_what_a_statement_has_no_place_for_is_counted_once() -> None:
 def test_unknown_members_of_a_row_are_counted_and_null_ones_carried() -> None:
     message = row(ROW) | {"EVENT_SERVER_ID": 5, "GROUP_ID": "g"}
     assert translate(CKAFKA, CKAFKA, records(message)) == [message]
-    assert lossy(CKAFKA, CKAFKA, CREATE, message) == {}
-    assert lossy(CKAFKA, CANAL, CREATE, message)["extras"] == 1
-    assert lossy(CKAFKA, CKAFKA, CREATE, message | {"ISTRANS": 0}) == {"extras": 1}
+    assert losses(CKAFKA, CKAFKA, CREATE, message) == {}
+    assert losses(CKAFKA, CANAL, CREATE, message)["extras"] == 1
+    assert losses(CKAFKA, CKAFKA, CREATE, message | {"ISTRANS": 0}) == {"extras": 1}
     numbers = message | {"NEW_VALUES": {"id": 1}, "ISTRANS": 0}
-    assert lossy(CKAFKA, CKAFKA, CREATE, numbers)["extras"] == 1
+    assert losses(CKAFKA, CKAFKA, CREATE, numbers)["extras"] == 1
 
 
 def test_a_row_without_any_time_has_that_of_its_log() -> None:
@@ -317,7 +317,7 @@ def test_a_statement_about_several_tables_stays_one_message() -> None:
 def test_a_statement_that_is_not_understood_passes_and_is_counted() -> None:
     strange = ddl("ALTER UNIVERSE SET gravity = 0", "ALTER")
     assert translate(CKAFKA, CKAFKA, records(strange)) == [strange]
-    assert lossy(CKAFKA, CKAFKA, strange) == {"ddl-not-understood": 1}
+    assert losses(CKAFKA, CKAFKA, strange) == {"ddl-not-understood": 1}
 
 
 def test_statements_without_the_flag_are_ddl_if_they_read_so_and_else_skipped() -> None:
@@ -326,7 +326,7 @@ def test_statements_without_the_flag_are_ddl_if_they_read_so_and_else_skipped() 
     assert event.table == TableId("x", "")
     query = ddl("update t set a = 1", "QUERY", isDdl=False)
     assert translate(CKAFKA, CKAFKA, records(query)) == []
-    assert lossy(CKAFKA, CKAFKA, query) == {"statement": 1}
+    assert losses(CKAFKA, CKAFKA, query) == {"statement": 1}
 
 
 # ---------------------------------------------------------------- what is lost
@@ -340,7 +340,7 @@ def test_what_a_row_of_ticdc_loses() -> None:
         es=NOON * 1000,
         _tidb={"commitTs": 5, "rowkey": "eA==", "x": 1},
     )
-    assert lossy(TICDC, CKAFKA, insert) == {
+    assert losses(TICDC, CKAFKA, insert) == {
         "schema-guessed": 1, "commit-ts": 1, "row-key": 1, "extras": 1, "column-type": 1, "primary-key": 1,
         "binlog-position-synthetic": 1,
     }  # fmt: skip
@@ -355,20 +355,20 @@ def test_watermarks_have_no_message_and_are_counted() -> None:
         "_tidb": {"watermarkTs": 429918007904436226},
     }
     assert translate(TICDC, CKAFKA, [record(mark)]) == []
-    assert lossy(TICDC, CKAFKA, mark) == {"watermark": 1}
+    assert losses(TICDC, CKAFKA, mark) == {"watermark": 1}
 
 
 def test_tombstones_are_skipped_and_counted() -> None:
     translator = Translator(CKAFKA, CANAL)
     assert translator.translate(record(b"")) == []
-    assert translator.lossy == {"tombstone": 1}
+    assert translator.losses == {"tombstone": 1}
 
 
 def test_a_row_of_another_snapshot_keeps_its_mark_and_loses_its_time() -> None:
     read = row_message({"id": "varchar"}, {"id": "1"}, op="INIT", es=NOON * 1000)
     (out,) = translate(CANAL, CKAFKA, [record(read)])
     assert (out["TYPE"], out["TIME"]) == ("I", "19700101080000")
-    assert lossy(CANAL, CKAFKA, read) == {
+    assert losses(CANAL, CKAFKA, read) == {
         "schema-guessed": 1,
         "event-time-precision": 1,
         "binlog-position-synthetic": 1,
@@ -445,7 +445,7 @@ def test_captured_rows_survive_the_way_through_this_protocol(path: str) -> None:
 def test_generated_rows_come_back_from_their_text(case: Case, style: str) -> None:
     codec = PROTOCOLS[CKAFKA]
     options = parse_options(codec, {"value-style": style}, "")
-    encoder, decoder = codec.open_encoder(options, Answers()), codec.open_decoder(options, Answers())
+    encoder, decoder = codec.open_encoder(options, LookupCache()), codec.open_decoder(options, LookupCache())
     catalog = Catalog()
     found: list[RowChange] = []
     for offset, payload in enumerate(encoder.encode([case.created, *case.changes], record(b""), [])):
@@ -464,4 +464,4 @@ def test_columns_that_are_absent_are_counted_beside_a_label_that_is_unknown() ->
     )
     for one in records(*[ddl(each) for each in statements], row({"id": "2", "s": "zzz"})):
         translator.translate(one)
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 1
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 1

@@ -201,7 +201,7 @@ def test_without_its_table_a_rows_columns_are_all_varchar_and_that_is_counted() 
         json.loads(one.value or b"") for source in page_records(*ROWS) for one in translator.translate(source)
     ]
     assert out == canal_rows(is_known=False)
-    assert translator.lossy == {
+    assert translator.losses == {
         "schema-guessed": 3,
         "type-parameters": 3,
         "snapshot": 1,
@@ -243,7 +243,7 @@ def test_canals_and_ticdcs_rows_become_the_pages(source: str) -> None:
         "binlog-position-synthetic": 2,
         "primary-key": 2,
         "column-type": 2,
-    }.items() <= translator.lossy.items()
+    }.items() <= translator.losses.items()
 
 
 def test_an_insert_has_its_time_unless_it_is_a_row_of_a_snapshot() -> None:
@@ -271,7 +271,7 @@ def test_ddl_of_the_page_comes_back_as_it_was_in_its_own_unit(message: str) -> N
     translator = Translator(CKAFKA, CKAFKA)
     (out,) = translator.translate(page_records(message)[0])
     assert out.value == json.dumps(parsed(message), separators=(",", ":")).encode()
-    assert not translator.lossy
+    assert not translator.losses
 
 
 def test_milliseconds_are_lost_in_seconds_and_counted() -> None:
@@ -279,7 +279,7 @@ def test_milliseconds_are_lost_in_seconds_and_counted() -> None:
     translator = Translator(CKAFKA, CKAFKA, None, {"ddl-time-unit": "s"})
     (out,) = translator.translate(page_records(rename)[0])
     assert json.loads(out.value or b"") == parsed(rename) | {"es": 1656300979, "ts": 1656300979}
-    assert translator.lossy == {"event-time-precision": 1}
+    assert translator.losses == {"event-time-precision": 1}
 
 
 def canal_ddl(message: str, time: int) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from ckafka_support import CKAFKA, NOON, ROW, change, ddl, lossy, records, row
+from ckafka_support import CKAFKA, NOON, ROW, change, ddl, losses, records, row
 from support import CANAL, events, record, row_message, translate, translated_records
 
 from relay import ConfigError, Malformed, NotRepresentable, Op, SchemaChange, Translator
 from relay.codecs.canal.ckafka.messages import event_time_reader
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.events import Snapshot
 
 
@@ -65,8 +65,8 @@ def test_a_fraction_of_a_second_is_lost_and_counted() -> None:
     insert = row_message({"id": "int"}, {"id": "1"}, es=NOON * 1000 + 999)
     (out,) = translate(CANAL, CKAFKA, [record(insert)])
     assert out["TIME"] == "20160610120000"
-    assert lossy(CANAL, CKAFKA, insert)["event-time-precision"] == 1
-    assert "event-time-precision" not in lossy(CANAL, CKAFKA, insert | {"es": NOON * 1000})
+    assert losses(CANAL, CKAFKA, insert)["event-time-precision"] == 1
+    assert "event-time-precision" not in losses(CANAL, CKAFKA, insert | {"es": NOON * 1000})
 
 
 def test_a_time_before_the_calendar_cannot_be_written() -> None:
@@ -136,7 +136,7 @@ def test_a_time_without_a_type_may_be_of_any_zone(text: str, zone: str, count: i
     """TIMESTAMP or DATETIME, only the DDL tells: until then `timezone` cannot be applied, and that is counted."""
     translator = Translator("ckafka-json", "canal-json", {"timezone": zone})
     translated_records(translator, records(row({"id": "1", "at": text})))
-    assert translator.lossy[Lossy.VALUE_GUESSED] == count
+    assert translator.losses[Loss.VALUE_GUESSED] == count
 
 
 def test_a_time_without_a_type_is_refused_by_strict() -> None:
@@ -152,4 +152,4 @@ def test_a_time_with_a_type_is_of_the_zone() -> None:
     *_, out = translated_records(translator, records(create, row(cells)))
     (found,) = json.loads(out.value or b"")["data"]
     assert (found["at"], found["day"]) == ("2024-01-01 04:00:00", "2024-01-01 12:00:00")
-    assert Lossy.VALUE_GUESSED not in translator.lossy
+    assert Loss.VALUE_GUESSED not in translator.losses

@@ -22,7 +22,7 @@ from relay import (
     DecodeError,
     EncodeError,
     Event,
-    Lossy,
+    Loss,
     Need,
     ProducerRecord,
     Resolver,
@@ -33,7 +33,7 @@ from relay import (
     codecs,
 )
 from relay.codecs import PROTOCOLS
-from relay.codecs.losses import SOURCE_LOSSES, TRANSACTION_LOSSES, UNSUPPORTED_EVENT_LOSSES, Carries
+from relay.codecs.losses import SOURCE_LOSSES, TRANSACTION_LOSSES, UNSUPPORTED_EVENT_LOSSES, Capabilities
 from relay.testing import CodecContract, Differences
 from relay.testing.contract import FACTS
 from relay.testing.option_sets import OptionTexts
@@ -116,9 +116,9 @@ def test_every_fact_of_an_event_has_a_counter() -> None:
         "binlog_file",
         "time_unit_ns",
     }
-    for what in {*FACTS.values(), *TRANSACTION_LOSSES.values()} - {Lossy.EXTRAS}:
+    for what in {*FACTS.values(), *TRANSACTION_LOSSES.values()} - {Loss.EXTRAS}:
         assert what is not None
-        assert str(what).replace("-", "_") in Carries.__struct_fields__
+        assert str(what).replace("-", "_") in Capabilities.__struct_fields__
 
 
 # ---------------------------------------------------------------- after an error
@@ -145,16 +145,16 @@ class Outcome(NamedTuple):
     """What a translator makes of a record: the output, or the error, and what is counted meanwhile."""
 
     made: list[ProducerRecord] | str
-    lossy: Counter[Lossy]
+    losses: Counter[Loss]
 
 
 def outcome(translator: Translator, record: ConsumerRecord) -> Outcome:
-    before = translator.lossy
+    before = translator.losses
     try:
         made: list[ProducerRecord] | str = Resolver().translate(translator, record)
     except CodecError as error:
         made = str(error)
-    return Outcome(made, translator.lossy - before)
+    return Outcome(made, translator.losses - before)
 
 
 #: Every source and every target several times: what a decoder keeps has nothing to do with the encoder.
@@ -175,11 +175,11 @@ def test_nothing_that_was_refused_or_taken_back_shows_in_what_follows(source: st
         for number, record in enumerate(good):
             state = used.state
             for other in bad[number :: len(good)]:
-                counted = used.events, used.lossy
+                counted = used.events, used.losses
                 try:
                     used.translate(other)
                 except (DecodeError, EncodeError, Need):
                     assert used.state == state
-                    assert (used.events, used.lossy) == counted
+                    assert (used.events, used.losses) == counted
                 used.restore(state)
             assert outcome(used, record) == outcome(fresh, record)

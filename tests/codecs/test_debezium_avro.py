@@ -17,7 +17,7 @@ from toy_protocol.registry import schema_by_id
 
 from relay import (
     ConsumerRecord,
-    Lossy,
+    Loss,
     NotRepresentable,
     Op,
     ProducerRecord,
@@ -136,7 +136,7 @@ def test_schemas_without_connects_names_are_read_by_the_definition(file: str) ->
                 assert (two, two.schema) == (one, one.schema)
                 rows += 1
     assert rows
-    assert nameless.lossy[Lossy.SCHEMA_GUESSED] == 0
+    assert nameless.losses[Loss.SCHEMA_GUESSED] == 0
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -266,7 +266,7 @@ def test_a_statement_for_several_topics_has_a_schema_in_each_and_is_counted_once
         assert topics == [out.topic for out in json_writer.translate(record)]
         assert all(wire.registry.fake.subjects[f"{topic}-value"] for topic in topics)
         most_topics = max(most_topics, len(set(topics)))
-    assert wire.translator.lossy == json_writer.lossy
+    assert wire.translator.losses == json_writer.losses
     assert most_topics > 1
 
 
@@ -394,7 +394,7 @@ def test_a_column_that_has_another_name_in_avro_is_counted(name: str, losses: in
     wire = Wire("canal-json", AVRO, None, None)
     for at in range(2):
         wire.write(canal_record(row_message({"id": "int", name: "int"}, {"id": "1", name: "2"}), offset=at))
-    assert wire.translator.lossy[Lossy.NAMES] == losses
+    assert wire.translator.losses[Loss.NAMES] == losses
 
 
 def test_errors_of_the_json_inside_are_errors_of_avro() -> None:

@@ -43,7 +43,7 @@ from relay.catalog import Catalog
 from relay.codecs.debezium.native.decoder import Decoder
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.model.events import ABSENT, DdlKind, Source
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))"
 CREATED = record(ddl(TABLE), topic=DDL_TOPIC)
@@ -560,7 +560,7 @@ def test_bytes_that_are_no_text_are_counted() -> None:
 
 def test_limits_hold() -> None:
     limits = Limits(columns=3, values=40, ddl_bytes=50)
-    decoder = Decoder(DebeziumOptions(), Answers(limits))
+    decoder = Decoder(DebeziumOptions(), LookupCache(limits))
     wide = row(after={f"c{at}": at for at in range(4)})
     for message in (wide, ddl("CREATE TABLE t (" + "a INT, " * 20), row(after={"a": list(range(90))})):
         with pytest.raises(LimitExceeded):

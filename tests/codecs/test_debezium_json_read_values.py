@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from debezium_json_support import DDL_TOPIC, DEBEZIUM, column, ddl, decoded, image, read, record, row, wrapped
 
-from relay import ConsumerRecord, Lossy, Malformed, NotRepresentable, Translator
+from relay import ConsumerRecord, Loss, Malformed, NotRepresentable, Translator
 from relay.core.verification import ShadowTranslator
 from relay.io import kernel
 from relay.model.events import ABSENT, RowChange
@@ -355,7 +355,7 @@ def test_a_timestamp_without_a_zone_is_counted_in_every_row(text: str) -> None:
     translator = Translator("debezium-json", "canal-json")
     for one in (created, *rows):
         translator.translate(one)
-    assert translator.lossy[Lossy.ZONE_GUESSED] == expected
+    assert translator.losses[Loss.ZONE_GUESSED] == expected
 
 
 @pytest.mark.parametrize(
@@ -796,13 +796,13 @@ def test_a_key_may_be_an_object() -> None:
     )
     (event,) = translator.inspect(record(message, {"id": key}))
     assert isinstance(event, RowChange)
-    assert event.images.wire_key() == ('{"scale":2,"value":"MDk="}',)
+    assert event.images.raw_key() == ('{"scale":2,"value":"MDk="}',)
 
 
 def test_a_key_may_be_an_array_in_a_damaged_message() -> None:
     (event,), _ = decoded(record(row(after={"id": []}), {"id": 100}))
     assert isinstance(event, RowChange)
-    assert event.images.wire_key() == ("[]",)
+    assert event.images.raw_key() == ("[]",)
 
 
 def test_a_float_is_read_alike_after_one_that_is_no_number() -> None:
@@ -843,7 +843,7 @@ def test_digits_of_a_second_that_mysql_does_not_have_are_counted(
         message = payload if schema is None else wrapped(payload, column("id", "int32"), schema)
         translator.translate(record(json.dumps(message, separators=(",", ":")).encode(), {"id": 1}, at))
     assert translator.ways["template"] or "+" in value  # templates are for UTC alone
-    assert translator.lossy[Lossy.TIME_RANGE] == lost
+    assert translator.losses[Loss.TIME_RANGE] == lost
 
 
 @pytest.mark.parametrize(

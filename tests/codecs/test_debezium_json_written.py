@@ -15,7 +15,7 @@ from relay import (
     Column,
     ColumnType,
     ConsumerRecord,
-    Lossy,
+    Loss,
     NotRepresentable,
     Op,
     RowChange,
@@ -111,7 +111,7 @@ VALUE_SCHEMA_TEXT = (
 
 
 def test_a_row_with_schemas_is_what_the_connector_prints() -> None:
-    (payload,), lossy = encoded(change(None, (1, "x")), options={"topic.prefix": "mysql-prod"})
+    (payload,), losses = encoded(change(None, (1, "x")), options={"topic.prefix": "mysql-prod"})
     assert (payload.key or b"").decode() == (
         '{"schema":{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],'
         '"optional":false,"name":"mysql-prod.shop.kv.Key"},"payload":{"id":1}}'
@@ -121,7 +121,7 @@ def test_a_row_with_schemas_is_what_the_connector_prints() -> None:
         "" + SOURCE_TEXT + ',"transaction":null,"op":"c",' + TIMES_TEXT + "}}"
     )
     assert payload.headers == ()
-    assert lossy == []
+    assert losses == []
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ def test_a_row_with_schemas_is_what_the_connector_prints() -> None:
     ],
 )
 def test_a_row_without_schemas_is_the_payload_alone(one: RowChange, images: str, op: str) -> None:
-    payloads, lossy = encoded(one, options=BARE | {"topic.prefix": "mysql-prod"})
+    payloads, losses = encoded(one, options=BARE | {"topic.prefix": "mysql-prod"})
     text = "{" + images + ',"source":' + SOURCE_TEXT + f',"transaction":null,"op":"{op}",' + TIMES_TEXT + "}"
     assert (payloads[0].value or b"").decode() == text
     assert payloads[0].key == b'{"id":1}'
-    assert lossy == []
+    assert losses == []
 
 
 def test_many_rows_of_a_table_look_like_the_first() -> None:
@@ -250,21 +250,21 @@ def test_an_update_of_another_unique_key_stays_one() -> None:
 
 
 def test_without_a_binlog_the_commit_ts_orders_events() -> None:
-    payloads, lossy = encoded(change(None, (1, "x"), source=TIDB), change(None, (2, "y"), source=TIDB))
+    payloads, losses = encoded(change(None, (1, "x"), source=TIDB), change(None, (2, "y"), source=TIDB))
     sources = [shown(one.value)["payload"]["source"] for one in payloads]
     assert [(one["file"], one["pos"], one["row"]) for one in sources] == [
         ("", 463586886942720001, 0),
         ("", 463586886942720001, 1),
     ]
     assert [sources[0][name] for name in ("server_id", "gtid", "thread", "query")] == [0, None, None, None]
-    assert sorted(set(lossy)) == [Lossy.BINLOG_POSITION_SYNTHETIC, Lossy.COMMIT_TS]
+    assert sorted(set(losses)) == [Loss.BINLOG_POSITION_SYNTHETIC, Loss.COMMIT_TS]
 
 
 def test_without_a_commit_ts_the_offset_orders_events() -> None:
     source = msgspec.structs.replace(TIDB, commit_ts=None)
-    (payload,), lossy = encoded(change(None, (1, "x"), source=source))
+    (payload,), losses = encoded(change(None, (1, "x"), source=source))
     assert shown(payload.value)["payload"]["source"]["pos"] == CAUSE.offset
-    assert lossy == [Lossy.BINLOG_POSITION_SYNTHETIC]
+    assert losses == [Loss.BINLOG_POSITION_SYNTHETIC]
 
 
 def test_an_update_without_its_old_row_is_an_insert_or_refused() -> None:
@@ -348,19 +348,19 @@ def test_schema_names_are_the_topics_name() -> None:
     ("mode", "names", "losses"),
     [
         ("none", ["1a", "b-c", "d_e", "名"], []),
-        ("avro", ["_1a", "b_c", "d_e", "_"], [Lossy.NAMES]),
+        ("avro", ["_1a", "b_c", "d_e", "_"], [Loss.NAMES]),
         # From which the own names follow.
         ("avro_unicode", ["_u0031a", "b_u002dc", "d_u005fe", "_u540d"], []),
     ],
 )
 def test_names_of_columns_are_adjusted_in_rows_keys_and_schemas(
-    mode: str, names: list[str], losses: list[Lossy]
+    mode: str, names: list[str], losses: list[Loss]
 ) -> None:
     columns = tuple(Column(name, ColumnType("int"), nullable=False) for name in ("1a", "b-c", "d_e", "名"))
     table = TableSchema(TableId("d", "t"), columns, primary_key=("b-c",))
     options = {"field.name.adjustment.mode": mode}
-    (payload,), lossy = encoded(change(None, (1, 2, 3, 4), table), options=options)
-    assert lossy == losses
+    (payload,), counted = encoded(change(None, (1, 2, 3, 4), table), options=options)
+    assert counted == losses
     value = shown(payload.value)
     assert list(value["payload"]["after"]) == names
     assert [one["field"] for one in value["schema"]["fields"][1]["fields"]] == names
@@ -380,14 +380,14 @@ def test_two_columns_of_the_same_adjusted_name_are_refused() -> None:
 def test_transactions_are_written_on_request() -> None:
     transaction = Transaction(GTID, order=2, table_order=1)
     row = change(None, (1, "x"), transaction=transaction)
-    (payload,), lossy = encoded(row, options=BARE)
+    (payload,), losses = encoded(row, options=BARE)
     assert shown(payload.value)["transaction"] is None
-    assert sorted(set(lossy)) == [Lossy.TRANSACTION, Lossy.TRANSACTION_ORDER]
-    (payload,), lossy = encoded(row, options=BARE | {"provide.transaction.metadata": "true"})
+    assert sorted(set(losses)) == [Loss.TRANSACTION, Loss.TRANSACTION_ORDER]
+    (payload,), losses = encoded(row, options=BARE | {"provide.transaction.metadata": "true"})
     assert shown(payload.value)["transaction"] == {
         "id": GTID, "total_order": 2, "data_collection_order": 1,
     }  # fmt: skip
-    assert lossy == []
+    assert losses == []
 
 
 def test_begin_and_end_of_a_transaction() -> None:
@@ -395,8 +395,8 @@ def test_begin_and_end_of_a_transaction() -> None:
         TransactionMark(True, GTID, BINLOG, EMITTED_NS),
         TransactionMark(False, GTID, BINLOG, EMITTED_NS, 2, ((KV.id, 2),)),
     )
-    payloads, lossy = encoded(*marks)
-    assert (payloads, lossy) == ([], 2 * [Lossy.TRANSACTION_MARK])
+    payloads, losses = encoded(*marks)
+    assert (payloads, losses) == ([], 2 * [Loss.TRANSACTION_MARK])
     payloads, _ = encoded(*marks, options=BARE | {"provide.transaction.metadata": "true"})
     begin, end = [(one.value or b"").decode() for one in payloads]
     assert begin == (
@@ -417,7 +417,7 @@ def test_begin_and_end_of_a_transaction() -> None:
 
 def test_a_heartbeat() -> None:
     beat = Heartbeat(BINLOG, EMITTED_NS)
-    (payload,), lossy = encoded(beat, options={"topic.prefix": "mysql-prod"})
+    (payload,), losses = encoded(beat, options={"topic.prefix": "mysql-prod"})
     assert (payload.key or b"").decode() == (
         '{"schema":{"type":"struct","fields":[{"type":"string","optional":false,"field":"serverName"}],'
         '"optional":false,"name":"io.debezium.connector.common.ServerNameKey","version":1},'
@@ -429,15 +429,15 @@ def test_a_heartbeat() -> None:
         '"payload":{"ts_ms":1768443650300}}'
     )
     # A heartbeat has no `source`.
-    assert set(lossy) == {
-        Lossy.BINLOG_POSITION,
-        Lossy.EVENT_TIME_PRECISION,
-        Lossy.GTID,
-        Lossy.SERVER_ID,
-        Lossy.THREAD_ID,
+    assert set(losses) == {
+        Loss.BINLOG_POSITION,
+        Loss.EVENT_TIME_PRECISION,
+        Loss.GTID,
+        Loss.SERVER_ID,
+        Loss.THREAD_ID,
     }
-    assert encoded(beat, options={"heartbeats": "drop"}) == ([], [Lossy.HEARTBEAT])
+    assert encoded(beat, options={"heartbeats": "drop"}) == ([], [Loss.HEARTBEAT])
 
 
 def test_a_watermark_is_counted() -> None:
-    assert encoded(Watermark(TIDB, EMITTED_NS)) == ([], [Lossy.WATERMARK])
+    assert encoded(Watermark(TIDB, EMITTED_NS)) == ([], [Loss.WATERMARK])

@@ -11,7 +11,7 @@ from native_support import BARE, NAME, encoded
 from open_support import ddl as open_ddl
 from open_support import framed
 
-from relay import Bootstrap, ConsumerRecord, Lossy, ProducerRecord, SchemaChange, Translator
+from relay import Bootstrap, ConsumerRecord, Loss, ProducerRecord, SchemaChange, Translator
 from relay.model.events import Source
 from relay.testing.strategies import creation
 
@@ -87,7 +87,7 @@ def test_a_new_table_is_shown_as_the_connector_shows_it() -> None:
         column(10, "t", 12, "TEXT", charsetName="utf8mb4"),
     ]  # fmt: skip
     assert [list(one) for one in columns] == 10 * [list(column(1, "", 0, ""))]
-    assert translator.lossy[Lossy.DDL] == 0
+    assert translator.losses[Loss.DDL] == 0
 
 
 def test_comments_are_written_on_request_in_schema_changes_and_schemas() -> None:
@@ -188,7 +188,7 @@ def test_a_truncation_with_another_statement_stays_as_it_is() -> None:
     sql = "TRUNCATE TABLE item; ALTER TABLE item ALGORITHM = COPY"
     out, translator = written(ddl(CREATE, "CREATE"), ddl(sql, "TRUNCATE", at=1))
     assert [payload_of(one)["ddl"] for one in out] == [sql]
-    assert Lossy.DDL not in translator.lossy
+    assert Loss.DDL not in translator.losses
 
 
 def test_a_rename_of_several_tables_is_a_message_each() -> None:
@@ -211,7 +211,7 @@ def test_a_table_that_is_not_known_is_named_alone() -> None:
     (out,), translator = written(ddl("ALTER TABLE item ADD COLUMN n INT"))
     payload = payload_of(out)
     assert (payload["source"]["table"], payload["tableChanges"]) == ("item", [])
-    assert translator.lossy[Lossy.TABLE_DEFINITION] == 1
+    assert translator.losses[Loss.TABLE_DEFINITION] == 1
 
 
 def test_quotes_in_names_are_doubled_in_an_id() -> None:
@@ -222,7 +222,7 @@ def test_quotes_in_names_are_doubled_in_an_id() -> None:
 def test_truncate_is_skipped_or_a_message_without_rows() -> None:
     truncate = ddl("TRUNCATE TABLE item", "TRUNCATE", at=1)
     out, translator = written(ddl(CREATE, "CREATE"), truncate)
-    assert (out, translator.lossy[Lossy.TRUNCATE_OR_DROP]) == ([], 1)
+    assert (out, translator.losses[Loss.TRUNCATE_OR_DROP]) == ([], 1)
     options = {"skipped.operations": "none", "schemas.enable": "true"}
     (one,), translator = written(ddl(CREATE, "CREATE"), truncate, options=options)
     assert one.key is None
@@ -230,12 +230,12 @@ def test_truncate_is_skipped_or_a_message_without_rows() -> None:
     assert [value["payload"][name] for name in ("before", "after", "op")] == [None, None, "t"]
     assert value["schema"]["name"] == "relay.shop.item.Envelope"
     assert len(value["schema"]["fields"][0]["fields"]) == 10
-    assert translator.lossy[Lossy.TRUNCATE_OR_DROP] == 0
+    assert translator.losses[Loss.TRUNCATE_OR_DROP] == 0
 
 
 def test_schema_changes_can_be_left_out() -> None:
     out, translator = written(ddl(CREATE, "CREATE"), options={"include.schema.changes": "false"})
-    assert (out, translator.lossy[Lossy.DDL]) == ([], 1)
+    assert (out, translator.losses[Loss.DDL]) == ([], 1)
 
 
 def test_what_a_connector_has_told_is_sent_again() -> None:
@@ -351,7 +351,7 @@ def test_a_definition_of_a_snapshot_is_sent_again() -> None:
     assert payload_of(out) | {"source": None} == json.loads(record.value or b"") | {"source": None}
     source = payload_of(out)["source"]
     assert (source["snapshot"], source["db"], source["table"], source["pos"]) == ("true", "shop", "item", 4)
-    assert translator.lossy == {}
+    assert translator.losses == {}
     assert out.key == b'{"databaseName":"shop"}'
 
 
@@ -361,7 +361,7 @@ def test_statements_of_a_snapshot_around_definitions_are_not() -> None:
     payload["tableChanges"][0] |= {"type": "DROP", "table": None}
     translator = Translator(NAME, NAME, None, BARE)
     assert translator.translate(msgspec.structs.replace(record, value=json.dumps(payload).encode())) == []
-    assert translator.lossy == {Lossy.STATEMENT: 1}
+    assert translator.losses == {Loss.STATEMENT: 1}
 
 
 @pytest.mark.parametrize(
@@ -377,11 +377,11 @@ def test_statements_of_a_snapshot_around_definitions_are_not() -> None:
 def test_a_definition_without_a_text_is_shown_by_one_if_it_can_be(text: str, shown: str | None) -> None:
     created = creation(text, Source("elsewhere", 7_000_000), 8_000_000)
     assert created.after is not None
-    (out,), lossy = encoded(Bootstrap(created.after, created.source, 8_000_000), options=BARE)
+    (out,), losses = encoded(Bootstrap(created.after, created.source, 8_000_000), options=BARE)
     payload = json.loads(out.value or b"")
     assert (payload["ddl"], payload["source"]["snapshot"]) == (shown, "true")
     assert [change["type"] for change in payload["tableChanges"]] == ["CREATE"]
-    assert lossy == [Lossy.BINLOG_POSITION_SYNTHETIC]
+    assert losses == [Loss.BINLOG_POSITION_SYNTHETIC]
     back = ConsumerRecord("topic", 0, 0, 1, out.key, out.value)
     (event,) = Translator(NAME, NAME).inspect(back)
     assert isinstance(event, Bootstrap)
@@ -393,7 +393,7 @@ def test_a_definition_without_a_text_is_shown_by_one_if_it_can_be(text: str, sho
 @pytest.mark.parametrize("options", [{"ddl": "drop"}, {"include.schema.changes": "false"}])
 def test_definitions_are_left_out_with_statements(options: dict[str, str]) -> None:
     translator = Translator(NAME, NAME, None, BARE | options)
-    assert (translator.translate(_shown(CREATE)), translator.lossy) == ([], {Lossy.BOOTSTRAP: 1})
+    assert (translator.translate(_shown(CREATE)), translator.losses) == ([], {Loss.BOOTSTRAP: 1})
 
 
 def test_where_rows_are_spread_a_definition_goes_where_statements_go() -> None:

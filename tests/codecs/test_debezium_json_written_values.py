@@ -10,7 +10,7 @@ import pytest
 from debezium_json_support import DEBEZIUM, column, ddl, record, row, wrapped
 from native_support import BARE, encoded
 
-from relay import ABSENT, Column, Lossy, Malformed, NotRepresentable, Op, RowChange, Translator
+from relay import ABSENT, Column, Loss, Malformed, NotRepresentable, Op, RowChange, Translator
 from relay.codecs.debezium.native.profiles import JSON_PROFILES
 from relay.model.events import Default, Rows, Source, TableId, TableSchema
 from relay.mysql.types import parse_type, with_implied_parameters
@@ -28,14 +28,14 @@ def table(text: str, *, nullable: bool | None = True, default: Default | None = 
 
 def written(
     text: str, value: Any, options: dict[str, str] | None = None, **more: Any
-) -> tuple[dict[str, Any], Any, list[Lossy]]:
+) -> tuple[dict[str, Any], Any, list[Loss]]:
     """The column's schema, what its value becomes, and what is lost."""
     change = RowChange(Op.INSERT, table(text, **more), Rows(None, (1, value)), SOURCE, 0)
-    (payload,), lossy = encoded(change, options=options or {})
+    (payload,), losses = encoded(change, options=options or {})
     message = json.loads(payload.value or b"")
     schema = message["schema"]["fields"][1]["fields"][1]
     assert schema.pop("field") == "c"
-    return schema, message["payload"]["after"]["c"], lossy
+    return schema, message["payload"]["after"]["c"], losses
 
 
 def named(type_: str, name: str | None = None, **parameters: str) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def mode(name: str) -> dict[str, str]:
 STRING, EXACT = {"decimal.handling.mode": "string"}, {"bigint.unsigned.handling.mode": "precise"}
 NUMERIC = {"decimal.format": "NUMERIC"}
 
-OTHERWISE: list[tuple[dict[str, str], str, Any, dict[str, Any], Any, list[Lossy]]] = [
+OTHERWISE: list[tuple[dict[str, str], str, Any, dict[str, Any], Any, list[Loss]]] = [
     (STRING, "decimal(12,4)", Decimal("1.5000"), named("string"), "1.5000", []),
     ({"decimal.handling.mode": "double"}, "decimal(9,2)", Decimal("-0.50"), named("double"), -0.5, []),
     (
@@ -145,7 +145,7 @@ OTHERWISE: list[tuple[dict[str, str], str, Any, dict[str, Any], Any, list[Lossy]
         Decimal("12345678901234567.89"),
         named("double"),
         12345678901234568.0,
-        [Lossy.DECIMAL_DIGITS],
+        [Loss.DECIMAL_DIGITS],
     ),
     (NUMERIC, "decimal(12,2)", Decimal("19.90"), decimal(2, 12), 19.9, []),
     (EXACT, "bigint unsigned", 2**64 - 1, decimal(0, 20), "AP//////////", []),
@@ -158,20 +158,20 @@ OTHERWISE: list[tuple[dict[str, str], str, Any, dict[str, Any], Any, list[Lossy]
     (mode("connect"), "date", "2026-01-15", named("int32", CONNECT + "Date"), 20468, []),
     (mode("connect"), "time(3)", "08:30:00.500", named("int32", CONNECT + "Time"), 30600500, []),
     (mode("connect"), "time", "24:00:00", named("int32", CONNECT + "Time"), 86400000, []),
-    (mode("connect"), "time", "25:00:00", named("int32", CONNECT + "Time"), None, [Lossy.TIME_RANGE]),
-    (mode("connect"), "time", "-00:00:01", named("int32", CONNECT + "Time"), None, [Lossy.TIME_RANGE]),
+    (mode("connect"), "time", "25:00:00", named("int32", CONNECT + "Time"), None, [Loss.TIME_RANGE]),
+    (mode("connect"), "time", "-00:00:01", named("int32", CONNECT + "Time"), None, [Loss.TIME_RANGE]),
     (
         mode("connect"),
         "datetime(6)",
         "2026-01-15 10:20:30.123456",
         named("int64", CONNECT + "Timestamp"),
         1768472430123,
-        [Lossy.TIME_RANGE],
+        [Loss.TIME_RANGE],
     ),
     (mode("isostring"), "date", "2026-01-15", named("string", TIME + "IsoDate"), "2026-01-15Z", []),
     (mode("isostring"), "time(3)", "08:30:00.500", named("string", TIME + "IsoTime"), "08:30:00.5Z", []),
     (mode("isostring"), "time(3)", "08:30:00.000", named("string", TIME + "IsoTime"), "08:30:00Z", []),
-    (mode("isostring"), "time", "24:00:00", named("string", TIME + "IsoTime"), None, [Lossy.TIME_RANGE]),
+    (mode("isostring"), "time", "24:00:00", named("string", TIME + "IsoTime"), None, [Loss.TIME_RANGE]),
     (
         mode("isostring"),
         "datetime(6)",
@@ -203,7 +203,7 @@ OTHERWISE: list[tuple[dict[str, str], str, Any, dict[str, Any], Any, list[Lossy]
         "9999-12-31 23:59:59",
         named("int64", TIME + "NanoTimestamp"),
         None,
-        [Lossy.TIME_RANGE],
+        [Loss.TIME_RANGE],
     ),
     ({"bit": "number"}, "bit(10)", 341, named("int64"), 341, []),
     ({"bit": "number"} | EXACT, "bit(1)", 1, decimal(0, 20), "AQ==", []),
@@ -223,7 +223,7 @@ OTHERWISE: list[tuple[dict[str, str], str, Any, dict[str, Any], Any, list[Lossy]
         "2020-02-30 01:02:03",
         named("string"),
         None,
-        [Lossy.ZERO_DATE],
+        [Loss.ZERO_DATE],
     ),
     ({"time": "text"}, "time(1)", "100:00:00.5", named("string"), "100:00:00.5", []),
     ({"zero-dates": "text"}, "datetime", "0000-00-00 00:00:00", named("string"), "0000-00-00 00:00:00", []),
@@ -236,7 +236,7 @@ OTHERWISE: list[tuple[dict[str, str], str, Any, dict[str, Any], Any, list[Lossy]
 
 @pytest.mark.parametrize(("options", "text", "value", "schema", "shown", "lost"), OTHERWISE)
 def test_values_with_other_options(
-    options: dict[str, str], text: str, value: Any, schema: dict[str, Any], shown: Any, lost: list[Lossy]
+    options: dict[str, str], text: str, value: Any, schema: dict[str, Any], shown: Any, lost: list[Loss]
 ) -> None:
     assert written(text, value, options) == (schema, shown, lost)
 
@@ -254,24 +254,24 @@ def test_values_with_other_options(
     ],
 )
 def test_what_is_no_date_is_null_or_1970(text: str, value: str, null: Any, otherwise: Any) -> None:
-    assert written(text, value)[1:] == (null, [Lossy.ZERO_DATE])
-    lost = [] if text == "timestamp" else [Lossy.ZERO_DATE]  # MySQL has no such TIMESTAMP: it can be known
+    assert written(text, value)[1:] == (null, [Loss.ZERO_DATE])
+    lost = [] if text == "timestamp" else [Loss.ZERO_DATE]  # MySQL has no such TIMESTAMP: it can be known
     assert written(text, value, nullable=False)[1:] == (otherwise, lost)
-    schema, shown, lossy = written(text, value, {"zero-dates": "null"}, nullable=False)
-    assert (schema["optional"], shown, lossy) == (True, None, [Lossy.ZERO_DATE])
+    schema, shown, losses = written(text, value, {"zero-dates": "null"}, nullable=False)
+    assert (schema["optional"], shown, losses) == (True, None, [Loss.ZERO_DATE])
 
 
-def keyed(column: str, cell: str, options: dict[str, str]) -> tuple[bytes | None, Any, list[Lossy]]:
+def keyed(column: str, cell: str, options: dict[str, str]) -> tuple[bytes | None, Any, list[Loss]]:
     """The key of a row whose key is a column of this type, the column in its row, and what is lost."""
     columns = (Column("c", parse_type(column), nullable=False),)
     schema = TableSchema(TableId("d", "t"), columns, primary_key=("c",))
     change = RowChange(Op.INSERT, schema, Rows(None, (cell,)), SOURCE, 0)
-    (payload,), lossy = encoded(change, options=BARE | options)
-    return payload.key, json.loads(payload.value or b"null")["after"]["c"], lossy
+    (payload,), losses = encoded(change, options=BARE | options)
+    return payload.key, json.loads(payload.value or b"null")["after"]["c"], losses
 
 
 def test_a_key_of_the_connector_has_1970_for_what_is_no_date() -> None:
-    assert keyed("date", "0000-00-00", {}) == (b'{"c":0}', 0, [Lossy.ZERO_DATE])
+    assert keyed("date", "0000-00-00", {}) == (b'{"c":0}', 0, [Loss.ZERO_DATE])
 
 
 @pytest.mark.parametrize("column", ["date", "datetime", "datetime(6)"])
@@ -351,14 +351,14 @@ def test_defaults_are_in_the_schema_in_the_form_of_values(
 
 def test_null_is_the_default_as_json_converter_has_it() -> None:
     five = Default("5")
-    assert written("int", None, default=five)[1:] == (5, [Lossy.NULL_REPLACED_BY_DEFAULT])
+    assert written("int", None, default=five)[1:] == (5, [Loss.NULL_REPLACED_BY_DEFAULT])
     keeps = {"replace.null.with.default": "false"}
-    schema, shown, lossy = written("int", None, keeps, default=five)
-    assert (schema["default"], shown, lossy) == (5, None, [])
+    schema, shown, losses = written("int", None, keeps, default=five)
+    assert (schema["default"], shown, losses) == (5, None, [])
     now = Default("CURRENT_TIMESTAMP", is_expression=True)
-    assert written("datetime", None, default=now)[1:] == (0, [Lossy.NULL_REPLACED_BY_DEFAULT])
+    assert written("datetime", None, default=now)[1:] == (0, [Loss.NULL_REPLACED_BY_DEFAULT])
     assert written("timestamp", None, default=now)[1:] == (None, [])
-    assert written("date", "0000-00-00", default=Default("2020-01-01"))[1:] == (None, [Lossy.ZERO_DATE])
+    assert written("date", "0000-00-00", default=Default("2020-01-01"))[1:] == (None, [Loss.ZERO_DATE])
 
 
 @pytest.mark.parametrize(
@@ -369,17 +369,17 @@ def test_null_is_the_default_as_json_converter_has_it() -> None:
     ],
 )  # fmt: skip
 def test_null_in_a_column_that_cannot_be_null_is_the_zero_of_its_type(text: str, shown: Any) -> None:
-    assert written(text, None, nullable=False)[1:] == (shown, [Lossy.NULL_REPLACED_BY_DEFAULT])
+    assert written(text, None, nullable=False)[1:] == (shown, [Loss.NULL_REPLACED_BY_DEFAULT])
     default = Default("7") if text == "int" else None
     if default is not None:
         assert written(text, None, nullable=False, default=default)[1] == 7
 
 
 def test_on_request_all_columns_but_the_key_are_optional_and_have_no_default() -> None:
-    schema, shown, lossy = written(
+    schema, shown, losses = written(
         "int", None, {"schema-columns": "optional"}, nullable=False, default=Default("5")
     )
-    assert (schema, shown, lossy) == (named("int32"), None, [])
+    assert (schema, shown, losses) == (named("int32"), None, [])
 
 
 # ---------------------------------------------------------------- what nobody knows, what does not fit

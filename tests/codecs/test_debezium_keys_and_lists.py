@@ -12,7 +12,7 @@ from debezium_json_support import DDL_TOPIC, DEBEZIUM, column, ddl, decoded, ima
 from fake_registry import MemoryRegistry
 from support import record as canal_record
 
-from relay import ConsumerRecord, Lossy, Resolver, RowChange, SchemaChange, Translator
+from relay import ConsumerRecord, Loss, Resolver, RowChange, SchemaChange, Translator
 from relay.model.events import ABSENT, TableId
 
 ID, NAME = column("id", "int32", optional=False), column("name", "string")
@@ -51,8 +51,8 @@ def test_a_field_that_a_router_adds_to_the_key_is_counted(
     rows = [record(message, key, at) for at in range(40)]
     found, translator = keys(*([KEYED] if is_known else []), *rows, target=target)
     assert found[-40:] == [{"id": 1}] * 40
-    assert translator.lossy[Lossy.EXTRAS] == 40
-    assert translator.lossy[Lossy.SCHEMA_GUESSED] == (0 if is_known else 40)
+    assert translator.losses[Loss.EXTRAS] == 40
+    assert translator.losses[Loss.SCHEMA_GUESSED] == (0 if is_known else 40)
 
 
 def test_a_key_is_looked_at_in_every_row() -> None:
@@ -62,7 +62,7 @@ def test_a_key_is_looked_at_in_every_row() -> None:
     plan = [own] * 40 + [routed] * 3 + [own] * 2 + [routed] * 40
     found, translator = keys(KEYED, *(record(message, key, at) for at, key in enumerate(plan)))
     assert found == [{"id": 1}] * len(plan)
-    assert translator.lossy[Lossy.EXTRAS] == 43
+    assert translator.losses[Loss.EXTRAS] == 43
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -92,7 +92,7 @@ def test_a_table_without_a_key_has_the_one_of_its_messages(is_wrapped: bool) -> 
     for target in ("flat-json", DEBEZIUM):
         found, translator = keys(keyless, *rows, target=target)
         assert found[-40:] == [{"id": 1}] * 40
-        assert Lossy.SCHEMA_GUESSED not in +translator.lossy
+        assert Loss.SCHEMA_GUESSED not in +translator.losses
     # Without one in the message there is none.
     assert keys(keyless, *rows, *(record(message, None, 40 + at) for at in range(3)))[0][-4:] == [
         {"id": 1},
@@ -135,7 +135,7 @@ def test_the_schema_of_a_table_is_the_same_for_rows_that_lack_columns(target: st
         assert values[-1]["payload"]["after"] == {"id": 1, "n": 2, "body": WORD, "photo": AS_BYTES}
     else:
         assert {len(ids) for ids in registry.fake.subjects.values()} == {1}
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 39
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 39
 
 
 @pytest.mark.parametrize("column", ["n INT", "short VARCHAR(5)", "e ENUM('a')", "d DATETIME"])
@@ -266,4 +266,4 @@ def test_on_update_is_written_as_a_generated_column(base: str) -> None:
 def test_a_value_of_null_is_a_tombstone(protocol: str, value: bytes | None) -> None:
     translator = Translator(protocol, "canal-json")
     assert translator.translate(ConsumerRecord("t", 0, 0, 0, b'{"id":1}', value)) == []
-    assert +translator.lossy == {Lossy.TOMBSTONE: 1}
+    assert +translator.losses == {Loss.TOMBSTONE: 1}

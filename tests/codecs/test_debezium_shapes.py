@@ -64,12 +64,12 @@ class Pair:
 
 
 def outcome(translator: Translator, given: ConsumerRecord) -> tuple[Any, Any]:
-    before = translator.lossy
+    before = translator.losses
     try:
         found: Any = translator.translate(given)
     except RelayError as error:
         found = f"{type(error).__name__} {error}"
-    return found, Counter(translator.lossy) - Counter(before)
+    return found, Counter(translator.losses) - Counter(before)
 
 
 PLACEHOLDER = "__debezium_unavailable_value"

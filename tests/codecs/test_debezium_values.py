@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay import Lossy
+from relay import Loss
 from relay.codecs.debezium.shared.defaults import null_default, schema_default, shown_default
 from relay.codecs.debezium.shared.schemas import escaped_members, split_members
 from relay.codecs.debezium.shared.value_writing import ValueWriter
@@ -27,7 +27,7 @@ def column(text: str, *, nullable: bool = True, default: Default | None = None) 
     return Column("c", column_type, nullable=nullable, default=ABSENT if default is None else default)
 
 
-def written(text: str, value: Any, *, nullable: bool = True) -> tuple[str, list[Lossy]]:
+def written(text: str, value: Any, *, nullable: bool = True) -> tuple[str, list[Loss]]:
     """The JSON that a value becomes, and what it has lost."""
     writer = ValueWriter()
     write = writer.of(column(text, nullable=nullable))
@@ -123,34 +123,34 @@ def test_numbers_are_printed_as_go_does(value: float, json: str) -> None:
 
 
 LOSING = [
-    ("date", True, "0000-00-00", "null", Lossy.ZERO_DATE),
-    ("date", False, "0000-00-00", "0", Lossy.ZERO_DATE),
-    ("date", True, "2026-00-10", "null", Lossy.ZERO_DATE),
-    ("date", False, "2009-11-31", "0", Lossy.ZERO_DATE),
-    ("date", True, "0018-01-01", "17532", Lossy.YEAR_BELOW_100),
-    ("date", True, "0099-12-31", "10956", Lossy.YEAR_BELOW_100),
-    ("date", True, "0000-01-01", "10957", Lossy.YEAR_BELOW_100),
-    ("datetime(3)", False, "0000-00-00 00:00:00.000", "0", Lossy.ZERO_DATE),
-    ("datetime", True, "0000-00-00 00:00:00", "null", Lossy.ZERO_DATE),
-    ("datetime(6)", True, "0001-02-03 04:05:06.000007", "981173106000007", Lossy.YEAR_BELOW_100),
-    ("decimal(20,2)", True, Decimal("12345678901234567.89"), "12345678901234568", Lossy.DECIMAL_DIGITS),
+    ("date", True, "0000-00-00", "null", Loss.ZERO_DATE),
+    ("date", False, "0000-00-00", "0", Loss.ZERO_DATE),
+    ("date", True, "2026-00-10", "null", Loss.ZERO_DATE),
+    ("date", False, "2009-11-31", "0", Loss.ZERO_DATE),
+    ("date", True, "0018-01-01", "17532", Loss.YEAR_BELOW_100),
+    ("date", True, "0099-12-31", "10956", Loss.YEAR_BELOW_100),
+    ("date", True, "0000-01-01", "10957", Loss.YEAR_BELOW_100),
+    ("datetime(3)", False, "0000-00-00 00:00:00.000", "0", Loss.ZERO_DATE),
+    ("datetime", True, "0000-00-00 00:00:00", "null", Loss.ZERO_DATE),
+    ("datetime(6)", True, "0001-02-03 04:05:06.000007", "981173106000007", Loss.YEAR_BELOW_100),
+    ("decimal(20,2)", True, Decimal("12345678901234567.89"), "12345678901234568", Loss.DECIMAL_DIGITS),
     (
         "decimal(30,10)",
         True,
         Decimal("99999999999999999999.9999999999"),
         "100000000000000000000",
-        Lossy.DECIMAL_DIGITS,
+        Loss.DECIMAL_DIGITS,
     ),
-    ("enum('','a')", True, 0, '""', Lossy.ENUM_INDEX),
-    ("enum('a','b')", True, 3, '""', Lossy.ENUM_INDEX),
-    ("set('a','b')", True, 4, '""', Lossy.ENUM_INDEX),
-    ("point", True, b"\x00\x01", '"AAE="', Lossy.COLUMN_TYPE),
+    ("enum('','a')", True, 0, '""', Loss.ENUM_INDEX),
+    ("enum('a','b')", True, 3, '""', Loss.ENUM_INDEX),
+    ("set('a','b')", True, 4, '""', Loss.ENUM_INDEX),
+    ("point", True, b"\x00\x01", '"AAE="', Loss.COLUMN_TYPE),
 ]
 
 
 @pytest.mark.parametrize(("text", "nullable", "value", "json", "what"), LOSING)
 def test_what_cannot_be_told_afterwards_is_counted(
-    text: str, nullable: bool, value: Any, json: str, what: Lossy
+    text: str, nullable: bool, value: Any, json: str, what: Loss
 ) -> None:
     assert written(text, value, nullable=nullable) == (json, [what])
 
@@ -213,7 +213,7 @@ def test_numbers_of_unknown_members_are_digits_and_counted(
     write = writer.of(Column("state", ColumnType(base)))
     assert write is not None
     assert write(value) == text
-    assert writer.lost == ([Lossy.ENUM_INDEX] if is_lost else [])
+    assert writer.lost == ([Loss.ENUM_INDEX] if is_lost else [])
 
 
 @given(st.dates(min_value=date(100, 1, 1)))

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from support import CAPTURED, captured, protocol_of, reading_options, record
 
-from relay import CodecError, ConsumerRecord, DecodeError, Lossy, Resolver, Source, Transaction, Translator
+from relay import CodecError, ConsumerRecord, DecodeError, Loss, Resolver, Source, Transaction, Translator
 
 FOLDERS = (
     "mysql/canal-json",
@@ -108,4 +108,4 @@ def test_a_member_of_another_protocol_and_type_is_an_unknown_one(target: str) ->
     check(Translator("ckafka-json", target, None, writing), record(CKAFKA))
     translator = Translator("ckafka-json", target, None, writing)
     translator.translate(record(CKAFKA | {"ptn": "7", "schema_id": "x"}))
-    assert translator.lossy[Lossy.EXTRAS] == 1
+    assert translator.losses[Loss.EXTRAS] == 1

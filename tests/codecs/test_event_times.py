@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from support import CANAL, OPEN, TICDC, captured
 
-from relay import ConsumerRecord, Lossy, RowChange, Translator
+from relay import ConsumerRecord, Loss, RowChange, Translator
 from relay.core.verification import ShadowTranslator
 from relay.io import kernel
 
@@ -112,7 +112,7 @@ def test_a_missing_time_is_counted_with_templates_and_without(
     translator = ShadowTranslator(protocol, target, engine=kernel.engine(kernel.Mode.SHADOW))
     for at in range(USES):
         translator.translate(record(value, at))
-    assert translator.lossy[Lossy.EVENT_TIME] == USES
+    assert translator.losses[Loss.EVENT_TIME] == USES
 
 
 #: Captured rows, and how they say that there is no time.
@@ -142,14 +142,14 @@ def test_templates_of_rows_with_a_time_are_not_for_those_without(
     for at in range(USES):
         translator.translate(msgspec.structs.replace(row, offset=offset + at))
     assert translator.ways["template"]
-    assert not translator.lossy[Lossy.EVENT_TIME]
+    assert not translator.losses[Loss.EVENT_TIME]
     part = "key" if protocol == OPEN else "value"
     timeless = re.sub(time, none, getattr(row, part))
     if part == "key":
         timeless = timeless[:8] + (len(timeless) - 16).to_bytes(8, "big") + timeless[16:]
     odd = msgspec.structs.replace(row, offset=offset + USES, **{part: timeless})
     (out,) = translator.translate(odd)
-    assert translator.lossy[Lossy.EVENT_TIME] == 1
+    assert translator.losses[Loss.EVENT_TIME] == 1
     assert json.loads(out.value or b"")["__source_ts_ms"] > OWN_MS
 
 
@@ -158,7 +158,7 @@ def test_a_commit_ts_is_a_time(protocol: str, value: bytes) -> None:
     translator = Translator(protocol, "flat-json")
     (out,) = translator.translate(record(value))
     assert json.loads(out.value or b"")["__source_ts_ms"] == OWN_MS
-    assert not translator.lossy[Lossy.EVENT_TIME]
+    assert not translator.losses[Loss.EVENT_TIME]
 
 
 @pytest.mark.parametrize("protocol", [CANAL, TICDC, "ckafka-json"])
@@ -171,7 +171,7 @@ def test_a_negative_time_is_no_time_that_a_message_was_made(protocol: str) -> No
 def test_each_row_of_a_message_is_counted() -> None:
     translator = Translator(CANAL, "flat-json")
     translator.translate(record(canal(0, ENVELOPE_MS, data=[{"id": "1"}, {"id": "2"}, {"id": "3"}])))
-    assert translator.lossy[Lossy.EVENT_TIME] == 3
+    assert translator.losses[Loss.EVENT_TIME] == 3
 
 
 def test_a_statement_without_a_time_is_counted() -> None:
@@ -180,4 +180,4 @@ def test_a_statement_without_a_time_is_counted() -> None:
     ddl = canal(0, ENVELOPE_MS, isDdl=True, sql="CREATE TABLE s (id INT)", type="CREATE", **none)
     (out,) = translator.translate(record(ddl))
     assert json.loads(out.value or b"")["es"] == ENVELOPE_MS
-    assert translator.lossy[Lossy.EVENT_TIME] == 1
+    assert translator.losses[Loss.EVENT_TIME] == 1

@@ -15,7 +15,7 @@ from relay import (
     ConfigError,
     ConsumerRecord,
     EncodeError,
-    Lossy,
+    Loss,
     NotRepresentable,
     Op,
     ProducerRecord,
@@ -30,7 +30,7 @@ from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Encoder
 from relay.codecs.given_options import parse_options
 from relay.model.events import Cell
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.testing.strategies import creation
 
 FLAT = "flat-json"
@@ -50,15 +50,15 @@ def defined(columns: str) -> TableSchema:
 def encoder(**options: str) -> Encoder:
     codec = PROTOCOLS[FLAT]
     given = {name.replace("_", "-"): value for name, value in options.items()}
-    return codec.open_encoder(parse_options(codec, given, "to.option", "target"), Answers())
+    return codec.open_encoder(parse_options(codec, given, "to.option", "target"), LookupCache())
 
 
-def written(change: RowChange, **options: str) -> tuple[list[tuple[bytes | None, bytes | None]], list[Lossy]]:
-    lossy: list[Lossy] = []
+def written(change: RowChange, **options: str) -> tuple[list[tuple[bytes | None, bytes | None]], list[Loss]]:
+    losses: list[Loss] = []
     writer = encoder(**options)
     assert writer.prepare is not None
     events = writer.prepare([change])
-    return [(one.key, one.value) for one in writer.encode(events, CAUSED_BY, lossy)], lossy
+    return [(one.key, one.value) for one in writer.encode(events, CAUSED_BY, losses)], losses
 
 
 def insert(columns: str, *cells: Cell) -> RowChange:
@@ -161,18 +161,18 @@ def test_values_are_exact(column: str, cell: Cell, options: dict[str, str], expe
 @pytest.mark.parametrize(
     ("column", "cell", "options", "what"),
     [
-        ("DATE", "0000-00-00", {"zero_dates": "null"}, Lossy.ZERO_DATE),
-        ("ENUM('x','y')", 3, {}, Lossy.ENUM_INDEX),
-        ("SET('x','y')", 4, {}, Lossy.ENUM_INDEX),
-        ("TIMESTAMP", "9999-12-31 23:00:00", {"timezone": "+08:00"}, Lossy.ZERO_DATE),
+        ("DATE", "0000-00-00", {"zero_dates": "null"}, Loss.ZERO_DATE),
+        ("ENUM('x','y')", 3, {}, Loss.ENUM_INDEX),
+        ("SET('x','y')", 4, {}, Loss.ENUM_INDEX),
+        ("TIMESTAMP", "9999-12-31 23:00:00", {"timezone": "+08:00"}, Loss.ZERO_DATE),
     ],
 )
-def test_what_a_value_loses_is_counted(column: str, cell: Cell, options: dict[str, str], what: Lossy) -> None:
-    _, lossy = written(insert(f"v {column}", cell), **options)
-    assert lossy.count(what) == 1
+def test_what_a_value_loses_is_counted(column: str, cell: Cell, options: dict[str, str], what: Loss) -> None:
+    _, losses = written(insert(f"v {column}", cell), **options)
+    assert losses.count(what) == 1
     # Nothing of it is counted again for the next row.
-    _, lossy = written(insert(f"v {column}", None), **options)
-    assert what not in lossy
+    _, losses = written(insert(f"v {column}", None), **options)
+    assert what not in losses
 
 
 @pytest.mark.parametrize(
@@ -194,20 +194,20 @@ def test_members_that_nobody_knows_are_numbers_in_digits() -> None:
     translator = Translator("canal-json", FLAT)
     ((_, row),) = loaded(translator.translate(record(message)))
     assert row["e"] == "2"
-    assert translator.lossy[Lossy.ENUM_INDEX] == 1
+    assert translator.losses[Loss.ENUM_INDEX] == 1
 
 
 # ---------------------------------------------------------------- messages
 
 
 def test_a_message_is_the_row_and_what_is_added() -> None:
-    ((key, value),), lossy = written(insert("id INT PRIMARY KEY, a VARCHAR(9)", 1, "x"))
+    ((key, value),), losses = written(insert("id INT PRIMARY KEY, a VARCHAR(9)", 1, "x"))
     assert key == b'{"id":1}'
     assert value == (
         b'{"id":1,"a":"x","__op":"c","__deleted":"false","__db":"shop","__table":"orders",'
         b'"__source_ts_ms":1795254665538}'
     )
-    assert lossy == [Lossy.COMMIT_TS]
+    assert losses == [Loss.COMMIT_TS]
 
 
 def test_columns_have_the_names_that_are_chosen() -> None:
@@ -223,7 +223,7 @@ def test_columns_have_the_names_that_are_chosen() -> None:
         "version_column": 'ver"sion',
     }
     change = insert("id INT PRIMARY KEY", 1)
-    ((_, value),), lossy = written(change, **options)
+    ((_, value),), losses = written(change, **options)
     assert value is not None
     assert json.loads(value) == {
         "id": 1,
@@ -233,19 +233,19 @@ def test_columns_have_the_names_that_are_chosen() -> None:
         "gtid": None,
         'ver"sion': COMMIT_TS,
     }
-    assert lossy == []
+    assert losses == []
     without = msgspec.structs.replace(SOURCE, commit_ts=None, gtid="uuid:1-9")
-    ((_, value),), lossy = written(msgspec.structs.replace(change, source=without), **options)
+    ((_, value),), losses = written(msgspec.structs.replace(change, source=without), **options)
     assert value is not None
     row = json.loads(value)
     assert (row["ts"], row["gtid"], row['ver"sion']) == (None, "uuid:1-9", COMMIT_TS + CAUSED_BY.offset)
-    assert lossy == [Lossy.COMMIT_TS_SYNTHETIC]
+    assert losses == [Loss.COMMIT_TS_SYNTHETIC]
 
 
 def test_the_version_may_be_the_offset() -> None:
-    ((_, value),), lossy = written(insert("id INT", 1), version_column="v", version="offset")
+    ((_, value),), losses = written(insert("id INT", 1), version_column="v", version="offset")
     assert json.loads(value or b"")["v"] == CAUSED_BY.offset
-    assert lossy == [Lossy.COMMIT_TS]
+    assert losses == [Loss.COMMIT_TS]
 
 
 OPS = [(Op.INSERT, "c", 0), (Op.UPDATE, "u", 0), (Op.DELETE, "d", 1), (Op.READ, "r", 0)]
@@ -258,10 +258,10 @@ def test_operations_are_letters_or_numbers(op: Op, letter: str, number: int) -> 
     change = RowChange(op, defined("id INT PRIMARY KEY, a CHAR(1)"), images, SOURCE, 0)
     ((_, value),), _ = written(change)
     assert json.loads(value or b"")["__op"] == letter
-    ((_, value),), lossy = written(change, op_values="numbers", deleted_values="booleans")
+    ((_, value),), losses = written(change, op_values="numbers", deleted_values="booleans")
     found = json.loads(value or b"")
     assert (found["__op"], found["__deleted"]) == (number, op is Op.DELETE)
-    assert (Lossy.SNAPSHOT in lossy) is (op is Op.READ)
+    assert (Loss.SNAPSHOT in losses) is (op is Op.READ)
 
 
 def delete(columns: str = "id INT PRIMARY KEY, a CHAR(1)") -> RowChange:
@@ -276,27 +276,27 @@ ROW_OF_DELETE = {"id": 1, "a": "x", "__op": "d", "__deleted": "true"}
     [
         ("rewrite", [ROW_OF_DELETE], []),
         ("both", [ROW_OF_DELETE, None], []),
-        ("tombstone", [None], [Lossy.DELETE_IMAGE]),
-        ("drop", [], [Lossy.DELETE]),
+        ("tombstone", [None], [Loss.DELETE_IMAGE]),
+        ("drop", [], [Loss.DELETE]),
     ],
 )
-def test_a_delete_is_what_is_wanted(deletes: str, values: list[Any], counted: list[Lossy]) -> None:
+def test_a_delete_is_what_is_wanted(deletes: str, values: list[Any], counted: list[Loss]) -> None:
     options = {"deletes": deletes, "database_column": "", "table_column": "", "time_column": "t"}
-    found, lossy = written(delete(), commit_ts_column="c", **options)
+    found, losses = written(delete(), commit_ts_column="c", **options)
     for (key, value), expected in zip(found, values, strict=True):
         assert key == b'{"id":1}'
         row = value and json.loads(value)
         assert row == (expected and expected | {"t": TIME_MS, "c": COMMIT_TS})
-    assert lossy == counted
+    assert losses == counted
 
 
 @pytest.mark.parametrize(
     ("deletes", "messages", "counted"), [("tombstone", 0, True), ("both", 1, False), ("rewrite", 1, False)]
 )
 def test_no_tombstone_deletes_a_row_without_a_key(deletes: str, messages: int, *, counted: bool) -> None:
-    found, lossy = written(delete("id INT, a CHAR(1)"), deletes=deletes)
+    found, losses = written(delete("id INT, a CHAR(1)"), deletes=deletes)
     assert [key for key, _ in found] == [None] * messages
-    assert (Lossy.DELETE in lossy) is counted
+    assert (Loss.DELETE in losses) is counted
 
 
 def update(columns: str, before: tuple[Cell, ...], after: tuple[Cell, ...]) -> RowChange:
@@ -305,10 +305,10 @@ def update(columns: str, before: tuple[Cell, ...], after: tuple[Cell, ...]) -> R
 
 def test_an_update_of_the_key_deletes_the_old_row() -> None:
     change = update("a CHAR(1), id INT PRIMARY KEY, u INT UNIQUE", ("x", 1, 5), ("y", 2, 5))
-    found, lossy = written(change, deletes="both")
+    found, losses = written(change, deletes="both")
     ops = [(key, value and json.loads(value)["__op"]) for key, value in found]
     assert ops == [(b'{"id":1}', "d"), (b'{"id":1}', None), (b'{"id":2}', "c")]
-    assert Lossy.BEFORE_IMAGE not in lossy
+    assert Loss.BEFORE_IMAGE not in losses
 
 
 def test_rows_of_a_split_update_count_what_their_message_tells() -> None:
@@ -323,23 +323,23 @@ def test_rows_of_a_split_update_count_what_their_message_tells() -> None:
     )
     translator = Translator("ticdc-canal-json", FLAT)
     for at in range(40):
-        before = translator.lossy
+        before = translator.losses
         assert len(translator.translate(record(given, at))) == 2
-        assert (translator.lossy - before)[Lossy.UNTYPED] == 2
+        assert (translator.losses - before)[Loss.UNTYPED] == 2
 
 
 def test_an_update_of_another_unique_key_stays_one() -> None:
     change = update("id INT PRIMARY KEY, u INT UNIQUE", (1, 5), (1, 6))
-    ((key, value),), lossy = written(change)
+    ((key, value),), losses = written(change)
     assert (key, json.loads(value or b"")["__op"]) == (b'{"id":1}', "u")
-    assert Lossy.BEFORE_IMAGE in lossy
+    assert Loss.BEFORE_IMAGE in losses
 
 
 def test_an_update_without_its_old_row_loses_nothing_here() -> None:
     change = RowChange(Op.UPDATE, defined("id INT PRIMARY KEY"), Rows(None, (1,)), SOURCE, 0)
-    ((_, value),), lossy = written(change, commit_ts_column="c")
+    ((_, value),), losses = written(change, commit_ts_column="c")
     assert json.loads(value or b"")["__op"] == "u"
-    assert lossy == []
+    assert losses == []
 
 
 @pytest.mark.parametrize(
@@ -363,10 +363,10 @@ def test_a_row_without_a_column_of_its_key_has_no_key() -> None:
     )
     translator = Translator("canal-json", FLAT)
     assert translator.translate(record(statement)) == []
-    assert translator.lossy[Lossy.DDL] == 1
+    assert translator.losses[Loss.DDL] == 1
     ((key, row),) = loaded(translator.translate(record(message, 1)))
     assert (key, row["a"], "id" in row) == (None, 1, False)
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 1
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 1
 
 
 @pytest.mark.parametrize("has_it", [True, False])
@@ -382,7 +382,7 @@ def test_a_virtual_column_is_written_where_the_source_has_it(*, has_it: bool) ->
         ((key, row),) = loaded(translator.translate(record(message, 1 + at)))
         assert key == {"id": 1}
         assert row.get("v") == (2 if has_it else None)
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 0
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 0
 
 
 def test_values_of_keys_look_like_those_of_rows() -> None:

@@ -14,7 +14,7 @@ from open_support import cell, framed
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import Lossy, NotRepresentable, Translator
+from relay import Loss, NotRepresentable, Translator
 
 CONTENT_COMPATIBLE = {"content-compatible": "true"}
 MILLIS, MICROS = "io.debezium.time.Timestamp", "io.debezium.time.MicroTimestamp"
@@ -125,7 +125,7 @@ def test_bare_words_of_full_types_lose_nothing(
     row = canal_row(BARE, BARE_ROW, _tidb={"commitTs": 5})
     translator = Translator(source, target, options, target_options)
     (out,) = translator.translate(record(row))
-    assert not translator.lossy[Lossy.TYPE_PARAMETERS]
+    assert not translator.losses[Loss.TYPE_PARAMETERS]
     assert json.loads(out.value or b"")["mysqlType"] == BARE | {"b": "bit(1)"}
 
 
@@ -136,7 +136,7 @@ def test_bare_words_beside_bare_types_leave_the_digits_open() -> None:
     (out,) = translator.translate(
         record(canal_row(types, {"id": "1", "at": "2026-01-15 02:20:30.123", "v": "x"}))
     )
-    assert translator.lossy[Lossy.TYPE_PARAMETERS] == 1
+    assert translator.losses[Loss.TYPE_PARAMETERS] == 1
     assert json.loads(out.value or b"")["mysqlType"]["at"] == "datetime"
 
 
@@ -146,7 +146,7 @@ def test_a_bare_word_agrees_with_any_known_digits() -> None:
     row = canal_row({"id": "int(11)", "at": "datetime"}, {"id": "1", "at": "2026-01-15 02:20:30.123"})
     (out,) = translator.translate(record(row, offset=1))
     assert json.loads(out.value or b"")["mysqlType"]["at"] == "datetime(3)"
-    assert not translator.lossy[Lossy.SCHEMA_GUESSED]
+    assert not translator.losses[Loss.SCHEMA_GUESSED]
 
 
 # ---------------------------------------------------------------- from Debezium
@@ -171,7 +171,7 @@ def test_debezium_without_ddl_tells_the_unit_and_no_digits(name: str, count: int
     (out,) = translator.translate(debezium_record(one))
     value = json.loads(out.value or b"")
     assert (value["data"][0]["at"], value["mysqlType"]["at"]) == (text, "datetime")
-    assert translator.lossy[Lossy.TYPE_PARAMETERS] == 1
+    assert translator.losses[Loss.TYPE_PARAMETERS] == 1
     (out,) = Translator(DEBEZIUM, DEBEZIUM).translate(debezium_record(one))
     back = json.loads(out.value or b"")
     assert (back["payload"]["after"]["at"], name_of(back)) == (count, name)

@@ -126,7 +126,7 @@ def test_a_timestamp_that_is_none_is_counted(text: str) -> None:
     translator.translate(
         record(row_message(types, {"id": "1", "c": text}, pkNames=["id"], _tidb={"commitTs": TS}))
     )
-    assert translator.lossy["zero-date"] == 1  # type: ignore[index]  # a StrEnum is its text
+    assert translator.losses["zero-date"] == 1  # type: ignore[index]  # a StrEnum is its text
 
 
 @pytest.mark.parametrize("number", ["1e-99999999999999999999", "9" * 400, "-" + "9" * 400])

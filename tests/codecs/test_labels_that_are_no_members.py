@@ -8,7 +8,7 @@ import pytest
 from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
 from relay import ConsumerRecord, RowChange, Translator
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.errors import CodecError
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
@@ -56,7 +56,7 @@ def test_the_column_is_named_or_the_text_passed_on(
     if target in PASSED[source]:
         (out,) = made.translate(row)
         assert f'"secret_e":"{label}"'.encode() in (out.value or b"")
-        assert made.lossy[Lossy.SCHEMA_GUESSED] == (source == CKAFKA)
+        assert made.losses[Loss.SCHEMA_GUESSED] == (source == CKAFKA)
         return
     with pytest.raises(CodecError) as refused:
         made.translate(row)

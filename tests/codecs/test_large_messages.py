@@ -16,7 +16,7 @@ from relay import (
     ConfigError,
     ConsumerRecord,
     EncodeError,
-    Lossy,
+    Loss,
     Malformed,
     NotRepresentable,
     Translator,
@@ -40,7 +40,7 @@ from relay.codecs.shared.large_messages import (
 )
 from relay.model.errors import LimitExceeded, MessageTooLarge
 from relay.model.limits import Limits
-from relay.model.lookups import Answers, ClaimCheck, Need
+from relay.model.lookups import ClaimCheck, LookupCache, Need
 from relay.model.records import Blob, ProducerRecord
 
 NAME = "d55ba54b-8b70-4055-9b1a-5a0a902e71b8.json"
@@ -214,7 +214,7 @@ def test_captured_claim_checks_become_the_rows_that_they_stand_for(variant: str)
         for message in captured("ticdc/canal-json.tidb-extension/04_strings_binary")
     }
     assert without_time(out) == without_time([full[message.offset] for message in records])
-    assert Lossy.COLUMNS_ABSENT not in translator.lossy
+    assert Loss.COLUMNS_ABSENT not in translator.losses
 
 
 def test_a_need_names_the_object_and_leaves_no_trace() -> None:
@@ -224,14 +224,14 @@ def test_a_need_names_the_object_and_leaves_no_trace() -> None:
         TICDC, TICDC, {"claim-check-storage-uri": "s3://user:secret@bucket/x?access-key=secret"}, EXTENSION
     )
     for message in records:
-        before = translator.catalog, dict(translator.events), dict(translator.lossy)
+        before = translator.catalog, dict(translator.events), dict(translator.losses)
         for call in (translator.translate, translator.inspect):
             if b"claimCheckLocation" in (message.value or b""):
                 with pytest.raises(ClaimCheck) as raised:
                     call(message)
                 assert re.fullmatch(r"[0-9a-f-]{36}\.json", raised.value.name)
                 assert "secret" not in f"{raised.value} {raised.value!r}"
-                assert (translator.catalog, dict(translator.events), dict(translator.lossy)) == before
+                assert (translator.catalog, dict(translator.events), dict(translator.losses)) == before
         answered(translator, message, stored_at(variant))
     events = Translator(TICDC, TICDC, {"claim-check-storage-uri": "/x"})
     message = records[17]
@@ -301,7 +301,7 @@ def test_only_the_name_of_a_location_counts(location: str) -> None:
     assert claim_check_name("p", "", location) == NAME
     options = LargeMessageOptions(claim_check_storage_uri="/mine")
     with pytest.raises(ClaimCheck) as raised:
-        claim_checked("p", "", location, Answers(), options)
+        claim_checked("p", "", location, LookupCache(), options)
     assert (raised.value.storage, raised.value.name) == ("/mine", NAME)
 
 
@@ -361,7 +361,7 @@ def test_handle_key_only_is_written_like_ticdc() -> None:
     out, translator = written(FULL_04, SMALL | {"large-message-handle-option": "handle-key-only"})
     real = parsed("ticdc/canal-json.handle-key-only/04_strings_binary")
     assert without_time([json.loads(produced.value or b"") for produced in out]) == without_time(real)
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == sum("onlyHandleKey" in m["_tidb"] for m in real) == 4
+    assert translator.losses[Loss.COLUMNS_ABSENT] == sum("onlyHandleKey" in m["_tidb"] for m in real) == 4
     assert not any(produced.blobs for produced in out)
 
 
@@ -403,7 +403,7 @@ def test_claim_checks_are_written_like_ticdc(is_raw: bool) -> None:
             for document in (data, want)
         )
         assert without_time([json.loads(inner)]) == without_time([json.loads(wanted)])
-    assert Lossy.COLUMNS_ABSENT not in translator.lossy
+    assert Loss.COLUMNS_ABSENT not in translator.losses
 
 
 @pytest.mark.parametrize("setting", ["none", "lz4", "snappy"])
@@ -551,7 +551,7 @@ def test_handle_key_only_is_read_as_absent_columns() -> None:
         for m in captured("ticdc/canal-json.handle-key-only/04_strings_binary")
         for p in translator.translate(m)
     ]
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 4
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 4
     assert {"id": "13"} in [row for message in out for row in message["data"] or []]
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
-from relay import ConsumerRecord, Lossy, NotRepresentable, Translator
+from relay import ConsumerRecord, Loss, NotRepresentable, Translator
 from relay.codecs.losses import INFORMATIONAL
 from relay.mysql.temporal import moments
 
@@ -54,10 +54,10 @@ def test_each_value_is_counted(source: str, knows_ddl: bool) -> None:
         translator.translate(create)
     counts = []
     for one in given:
-        before = translator.lossy
+        before = translator.losses
         translator.translate(one)
-        lost = translator.lossy - before
-        counts.append((lost[Lossy.ZERO_DATE], lost[Lossy.REPEATED_HOUR]))
+        lost = translator.losses - before
+        counts.append((lost[Loss.ZERO_DATE], lost[Loss.REPEATED_HOUR]))
     assert counts == [(1, 0), (2, 0), (0, 1), (0, 0), (0, 0), (1, 1)]
 
 
@@ -65,7 +65,7 @@ def test_each_value_is_counted(source: str, knows_ddl: bool) -> None:
 def test_nothing_is_counted_of_a_source_in_utc(source: str) -> None:
     translator = Translator(source, CANAL)
     translated_records(translator, records_of(source, row(LEFT_OUT, FIRST), row(TWICE, TWICE)))
-    assert not {Lossy.ZERO_DATE, Lossy.REPEATED_HOUR} & translator.lossy.keys()
+    assert not {Loss.ZERO_DATE, Loss.REPEATED_HOUR} & translator.losses.keys()
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -79,8 +79,8 @@ def test_strict_refuses_what_the_zone_does_not_have(source: str) -> None:
     losses = Translator(source, TICDC, BERLIN, options | {"strict": "false"})
     losses.learn(create)
     losses.translate(first)
-    assert losses.lossy[Lossy.REPEATED_HOUR] == 1
-    assert Lossy.REPEATED_HOUR in INFORMATIONAL
+    assert losses.losses[Loss.REPEATED_HOUR] == 1
+    assert Loss.REPEATED_HOUR in INFORMATIONAL
     for one in (second, third):
         with pytest.raises(NotRepresentable, match="zero-date"):
             translator.translate(one)
@@ -90,7 +90,7 @@ def test_an_offset_tells_the_moment() -> None:
     first, second = f"{LEFT_OUT}+01:00", f"{TWICE}+01:00"
     translator = Translator(CANAL, TICDC, BERLIN)
     (out,) = translated_records(translator, [record(row(first, second))])
-    assert {Lossy.ZERO_DATE, Lossy.REPEATED_HOUR}.isdisjoint(translator.lossy)
+    assert {Loss.ZERO_DATE, Loss.REPEATED_HOUR}.isdisjoint(translator.losses)
     assert b"2026-03-29 01:30:00" in (out.value or b"")
 
 

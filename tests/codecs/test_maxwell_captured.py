@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import captured, captured_files, reading_options, translated_records
 
-from relay import ConsumerRecord, Lossy, Op, RowChange, TableId, Translator
+from relay import ConsumerRecord, Loss, Op, RowChange, TableId, Translator
 from relay.model.events import Row
 
 MAXWELL = "maxwell-json"
@@ -36,11 +36,11 @@ OTHERWISE = {
 
 #: What Maxwell's form does not tell apart, whoever writes it; nothing else is lost.
 AMBIGUOUS = {
-    Lossy.TIME_RANGE,
-    Lossy.SCHEMA_GUESSED,
-    Lossy.VALUE_GUESSED,
-    Lossy.JSON_NULL,
-    Lossy.ENUM_INDEX,
+    Loss.TIME_RANGE,
+    Loss.SCHEMA_GUESSED,
+    Loss.VALUE_GUESSED,
+    Loss.JSON_NULL,
+    Loss.ENUM_INDEX,
 }
 
 
@@ -75,7 +75,7 @@ def test_messages_come_back_as_they_were(file: str) -> None:
             before.pop("charset")
         assert found == before
         assert list(found) == list(before)
-    assert translator.lossy.keys() <= AMBIGUOUS
+    assert translator.losses.keys() <= AMBIGUOUS
 
 
 @pytest.mark.parametrize("file", captured_files("mysql/maxwell") + captured_files("mysql/maxwell.full"))

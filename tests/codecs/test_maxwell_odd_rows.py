@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import CANAL, OPEN, record, row_message
 
-from relay import ABSENT, Lossy, NotRepresentable, RowChange, SchemaChange, Translator
+from relay import ABSENT, Loss, NotRepresentable, RowChange, SchemaChange, Translator
 from relay.model.errors import Malformed
 from relay.model.events import ColumnType
 
@@ -109,7 +109,7 @@ def test_a_row_of_nulls_names_no_columns(options: dict[str, str]) -> None:
     assert only_cell(change) == (ColumnType("int"), None)
     translator = Translator(MAXWELL, CANAL, options)
     assert translator.translate(record(row("{}"))) == [], "nobody knows its columns"
-    assert translator.lossy[Lossy.EMPTY_ROW] == 1
+    assert translator.losses[Loss.EMPTY_ROW] == 1
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_an_update_has_made_null_is_known_from_the_old_row(
     assert change.after == after
     translator = Translator(MAXWELL, CANAL, options)
     assert len(translator.translate(record(message))) == 1
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == (ABSENT in after)
+    assert translator.losses[Loss.COLUMNS_ABSENT] == (ABSENT in after)
 
 
 def test_a_row_of_nulls_of_a_table_whose_names_are_not_told_apart_is_counted() -> None:
@@ -142,7 +142,7 @@ def test_a_row_of_nulls_of_a_table_whose_names_are_not_told_apart_is_counted() -
     translator = Translator(MAXWELL, CANAL, options)
     translator.learn(record(statement("CREATE TABLE t (a_b INT, aB INT)")))
     assert translator.translate(record(row("{}"), 1)) == []
-    assert translator.lossy == {Lossy.EMPTY_ROW: 1}
+    assert translator.losses == {Loss.EMPTY_ROW: 1}
 
 
 @pytest.mark.parametrize("data", ["{}", '{"a":"x"}'])
@@ -159,7 +159,7 @@ def test_a_column_that_cannot_be_null_is_not_a_null_that_was_left_out(data: str)
     value = json.loads(found[0].value or b"")
     assert "id" not in value
     assert value["b"] is None
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 1
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 1
 
 
 @pytest.mark.parametrize("column", ["DATETIME", "DATE", "TIMESTAMP", "ENUM('x')"])
@@ -174,7 +174,7 @@ def test_a_set_of_which_nothing_else_is_known_is_text(target: str) -> None:
     translator = Translator(MAXWELL, target)
     written = translator.translate(record(row('{"id":1,"flags":["a","b"]}')))
     assert b"a,b" in (written[-1].value or b"")
-    assert translator.lossy[Lossy.VALUE_GUESSED] == 1
+    assert translator.losses[Loss.VALUE_GUESSED] == 1
 
 
 @pytest.mark.parametrize("other", ["A", ""])

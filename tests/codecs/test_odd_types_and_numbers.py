@@ -13,7 +13,7 @@ from open_support import cell, framed
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import ConsumerRecord, Lossy, Malformed, RelayError, RowChange, Translator
+from relay import ConsumerRecord, Loss, Malformed, RelayError, RowChange, Translator
 from relay.mysql.numbers import read_float, shortest_float32
 
 IMPOSSIBLE = [
@@ -43,15 +43,15 @@ def test_a_type_that_no_server_has_leaves_its_table_unknown(declared: str) -> No
     for value in ("10:00:00.1234567", 1, 1.5, "x", True, None):
         translator = Translator(DEBEZIUM, DEBEZIUM)
         assert translator.translate(debezium_record(create))
-        assert translator.lossy[Lossy.DDL_NOT_UNDERSTOOD] == 1
+        assert translator.losses[Loss.DDL_NOT_UNDERSTOOD] == 1
         assert translator.translate(debezium_record(message(after={"id": 1, "c": value}), offset=1))
-        assert translator.lossy[Lossy.SCHEMA_GUESSED] == 1
+        assert translator.losses[Loss.SCHEMA_GUESSED] == 1
 
 
 @pytest.mark.parametrize("declared", POSSIBLE)
 def test_the_limits_themselves_are_types(declared: str) -> None:
     _, translator = decoded(debezium_record(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, c {declared})")))
-    assert not translator.lossy
+    assert not translator.losses
 
 
 @pytest.mark.parametrize("text", ["VARC\bAR(10)", "\ufeff", "int;", "a-b unsigned", "va`r`char(3)"])

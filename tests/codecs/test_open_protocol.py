@@ -25,7 +25,7 @@ from support import CANAL, OPEN, record, row_message
 
 from relay import (
     ConfigError,
-    Lossy,
+    Loss,
     Malformed,
     NotRepresentable,
     Op,
@@ -243,7 +243,7 @@ def test_a_key_without_ddl_cannot_be_null() -> None:
 def test_tombstones_are_skipped_and_counted() -> None:
     translator = Translator(OPEN, OPEN)
     assert translator.translate(raw(None, None)) == []
-    assert translator.lossy == {Lossy.TOMBSTONE: 1}
+    assert translator.losses == {Loss.TOMBSTONE: 1}
 
 
 def test_an_unknown_enum_label_has_no_number() -> None:

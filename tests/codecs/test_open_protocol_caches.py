@@ -16,7 +16,7 @@ from relay.codecs.given_options import parse_options
 from relay.codecs.open_protocol.decoder import Decoder
 from relay.codecs.open_protocol.protocol import CODEC
 from relay.model.limits import Limits
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 
 #: Rows of one shape until something is compiled for them.
 USES = 16
@@ -34,7 +34,7 @@ def wide(columns: int, table: str = "t", first: int = 0) -> Message:
 
 def decoder(cache_bytes: int) -> Decoder:
     options: Any = parse_options(CODEC, {}, "from.option")
-    return Decoder(options, Answers(Limits(cache_bytes=cache_bytes)))
+    return Decoder(options, LookupCache(Limits(cache_bytes=cache_bytes)))
 
 
 def kept(of: Decoder) -> int:

@@ -13,7 +13,7 @@ from relay import (
     ABSENT,
     ConsumerRecord,
     Event,
-    Lossy,
+    Loss,
     Op,
     ProducerRecord,
     RowChange,
@@ -133,7 +133,7 @@ def test_deletes_with_the_handle_key_alone_lack_the_other_columns() -> None:
     translator = Translator(OPEN, OPEN)
     for record in captured(path):
         translator.translate(record)
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == len(deletes)
+    assert translator.losses[Loss.COLUMNS_ABSENT] == len(deletes)
 
 
 def without_partitions(message: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -180,7 +180,7 @@ def test_without_any_ddl_rows_have_the_same_columns_values_and_flags(name: str) 
     translator = Translator(OPEN, OPEN)
     for record in only_rows:
         translator.translate(record)
-    assert translator.lossy == {Lossy.SCHEMA_GUESSED: len(only_rows)}
+    assert translator.losses == {Loss.SCHEMA_GUESSED: len(only_rows)}
 
 
 def test_statements_of_a_partition_are_those_of_every_other() -> None:
@@ -211,7 +211,7 @@ def test_claim_checks_become_the_rows_that_they_stand_for() -> None:
     assert [
         (one.op, one.before, one.after, one.source.commit_ts) for one in found if isinstance(one, RowChange)
     ] == expected
-    assert translator.lossy == {}
+    assert translator.losses == {}
 
 
 def test_rows_that_are_written_with_claim_checks_are_read_again() -> None:

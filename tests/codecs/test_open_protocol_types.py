@@ -13,7 +13,7 @@ from debezium_support import ddl as debezium_message
 from open_support import DDL_KEY, cell, change, ddl, records, row, schema_change, values
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import DdlKind, Lossy, Malformed, Translator
+from relay import DdlKind, Loss, Malformed, Translator
 from relay.codecs.open_protocol.values import column_flags
 
 # ---------------------------------------------------------------- types
@@ -114,7 +114,7 @@ def test_types_without_a_code_travel_as_text_or_bytes_and_are_counted(
     given = record(row_message({"c": sql}, {"c": text}))
     assert values([given], source=CANAL) == [{"u": {"c": written}}]
     translator.translate(given)
-    assert translator.lossy[Lossy.COLUMN_TYPE] == 1
+    assert translator.losses[Loss.COLUMN_TYPE] == 1
 
 
 @pytest.mark.parametrize("code", [4, 5])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import CANAL, OPEN, TICDC, record
 
-from relay import ConsumerRecord, Lossy, Resolver, RowChange, Translator
+from relay import ConsumerRecord, Loss, Resolver, RowChange, Translator
 from relay.core.verification import ShadowTranslator
 from relay.io import kernel
 from relay.routing.partitioning import key_hash
@@ -57,7 +57,7 @@ def test_rows_without_part_of_their_key_have_no_kafka_key(
     for given in rows():
         produced = Resolver().translate(translator, given)
         assert {out.key for out in produced} == {None}
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == len(rows())
+    assert translator.losses[Loss.COLUMNS_ABSENT] == len(rows())
 
 
 @pytest.mark.parametrize("is_known", [False, True])
@@ -125,4 +125,4 @@ def test_pk_names_are_columns_in_any_letter_case_each_once(
     row["mysqlType"]["no"], row["sqlType"]["no"] = "int(11)", 4
     (out,) = translator.translate(record(row, offset=1))
     assert out.key == key
-    assert translator.lossy[Lossy.SCHEMA_GUESSED] == (0 if is_known else 1)
+    assert translator.losses[Loss.SCHEMA_GUESSED] == (0 if is_known else 1)

@@ -215,12 +215,12 @@ ROWS = {
 
 
 def outcome(translator: Translator, one: ConsumerRecord) -> Any:
-    counted = translator.lossy
+    counted = translator.losses
     try:
         out: Any = [(each.key, each.value) for each in translator.translate(one)]
     except RelayError as error:
         out = str(error)
-    return out, translator.lossy - counted
+    return out, translator.losses - counted
 
 
 @pytest.mark.parametrize("target", [DEBEZIUM, CANAL, OPEN])

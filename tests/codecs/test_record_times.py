@@ -15,7 +15,7 @@ from open_support import cell, framed
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import ConsumerRecord, Lossy, RowChange, Translator
+from relay import ConsumerRecord, Loss, RowChange, Translator
 
 CODECS = [TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM]
 YEAR_4199 = 1 << 46
@@ -43,7 +43,7 @@ def read(protocol: str, given: ConsumerRecord) -> tuple[RowChange, dict[Any, int
     reader = Translator(protocol, protocol)
     (event,) = reader.inspect(given)
     assert isinstance(event, RowChange)
-    return event, dict(reader.lossy)
+    return event, dict(reader.losses)
 
 
 @pytest.mark.parametrize("target", CODECS)
@@ -56,16 +56,16 @@ def test_a_timestamp_that_no_clock_has_is_kept_and_not_used(
     translator = Translator(source, target, None, {"strict": "false"})
     (out,) = translator.translate(given)
     assert out.timestamp_ms == timestamp_ms
-    assert translator.lossy[Lossy.RECORD_TIME] == 1
+    assert translator.losses[Loss.RECORD_TIME] == 1
     found, _ = read(target, ConsumerRecord("topic", 0, 0, out.timestamp_ms, out.key, out.value))
     assert found.source.event_time_ns == found.emitted_at_ns == 5000 * 10**6
 
 
 @pytest.mark.parametrize("source", [TICDC, CANAL, CKAFKA, OPEN])
 def test_the_last_moment_that_a_message_can_say_is_used(source: str) -> None:
-    found, lossy = read(source, rows(source, YEAR_4199 - 1))
+    found, losses = read(source, rows(source, YEAR_4199 - 1))
     assert found.emitted_at_ns == (YEAR_4199 - 1) * 10**6
-    assert "record-time" not in lossy
+    assert "record-time" not in losses
     for target in CODECS:
         (out,) = Translator(source, target).translate(rows(source, YEAR_4199 - 1))
         back, _ = read(target, ConsumerRecord("topic", 0, 0, out.timestamp_ms, out.key, out.value))
@@ -93,4 +93,4 @@ def test_it_is_counted_once_a_record_and_lets_a_strict_route_pass() -> None:
     statement = ckafka_ddl("CREATE TABLE t (id INT)")
     for at, each in enumerate((record(statement), rows(CKAFKA, 0))):
         strict.translate(ConsumerRecord("topic", 0, at, ABSURD[0], None, each.value))
-    assert strict.lossy == {"record-time": 2}
+    assert strict.losses == {"record-time": 2}

@@ -9,7 +9,7 @@ import pytest
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
 from relay import ConsumerRecord, Translator
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 
 DEBEZIUM = "ticdc-debezium"
 TEXT = "RENAME TABLE people_like TO ddl_other.people_moved"
@@ -38,7 +38,7 @@ def test_readers_of_ticdc_learn_from_where(target: str) -> None:
     values = [(out.value or b"").decode(errors="replace") for out in written]
     assert sum(TICDCS in value for value in values) == 1
     assert not any(TEXT in value for value in values)
-    assert made.lossy[Lossy.SCHEMA_GUESSED] == made.lossy[Lossy.TABLE_DEFINITION] == 0
+    assert made.losses[Loss.SCHEMA_GUESSED] == made.losses[Loss.TABLE_DEFINITION] == 0
     assert made.guessed_tables == {}
 
 
@@ -98,7 +98,7 @@ def test_rows_are_not_read_by_a_definition_that_may_be_gone(
     reading = Translator(source, DEBEZIUM, target_options={"debezium-disable-schema": "true"})
     *_, out = translated_records(reading, given)
     assert json.loads(out.value or b"")["payload"]["after"]["x"] == "2020-01-01 00:00:00.123"
-    assert reading.lossy[Lossy.SCHEMA_GUESSED] == 1
+    assert reading.losses[Loss.SCHEMA_GUESSED] == 1
 
 
 def test_a_table_in_no_database_is_not_written_as_one() -> None:

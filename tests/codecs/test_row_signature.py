@@ -22,13 +22,13 @@ def is_ddl(translator: Translator, record: ConsumerRecord) -> bool | None:
 
 
 #: Avro has none.
-SIGNED = [file for file in CAPTURED if PROTOCOLS[protocol_of(file)].row_signature is not None]
+SIGNED = [file for file in CAPTURED if PROTOCOLS[protocol_of(file)].non_ddl_marker is not None]
 
 
 @pytest.mark.parametrize("file", SIGNED)
 def test_no_captured_ddl_has_row_marks_and_every_other_message_has(file: str) -> None:
     protocol, options = protocol_of(file), reading_options(file)
-    marks, translator = PROTOCOLS[protocol].row_signature, Translator(protocol, protocol, options)
+    marks, translator = PROTOCOLS[protocol].non_ddl_marker, Translator(protocol, protocol, options)
     if marks is None:
         assert protocol == "ticdc-simple-avro"  # no bytes of a binary message surely are a mark
         return
@@ -44,7 +44,7 @@ def test_no_captured_ddl_has_row_marks_and_every_other_message_has(file: str) ->
 
 
 def test_a_batch_with_ddl_and_rows_has_no_row_marks() -> None:
-    marks = PROTOCOLS["ticdc-open-protocol"].row_signature
+    marks = PROTOCOLS["ticdc-open-protocol"].non_ddl_marker
     keys = [b'{"ts":9,"scm":"d","tbl":"t","t":%d}' % kind for kind in (1, 2, 1)]
     assert marks is not None
     assert not marks.matches(framed_key(keys), b"")
@@ -53,6 +53,6 @@ def test_a_batch_with_ddl_and_rows_has_no_row_marks() -> None:
 
 @pytest.mark.parametrize("protocol", ["canal-json", "ticdc-canal-json"])
 def test_marks_in_a_member_that_nobody_knows_hide_no_ddl(protocol: str) -> None:
-    marks = PROTOCOLS[protocol].row_signature
+    marks = PROTOCOLS[protocol].non_ddl_marker
     assert marks is not None
     assert not marks.matches(None, b'{"isDdl":true,"type":"CREATE","x":{"isDdl":false,"type":"INSERT"}}')

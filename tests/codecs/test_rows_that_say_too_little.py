@@ -20,7 +20,7 @@ from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 from relay import (
     ABSENT,
     ConsumerRecord,
-    Lossy,
+    Loss,
     Malformed,
     NotRepresentable,
     Op,
@@ -31,7 +31,7 @@ from relay import (
 from relay.codecs import BUILT_IN, PROTOCOLS
 from relay.model.errors import MessageTooLarge
 from relay.model.events import Column, ColumnType, Rows, Source, TableId, TableSchema
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 
 NAMED: dict[str, Any] = {"DATABASE": "d", "TABLE": "t"}
 ONLY_KEY = {"delete-only-output-handle-key-columns": "true"}
@@ -127,8 +127,8 @@ def test_a_delete_without_its_key_is_written_with_what_it_has(
         c.name for c, cell in zip(change.schema.columns, change.before, strict=True) if cell is not ABSENT
     ]
     assert "a" in names
-    assert Lossy.DELETE_IMAGE not in translator.lossy
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == (1 if source == CANAL else 0)
+    assert Loss.DELETE_IMAGE not in translator.losses
+    assert translator.losses[Loss.COLUMNS_ABSENT] == (1 if source == CANAL else 0)
 
 
 @pytest.mark.parametrize("target", [TICDC, OPEN])
@@ -141,7 +141,7 @@ def test_each_delete_without_its_key_is_counted(create: str, target: str) -> Non
         translator = Translator(CANAL, target, None, ONLY_KEY)
         given = [record(each, offset=at) for at, each in enumerate([statement, *deletes])]
         translated_records(translator, given)
-        assert translator.lossy[Lossy.COLUMNS_ABSENT] == 3
+        assert translator.losses[Loss.COLUMNS_ABSENT] == 3
 
 
 @pytest.mark.parametrize("source", [CANAL, TICDC, "ckafka-json"])
@@ -166,7 +166,7 @@ def test_an_update_that_is_split_is_counted_once(
     translator = Translator(source, target, None, ONLY_KEY)
     outs = translated_records(translator, [record(create), record(update, 1)])
     assert len(events_of(target, outs)) == 4
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 2
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 2
 
 
 @pytest.mark.parametrize("create", ["CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE o (id INT)"])
@@ -176,7 +176,7 @@ def test_each_row_with_its_handle_key_alone_is_counted(create: str) -> None:
     translator = Translator(TICDC, CANAL)
     translator.translate(record(statement))
     translator.translate(record(rows | {"data": [{"id": "1"}, {"id": "2"}, {"id": "3"}]}, offset=1))
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 3
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 3
 
 
 @pytest.mark.parametrize("target", [TICDC, OPEN])
@@ -197,8 +197,8 @@ def test_of_a_table_whose_ddl_is_known_too(target: str) -> None:
     deletes = events_of(target, outs)
     shown = [[cell for cell in change.before or () if cell is not ABSENT] for change in deletes]
     assert shown == [[1, 1], [1, 1]]
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 1
-    assert translator.lossy[Lossy.DELETE_IMAGE] == 1
+    assert translator.losses[Loss.COLUMNS_ABSENT] == 1
+    assert translator.losses[Loss.DELETE_IMAGE] == 1
 
 
 @pytest.mark.parametrize("target", [TICDC, OPEN])
@@ -239,6 +239,6 @@ def test_no_row_of_no_table_is_written(target: str) -> None:
     schema = TableSchema(TableId("d", ""), (Column("a", ColumnType("int")),))
     change = RowChange(Op.INSERT, schema, Rows(None, (1,)), Source("toy", 0), 0)
     codec = PROTOCOLS[target]
-    encoder = codec.open_encoder(codec.options(), Answers())
+    encoder = codec.open_encoder(codec.options(), LookupCache())
     with pytest.raises(NotRepresentable, match="name of its table"):
         list(encoder.encode([change], record({}), []))

@@ -17,7 +17,7 @@ from relay import (
     ConfigError,
     ConsumerRecord,
     EncodeError,
-    Lossy,
+    Loss,
     Op,
     Resolver,
     RowChange,
@@ -95,7 +95,7 @@ def test_members_are_labels() -> None:
 def test_a_number_without_a_label_stays_one_and_is_counted(grade: str, flags: str) -> None:
     (message,), translator = written(canal_row(ROW | {"grade": grade, "flags": flags}), {"enum": "label"})
     assert (message["data"][0]["grade"], message["data"][0]["flags"]) == (grade, flags)
-    assert translator.lossy[Lossy.ENUM_INDEX] == 2
+    assert translator.losses[Loss.ENUM_INDEX] == 2
 
 
 @pytest.mark.parametrize("target", [CANAL, "flat-json"])
@@ -105,7 +105,7 @@ def test_no_label_is_counted_where_the_empty_text_is_a_members(target: str, inde
     options = {} if target == "flat-json" else {"enum": "label"}
     (found,), translator = written(message, options, target)
     assert (found["data"][0] if "data" in found else found)["grade"] == ""
-    assert translator.lossy[Lossy.ENUM_INDEX] == count
+    assert translator.losses[Loss.ENUM_INDEX] == count
 
 
 def test_without_members_numbers_stay_and_are_counted_each() -> None:
@@ -114,7 +114,7 @@ def test_without_members_numbers_stay_and_are_counted_each() -> None:
     (found,), translator = written(message, {"enum": "label"}, source=TICDC)
     assert (found["data"][0]["grade"], found["old"]) == ("2", [{"grade": "1"}])
     assert found["sqlType"]["grade"] == 4
-    assert translator.lossy[Lossy.ENUM_INDEX] == 2
+    assert translator.losses[Loss.ENUM_INDEX] == 2
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ ZERO = {"born": "0000-00-00", "since": "0000-00-00 00:00:00.000", "seen": "0000-
 def test_dates_outside_the_calendar_are_null_and_counted(target: str, dates: dict[str, str]) -> None:
     (message,), translator = written(canal_row(ROW | dates), {"zero-dates": "null"}, target)
     assert {name: message["data"][0][name] for name in dates} == dict.fromkeys(dates)
-    assert translator.lossy[Lossy.ZERO_DATE] == len(dates)
+    assert translator.losses[Loss.ZERO_DATE] == len(dates)
     with pytest.raises(EncodeError, match="zero-date"):
         written(canal_row(ROW | dates), {"zero-dates": "null", "strict": "true"}, target)
     for kept in ("keep", "text"):
@@ -180,7 +180,7 @@ def test_dates_of_the_key_are_never_null(source: str, target: str) -> None:
     value = json.loads(found.value or b"null")
     written_row = value["data"][0] if "data" in value else value.get("NEW_VALUES", value)
     assert {name: written_row[name] for name in row} == key | {"since": None}
-    assert translator.lossy[Lossy.ZERO_DATE] == 1
+    assert translator.losses[Loss.ZERO_DATE] == 1
 
 
 def test_dates_of_a_key_that_a_rule_chooses_are_never_null() -> None:
@@ -227,7 +227,7 @@ def test_ckafka_has_the_forms_that_make_sense_there() -> None:
     )
     row = message["NEW_VALUES"]
     assert (row["photo"], row["code"], row["born"]) == ("AP9B", "YWIAAA==", None)
-    assert translator.lossy[Lossy.ZERO_DATE] == 3
+    assert translator.losses[Loss.ZERO_DATE] == 3
 
 
 def test_ckafka_reads_binary_values_as_it_is_told() -> None:
@@ -303,11 +303,11 @@ def test_ddl_is_left_out_counted_no_loss_and_learnt(target: str) -> None:
     options = {"ddl": "drop", "strict": str(target == CANAL).lower()}
     translator = Translator(CANAL, target, None, options)
     assert len(translator.translate(record(ddl(CREATE)))) == (target in SIMPLE)
-    assert translator.lossy == {Lossy.DDL: 1}
+    assert translator.losses == {Loss.DDL: 1}
     assert translator.events == ({"bootstrap": 1} if target in SIMPLE else {})
     row = row_message({"id": "int", "grade": "enum('low','high')"}, {"id": "1", "grade": "2"}, pkNames=["id"])
     assert len(Resolver().translate(translator, record(row, offset=1))) == 1
-    assert translator.lossy[Lossy.SCHEMA_GUESSED] == 0
+    assert translator.losses[Loss.SCHEMA_GUESSED] == 0
 
 
 @pytest.mark.parametrize("target", sorted(SIMPLE))
@@ -315,7 +315,7 @@ def test_definitions_are_told_where_statements_are_left_out_by_their_kind(target
     selection = Selection(left_out_kinds=frozenset({"schema-change"}))
     translator = Translator(CANAL, target, selection=selection)
     assert len(translator.translate(record(ddl(CREATE)))) == 1
-    assert translator.lossy == {Lossy.KIND_LEFT_OUT: 1}
+    assert translator.losses == {Loss.KIND_LEFT_OUT: 1}
 
 
 @pytest.mark.parametrize("target", BUILT_IN)
@@ -328,7 +328,7 @@ def test_watermarks_are_left_out_and_counted(target: str) -> None:
     for partitions in (None, 2):
         translator = Translator(TICDC, target, None, options, partitions=partitions)
         assert translator.translate(record(mark)) == []
-        assert translator.lossy == {Lossy.WATERMARK: 1}
+        assert translator.losses == {Loss.WATERMARK: 1}
         assert not translator.needs_all_partitions
         assert not translator.route.passes_watermarks
 
@@ -465,7 +465,7 @@ def test_keyed_output_is_read_like_any_other(target: str) -> None:
     reader = Translator(target, target)
     found = [event for one in as_read(sent(target, options, *messages)) for event in reader.inspect(one)]
     assert [event.op for event in found if isinstance(event, RowChange)] == [Op.INSERT, Op.DELETE]
-    assert reader.lossy[Lossy.TOMBSTONE] == 1
+    assert reader.losses[Loss.TOMBSTONE] == 1
 
 
 def test_compressed_values_have_plain_keys_that_are_read() -> None:

@@ -12,7 +12,7 @@ from fake_registry import MemoryRegistry
 from support import DATA, captured, captured_files
 from toy_protocol.registry import schema_by_id
 
-from relay import ConsumerRecord, Lossy, Op, ProducerRecord, Resolver, RowChange, SchemaChange, Translator
+from relay import ConsumerRecord, Loss, Op, ProducerRecord, Resolver, RowChange, SchemaChange, Translator
 from relay.model.lookups import SchemaById
 
 AVRO = "ticdc-avro"
@@ -153,4 +153,4 @@ def test_captured_checksums_are_those_of_the_values(file: str) -> None:
     translator = Translator(AVRO, "ticdc-canal-json", reading)
     for record in captured(file):
         Resolver().translate(translator, record)
-    assert Lossy.CHECKSUM not in translator.lossy
+    assert Loss.CHECKSUM not in translator.losses

@@ -10,7 +10,7 @@ from fake_registry import MemoryRegistry
 from support import CANAL, record, row_message
 from test_table_topics import ddl
 
-from relay import ConsumerRecord, Lossy, NotRepresentable, Resolver, RowChange, Translator
+from relay import ConsumerRecord, Loss, NotRepresentable, Resolver, RowChange, Translator
 
 
 def test_a_row_that_lost_a_value_has_no_checksum() -> None:
@@ -27,7 +27,7 @@ def test_a_row_that_lost_a_value_has_no_checksum() -> None:
         record(row_message(types, {"id": "1", "e": each}), at) for at, each in enumerate(["3", "2"])
     )
     (out,) = Resolver().translate(translator, lost)
-    assert translator.lossy[Lossy.ENUM_INDEX] == 1
+    assert translator.losses[Loss.ENUM_INDEX] == 1
     assert (out.value or b"").endswith(b"\0\0\0")
     (out,) = Resolver().translate(translator, kept)
     assert not (out.value or b"").endswith(b"\0\0\0")

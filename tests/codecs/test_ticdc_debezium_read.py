@@ -17,7 +17,7 @@ from relay import (
     ABSENT,
     ConsumerRecord,
     DecodeError,
-    Lossy,
+    Loss,
     Malformed,
     NotRepresentable,
     Op,
@@ -45,7 +45,7 @@ def test_an_insert_in_full() -> None:
 def test_tombstones_are_counted(value: Any) -> None:
     events, translator = decoded(record(value, {"payload": {"id": 7}}))
     assert not events
-    assert translator.lossy == {Lossy.TOMBSTONE: 1}
+    assert translator.losses == {Loss.TOMBSTONE: 1}
 
 
 def test_a_payload_without_its_wrapper() -> None:
@@ -58,7 +58,7 @@ def test_a_read_is_a_row_of_a_snapshot() -> None:
     assert row(event).op is Op.READ
     out = translator.translate(record(message("r", after={"id": 7})))
     assert json.loads(out[0].value or b"")["payload"]["op"] == "c"
-    assert translator.lossy[Lossy.SNAPSHOT] == 1
+    assert translator.losses[Loss.SNAPSHOT] == 1
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_native_debezium_is_named() -> None:
 def test_an_update_without_before() -> None:
     (event,), translator = decoded(record(message("u", after={"id": 1})))
     assert row(event).before is None
-    assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 1
+    assert translator.losses[Loss.BEFORE_UNKNOWN] == 1
 
 
 def test_a_watermark() -> None:
@@ -128,7 +128,7 @@ def test_text_that_is_no_utf8_is_replaced_and_counted() -> None:
     value = json.dumps(message(after={"v": "a?b"})).encode().replace(b"a?b", b"a\xffb")
     (event,), translator = decoded(record(value))
     assert row(event).after == ("a\ufffdb",)
-    assert translator.lossy[Lossy.INVALID_TEXT] == 1
+    assert translator.losses[Loss.INVALID_TEXT] == 1
 
 
 def test_raw_control_characters_in_text() -> None:
@@ -174,7 +174,7 @@ def test_rows_are_read_with_the_catalogue() -> None:
     (_, event), translator = decoded(record(CREATE), record(message(after=WHOLE), offset=1))
     assert row(event).schema.complete
     assert str(row(event).after) == "(1, 'x', Decimal('1.50'), ABSENT)"
-    assert not translator.lossy
+    assert not translator.losses
 
 
 def test_columns_that_a_message_leaves_out_are_absent() -> None:
@@ -190,7 +190,7 @@ def test_columns_that_a_message_leaves_out_are_absent() -> None:
             (1, ABSENT, ABSENT, ABSENT),
             (1, "y", ABSENT, ABSENT),
         )
-    assert translator.lossy == {Lossy.COLUMNS_ABSENT: 3}
+    assert translator.losses == {Loss.COLUMNS_ABSENT: 3}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_message_that_contradicts_the_catalogue_is_believed(after: dict[str, A
     assert values.keys() == after.keys()
     assert values["v"] == "x"
     assert row(event).schema.primary_key == ("id",)
-    assert translator.lossy[Lossy.SCHEMA_GUESSED] == 2
+    assert translator.losses[Loss.SCHEMA_GUESSED] == 2
 
 
 SAID = [
@@ -288,8 +288,8 @@ def test_without_a_catalogue_the_message_tells_the_types(
     change = row(event)
     assert [column.type.base for column in change.schema.columns] == [base]
     assert canonical is msgspec.UNSET or change.after == (canonical,)
-    by_value = {Lossy.VALUE_GUESSED: 1} if said is None or value == "text after all" else {}
-    assert translator.lossy == {Lossy.SCHEMA_GUESSED: 1} | by_value
+    by_value = {Loss.VALUE_GUESSED: 1} if said is None or value == "text after all" else {}
+    assert translator.losses == {Loss.SCHEMA_GUESSED: 1} | by_value
     out = translator.translate(record(message(after={"c": value}) | {"schema": block(*columns)}))
     assert json.loads(out[0].value or b"")["payload"]["after"] == {"c": value}
 
@@ -361,13 +361,13 @@ def test_text_that_looks_like_a_negative_zero_stays(create: bool, text: str) -> 
 @pytest.mark.parametrize(
     ("after", "what"),
     [
-        ({"a": 5, "b": 1, "c": 1}, {Lossy.NULL_OR_DEFAULT: 1}),
-        ({"a": 6, "b": 0, "c": 0}, {Lossy.EPOCH_OR_ZERO_DATE: 2}),
+        ({"a": 5, "b": 1, "c": 1}, {Loss.NULL_OR_DEFAULT: 1}),
+        ({"a": 6, "b": 0, "c": 0}, {Loss.EPOCH_OR_ZERO_DATE: 2}),
         ({"a": None, "b": 1, "c": 1}, {}),
     ],
 )
 def test_values_that_may_mean_another_one_are_noted_and_pass_a_strict_route(
-    after: dict[str, Any], what: dict[Lossy, int]
+    after: dict[str, Any], what: dict[Loss, int]
 ) -> None:
     create = ddl("CREATE TABLE `t` (`a` INT NULL DEFAULT 5, `b` DATE NOT NULL, `c` DATETIME NOT NULL)")
     translator = Translator(
@@ -375,7 +375,7 @@ def test_values_that_may_mean_another_one_are_noted_and_pass_a_strict_route(
     )
     translator.translate(record(create))
     assert len(translator.translate(record(message(after=after), offset=1))) == 1
-    assert translator.lossy == what
+    assert translator.losses == what
 
 
 def test_a_type_that_only_the_value_tells_is_a_loss() -> None:
@@ -384,7 +384,7 @@ def test_a_type_that_only_the_value_tells_is_a_loss() -> None:
     said = block({"type": "int32", "field": "b"})
     events, translator = decoded(*(record(value | {"schema": said}, offset=at) for at in (1, 2)))
     assert [column.type.base for column in row(events[0]).schema.columns] == ["bigint", "int"]
-    assert translator.lossy == {Lossy.SCHEMA_GUESSED: 2, Lossy.VALUE_GUESSED: 2}
+    assert translator.losses == {Loss.SCHEMA_GUESSED: 2, Loss.VALUE_GUESSED: 2}
     strict = Translator(
         DEBEZIUM, "ticdc-canal-json", None, {"strict": "true", "enable-tidb-extension": "true"}
     )
@@ -412,8 +412,8 @@ def test_rows_of_a_dropped_table_that_has_come_back(after: dict[str, Any], is_th
         bases = {column.name: column.type.base for column in change.schema.columns}
         assert bases["id"] == ("int" if is_the_old_one else "bigint")
         assert ("decimal" in bases.values()) is is_the_old_one
-    guessed = {} if is_the_old_one else {Lossy.VALUE_GUESSED: 2}
-    assert translator.lossy == {Lossy.SCHEMA_GUESSED: 2} | guessed
+    guessed = {} if is_the_old_one else {Loss.VALUE_GUESSED: 2}
+    assert translator.losses == {Loss.SCHEMA_GUESSED: 2} | guessed
 
 
 def test_the_present_moment_as_0_is_null() -> None:
@@ -432,7 +432,7 @@ def test_the_present_moment_as_0_is_null() -> None:
     epoch, later = "1970-01-01 00:00:00", "1970-01-01 00:00:01"
     expected = [(None, (None, epoch)), ((None, epoch), (later, later)), ((None, epoch), None)]
     assert [(row(event).before, row(event).after) for event in events[1:]] == expected * 2
-    assert translator.lossy == {Lossy.NULL_OR_DEFAULT: 12}
+    assert translator.losses == {Loss.NULL_OR_DEFAULT: 12}
     out = Translator(DEBEZIUM, "ticdc-canal-json")
     out.translate(record(create))
     (made,) = out.translate(record(changes[0], offset=1))
@@ -554,4 +554,4 @@ def test_digits_of_a_second_that_mysql_does_not_have_are_counted(digits: str, lo
     given = message(after={"id": 1, "at": f"2026-01-15T02:20:30.{digits}Z"})
     (_, event), translator = decoded(record(create), record(given, offset=1))
     assert row(event).after == (1, "2026-01-15 02:20:30.123456")
-    assert translator.lossy[Lossy.TIME_RANGE] == lost
+    assert translator.losses[Loss.TIME_RANGE] == lost

@@ -19,7 +19,7 @@ from relay import (
     ConsumerRecord,
     DdlKind,
     Default,
-    Lossy,
+    Loss,
     Op,
     RowChange,
     SchemaChange,
@@ -342,7 +342,7 @@ def written(mysql_type: str, value: str) -> tuple[Any, Translator]:
 def test_spatial_types_which_tidb_does_not_have_are_counted(base: str) -> None:
     shown, translator = written(base, "\x00\x01")
     assert shown == "AAE="
-    assert translator.lossy[Lossy.COLUMN_TYPE] == 1
+    assert translator.losses[Loss.COLUMN_TYPE] == 1
 
 
 @pytest.mark.parametrize("base", ["binary(3)", "varbinary(3)", "tinyblob", "blob", "mediumblob", "longblob"])

@@ -9,7 +9,7 @@ import pytest
 from debezium_support import DEBEZIUM, NO_SCHEMA, ddl, message, record, row
 from support import CANAL, DATA, OPEN, TICDC, captured
 
-from relay import Lossy, Malformed, NotRepresentable, SchemaChange, Translator
+from relay import Loss, Malformed, NotRepresentable, SchemaChange, Translator
 from relay.model.events import TableId, TableSchema
 
 LATER = 463586886942720001
@@ -95,7 +95,7 @@ def test_a_row_without_schema_is_exact_after_a_statement_that_tells_its_table(te
     change = row(event)
     cells = zip(VALUES, change.after or (), strict=True)
     assert tuple(str(cell) if name == "d" else cell for name, cell in cells) == ROW
-    assert not translator.lossy[Lossy.SCHEMA_GUESSED]
+    assert not translator.losses[Loss.SCHEMA_GUESSED]
     assert change.schema.primary_key == ("id",)
 
 
@@ -116,8 +116,8 @@ def test_the_row_in_other_formats() -> None:
         "b": "bit(10)", "d": "decimal(12,2)", "v": "varchar(5)", "ts": "timestamp(6)",
     }  # fmt: skip
     assert opened.translate(record(message(after=VALUES), offset=1))
-    assert not canal.lossy[Lossy.SCHEMA_GUESSED]
-    assert not opened.lossy[Lossy.SCHEMA_GUESSED]
+    assert not canal.losses[Loss.SCHEMA_GUESSED]
+    assert not opened.losses[Loss.SCHEMA_GUESSED]
 
 
 @pytest.mark.parametrize("text", [ALTER, "CREATE TABLE `t` LIKE `x`", "not SQL", "TRUNCATE TABLE `t`"])
@@ -126,7 +126,7 @@ def test_what_is_told_is_carried_over(text: str, options: dict[str, str]) -> Non
     translator = Translator(DEBEZIUM, DEBEZIUM, None, options)
     (out,) = translator.translate(record(told(text)))
     assert changes_of(out) == [{"type": "ALTER", "id": ID, "table": TABLE}]
-    assert set(translator.lossy) <= {Lossy.DDL_NOT_UNDERSTOOD}
+    assert set(translator.losses) <= {Loss.DDL_NOT_UNDERSTOOD}
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_an_id_that_is_not_understood_is_that_of_the_message(name: str) -> None:
     (event,) = translator.inspect(record(value))
     assert isinstance(event, SchemaChange)
     assert [change.table for change in event.table_changes] == [event.table]
-    assert translator.lossy[Lossy.DDL_NOT_UNDERSTOOD] == 1
+    assert translator.losses[Loss.DDL_NOT_UNDERSTOOD] == 1
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_an_id_that_is_not_understood_is_that_of_the_message(name: str) -> None:
 def test_members_that_are_not_known_are_counted(change: dict[str, Any], target: str) -> None:
     translator = Translator(DEBEZIUM, target)
     translator.translate(record(told(ALTER, change)))
-    assert translator.lossy[Lossy.EXTRAS] == 1
+    assert translator.losses[Loss.EXTRAS] == 1
     with pytest.raises(NotRepresentable, match="extras"):
         Translator(DEBEZIUM, target, None, {"strict": "true"}).translate(record(told(ALTER, change)))
 
@@ -386,7 +386,7 @@ def test_each_message_of_a_rename_of_several_tables_has_its_table() -> None:
         ('"shop"."a","shop"."x"', ["of_a"]),
         ('"shop"."b","shop"."a"', ["of_b"]),
     ]
-    assert not translator.lossy[Lossy.TABLE_DEFINITION]
+    assert not translator.losses[Loss.TABLE_DEFINITION]
 
 
 def test_type_and_names_need_no_definition() -> None:
@@ -395,7 +395,7 @@ def test_type_and_names_need_no_definition() -> None:
         [{"type": "ALTER", "id": '"shop"."a","shop"."x"', "table": None}],
         [{"type": "ALTER", "id": '"shop"."b","shop"."a"', "table": None}],
     ]
-    assert translator.lossy[Lossy.TABLE_DEFINITION] == 2
+    assert translator.losses[Loss.TABLE_DEFINITION] == 2
 
 
 def test_what_relay_writes_of_an_unknown_table_it_reads() -> None:

@@ -21,7 +21,7 @@ from relay import (
     ColumnType,
     ConsumerRecord,
     Default,
-    Lossy,
+    Loss,
     NotRepresentable,
     Op,
     RowChange,
@@ -30,7 +30,7 @@ from relay import (
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.model.events import Generated, Rows, Source, TableId, TableSchema
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.mysql.ddl.views import view_columns
 
 # ---------------------------------------------------------------- written
@@ -59,24 +59,24 @@ def test_without_ddl_numbers_of_members_are_digits(
     for times in (1, 2):
         (out,) = translator.translate(one)
         assert json.loads(out.value or b"")["payload"]["after"] == {"id": 1, "e": "2", "s": "5", "n": ""}
-        assert translator.lossy[Lossy.ENUM_INDEX] == 2 * times
+        assert translator.losses[Loss.ENUM_INDEX] == 2 * times
     with pytest.raises(NotRepresentable, match="enum-index"):
         Translator(source, DEBEZIUM, None, options | {"strict": "true"}).translate(one)
 
 
 def encoded(
     schema: TableSchema, before: Any, after: Any, options: dict[str, str] | None = None, **more: Any
-) -> tuple[dict[str, Any], dict[str, Any], list[Lossy]]:
+) -> tuple[dict[str, Any], dict[str, Any], list[Loss]]:
     """Key, value and losses of a row."""
     codec = PROTOCOLS[DEBEZIUM]
     op = Op.UPDATE if before and after else Op.INSERT if after else Op.DELETE
     source = Source("x", 1768443630000 * 10**6, 463586886942720001, **more)
-    lossy: list[Lossy] = []
+    losses: list[Loss] = []
     change = RowChange(op, schema, Rows(before, after), source, 1768443630450 * 10**6)
-    (payload,) = codec.open_encoder(parse_options(codec, options or {}, "options"), Answers()).encode(
-        [change], record(None), lossy
+    (payload,) = codec.open_encoder(parse_options(codec, options or {}, "options"), LookupCache()).encode(
+        [change], record(None), losses
     )
-    return json.loads(payload.key or b""), json.loads(payload.value or b""), lossy
+    return json.loads(payload.key or b""), json.loads(payload.value or b""), losses
 
 
 T = TableSchema(
@@ -91,7 +91,7 @@ T = TableSchema(
 
 
 def test_schema_names_are_made_of_allowed_characters_alone() -> None:
-    key, value, lossy = encoded(T, None, (1, "x", 2), {"cluster-id": "prod-cdc"})
+    key, value, losses = encoded(T, None, (1, "x", 2), {"cluster-id": "prod-cdc"})
     assert key["schema"]["name"] == "prod_cdc._1a.t__.x.Key"
     assert value["schema"]["name"] == "prod_cdc._1a.t__.x.Envelope"
     assert value["schema"]["fields"][1]["name"] == "prod_cdc._1a.t__.x.Value"
@@ -102,7 +102,7 @@ def test_schema_names_are_made_of_allowed_characters_alone() -> None:
         "1a",
         "t-名.x",
     )
-    assert not lossy
+    assert not losses
 
 
 def fields_of(value: dict[str, Any]) -> dict[str, bool]:
@@ -125,20 +125,20 @@ def test_a_row_without_some_columns_has_a_block_without_them() -> None:
 
 def test_start_ts() -> None:
     options = {"debezium-include-start-ts": "true", "enable-tidb-extension": "true"}
-    _, value, lossy = encoded(T, None, (1, "x", 2), options, start_ts=5)
+    _, value, losses = encoded(T, None, (1, "x", 2), options, start_ts=5)
     assert list(value["payload"]["source"])[-3:] == ["commit_ts", "start_ts", "cluster_id"]
     assert [field["field"] for field in value["schema"]["fields"][2]["fields"]][-3:] == [
         "commit_ts",
         "cluster_id",
         "start_ts",
     ]
-    assert not lossy
-    _, value, lossy = encoded(T, None, (1, "x", 2), {}, start_ts=5)
+    assert not losses
+    _, value, losses = encoded(T, None, (1, "x", 2), {}, start_ts=5)
     assert "start_ts" not in value["payload"]["source"]
-    assert lossy == [Lossy.START_TS]
-    _, value, lossy = encoded(T, None, (1, "x", 2), options)
+    assert losses == [Loss.START_TS]
+    _, value, losses = encoded(T, None, (1, "x", 2), options)
     assert "start_ts" not in value["payload"]["source"]
-    assert not lossy
+    assert not losses
 
 
 def test_what_source_has_no_member_for_is_counted() -> None:
@@ -149,16 +149,16 @@ def test_what_source_has_no_member_for_is_counted() -> None:
         "binlog_position": 4,
         "snapshot": True,
     }
-    *_, lossy = encoded(T, None, (1, "x", 2), **more)
-    assert sorted(lossy) == sorted(
-        [Lossy.GTID, Lossy.EXTRAS, Lossy.ROW_KEY, Lossy.BINLOG_POSITION, Lossy.SNAPSHOT]
+    *_, losses = encoded(T, None, (1, "x", 2), **more)
+    assert sorted(losses) == sorted(
+        [Loss.GTID, Loss.EXTRAS, Loss.ROW_KEY, Loss.BINLOG_POSITION, Loss.SNAPSHOT]
     )
 
 
 def test_an_update_without_old_value() -> None:
-    _, value, lossy = encoded(T, (1, "y", 2), (1, "x", 2), {"output-old-value": "false"})
+    _, value, losses = encoded(T, (1, "y", 2), (1, "x", 2), {"output-old-value": "false"})
     assert "before" not in value["payload"]
-    assert lossy == [Lossy.BEFORE_IMAGE]
+    assert losses == [Loss.BEFORE_IMAGE]
 
 
 def test_an_old_row_that_is_not_written_loses_nothing_more() -> None:
@@ -166,8 +166,8 @@ def test_an_old_row_that_is_not_written_loses_nothing_more() -> None:
         TableId("d", "t"), (Column("id", ColumnType("int")), Column("at", ColumnType("date")))
     )
     rows = (1, "0000-00-00"), (1, "2020-02-03")
-    assert encoded(schema, *rows)[2] == [Lossy.ZERO_DATE]
-    assert encoded(schema, *rows, {"output-old-value": "false"})[2] == [Lossy.BEFORE_IMAGE]
+    assert encoded(schema, *rows)[2] == [Loss.ZERO_DATE]
+    assert encoded(schema, *rows, {"output-old-value": "false"})[2] == [Loss.BEFORE_IMAGE]
 
 
 DEFAULTED = TableSchema(
@@ -181,12 +181,12 @@ DEFAULTED = TableSchema(
 
 
 @pytest.mark.parametrize(
-    ("replaces", "shown", "lost"), [("true", 5, [Lossy.NULL_REPLACED_BY_DEFAULT]), ("false", None, [])]
+    ("replaces", "shown", "lost"), [("true", 5, [Loss.NULL_REPLACED_BY_DEFAULT]), ("false", None, [])]
 )
-def test_null_with_a_default(replaces: str, shown: int | None, lost: list[Lossy]) -> None:
-    _, value, lossy = encoded(DEFAULTED, None, (1, None), {"replace.null.with.default": replaces})
+def test_null_with_a_default(replaces: str, shown: int | None, lost: list[Loss]) -> None:
+    _, value, losses = encoded(DEFAULTED, None, (1, None), {"replace.null.with.default": replaces})
     assert value["payload"]["after"] == {"id": 1, "v": shown}
-    assert lossy == lost
+    assert losses == lost
 
 
 def shown_columns(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -269,7 +269,7 @@ def test_a_split_update_of_a_key() -> None:
 def test_watermarks_need_the_extension() -> None:
     translator = Translator(DEBEZIUM, DEBEZIUM)
     assert not translator.translate(record(message("m")))
-    assert translator.lossy == {Lossy.WATERMARK: 1}
+    assert translator.losses == {Loss.WATERMARK: 1}
 
 
 # ---------------------------------------------------------------- DDL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import Lossy, NotRepresentable, Translator
+from relay import Loss, NotRepresentable, Translator
 
 SHANGHAI = {"timezone": "Asia/Shanghai"}
 LAST, USUAL = "9999-12-31 23:59:59", "2026-01-15 02:20:30"
@@ -34,9 +34,9 @@ def test_what_cannot_be_moved_is_counted_for_every_value(source: str, target: st
     translator = Translator(source, target, None, SHANGHAI)
     counts = []
     for one in given:
-        lost = translator.lossy[Lossy.ZERO_DATE]
+        lost = translator.losses[Loss.ZERO_DATE]
         assert translator.translate(one)
-        counts.append(translator.lossy[Lossy.ZERO_DATE] - lost)
+        counts.append(translator.losses[Loss.ZERO_DATE] - lost)
     assert counts == [0, 1, 0, 2, 0, 1]
 
 

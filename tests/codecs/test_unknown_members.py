@@ -13,7 +13,7 @@ import pytest
 from support import CAPTURED, captured, protocol_of, reading_options
 from unknown_support import FIXED, Member, is_unknown, with_unknown_members
 
-from relay import ConsumerRecord, Event, Lossy, RowChange, SchemaChange
+from relay import ConsumerRecord, Event, Loss, RowChange, SchemaChange
 from relay.codecs import PROTOCOLS
 from relay.codecs.maxwell.messages import camel_case
 from relay.testing.contract import source_with
@@ -53,7 +53,7 @@ def kind_of(event: Event) -> tuple[object, ...]:
     return (type(event),)
 
 
-def peek(wire: Wire, record: ConsumerRecord) -> tuple[list[Event], list[Lossy]]:
+def peek(wire: Wire, record: ConsumerRecord) -> tuple[list[Event], list[Loss]]:
     """What a record says, without any effect on what is read after it."""
     catalog = wire._catalog
     found = wire.read_with_losses(record)
@@ -77,10 +77,10 @@ def test_unknown_members_are_in_the_events_of_their_message(protocol: str, membe
             columns = {column.name for row in rows for column in row.schema.columns}
             columns |= set(map(camel_case, columns))
             for changed, where in with_unknown_members(protocol, record, columns, member):
-                found, lossy = peek(wire, changed)
+                found, losses = peek(wire, changed)
                 assert len(found) == len(events), where
                 unknown = {path for event in found for path in event.source.extras or ()}
-                assert any(map(is_unknown, unknown)) if found else lossy, where
+                assert any(map(is_unknown, unknown)) if found else losses, where
                 count += 1
             wire.read(record)
     assert count
@@ -90,5 +90,5 @@ def test_unknown_members_are_in_the_events_of_their_message(protocol: str, membe
 @pytest.mark.parametrize("event", [insert(), CREATED, *OTHERS], ids=lambda event: type(event).__name__)
 def test_unknown_members_are_counted_with_every_event(protocol: str, event: Event) -> None:
     wire = Wire(PROTOCOLS[protocol], {})
-    records, lossy = wire.write(msgspec.structs.replace(event, source=source_with("extras")))
-    assert lossy.count(Lossy.EXTRAS) == 1 or not records
+    records, losses = wire.write(msgspec.structs.replace(event, source=source_with("extras")))
+    assert losses.count(Loss.EXTRAS) == 1 or not records

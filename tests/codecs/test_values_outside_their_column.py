@@ -14,7 +14,7 @@ import pytest
 from debezium_support import DEBEZIUM, NO_SCHEMA
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import ConsumerRecord, Lossy, NotRepresentable, ProducerRecord, RelayError, RowChange, Translator
+from relay import ConsumerRecord, Loss, NotRepresentable, ProducerRecord, RelayError, RowChange, Translator
 from relay.model.events import Value
 
 CKAFKA = "ckafka-json"
@@ -206,7 +206,7 @@ def outcome(source: str, way: str, target: str, options: dict[str, str], case: t
         return "refused" if error.path.rpartition(".")[2] == "c" else f"refused at {error.path!r}"
     except RelayError as error:
         return str(error)
-    lost = set(translator.lossy) & {Lossy.DECIMAL_DIGITS, Lossy.ZERO_DATE, Lossy.VALUE_GUESSED}
+    lost = set(translator.losses) & {Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.VALUE_GUESSED}
     if lost:
         return f"lost {lost}"
     found = values(target, target_statement(target, case[0]), consumed([out, out])[1])

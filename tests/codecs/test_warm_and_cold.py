@@ -29,12 +29,12 @@ WARM = 18
 
 
 def outcome(translator: Translator, given: ConsumerRecord) -> tuple[Any, dict[Any, int]]:
-    before = translator.lossy
+    before = translator.losses
     try:
         found: Any = translator.translate(given)
     except RelayError as error:
         found = f"{type(error).__name__} {error}"
-    return found, dict(Counter(translator.lossy) - Counter(before))
+    return found, dict(Counter(translator.losses) - Counter(before))
 
 
 def outcomes(
@@ -244,7 +244,7 @@ def test_the_key_of_another_table_adds_no_columns(key: str | None) -> None:
     (out,) = translator.translate(debezium_record(ROW, key))
     assert json.loads(out.value or b"")["data"] == [{"id": "1", "k": "2", "n": "1.50", "f": "0.5", "v": "x"}]
     assert json.loads(out.value or b"")["pkNames"] == ["id"]
-    assert "value-guessed" not in translator.lossy
+    assert "value-guessed" not in translator.losses
 
 
 @pytest.mark.parametrize("schema", [False, True])
@@ -292,19 +292,19 @@ def test_two_images_that_are_wrong_have_one_error(protocol: str, before: str, af
 @pytest.mark.parametrize(("text", "value"), [('"12.50"', "12.50"), ("-0", "0.00"), ("12.5", "12.50")])
 def test_a_decimal_may_be_text(text: str, value: str) -> None:
     """As Debezium's own connectors have it with `decimal.handling.mode=string`."""
-    for found, lossy in outcomes(
+    for found, losses in outcomes(
         DEBEZIUM, [statement(TABLE), debezium_record(ROW)], debezium_record(ROW | {"n": text})
     ):
         assert json.loads(found[0].value)["data"][0]["n"].removeprefix("-") == value
-        assert "value-guessed" not in lossy
+        assert "value-guessed" not in losses
 
 
 def test_minus_zero_is_an_integer_of_debezium() -> None:
-    for found, lossy in outcomes(
+    for found, losses in outcomes(
         DEBEZIUM, [statement(TABLE), debezium_record(ROW)], debezium_record(ROW | {"k": "-0"})
     ):
         assert json.loads(found[0].value)["data"][0]["k"] == "0"
-        assert "value-guessed" not in lossy
+        assert "value-guessed" not in losses
 
 
 # ---------------------------------------------------------------- Canal

@@ -24,7 +24,7 @@ from relay.cli.formats import options_of, profile_options, title_of
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import Codec
 from relay.codecs.given_options import parse_options
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.config import Config
 from relay.core.loss_texts import route_losses
 
@@ -37,11 +37,11 @@ class Setting(NamedTuple):
     """An option of a target with which it carries more than by default, or the defaults (no text)."""
 
     text: str
-    carries: Carries
+    carries: Capabilities
 
 
 def added_by_options(codec: Codec) -> Iterator[tuple[str, str, set[str]]]:
-    """The options with which a protocol carries more than by default, and the fields of `Carries` they add."""
+    """The options with which a protocol carries more than by default, and the fields of `Capabilities` they add."""
     default = msgspec.structs.asdict(_encodes(codec, {}))
     for option in options_of(codec):
         values = option.type.split(" | ")
@@ -52,7 +52,7 @@ def added_by_options(codec: Codec) -> Iterator[tuple[str, str, set[str]]]:
                 yield option.name, value, added
 
 
-def _encodes(codec: Codec, given: dict[str, str]) -> Carries:
+def _encodes(codec: Codec, given: dict[str, str]) -> Capabilities:
     return codec.encodes(parse_options(codec, given, "options"))
 
 
@@ -103,7 +103,7 @@ def capabilities_part(protocol: str) -> str:
     """The facts that a protocol's messages carry: with the default options, and with others."""
     default, *others = settings(BUILT_IN[protocol])
     rows = []
-    for name in Carries.__struct_fields__:
+    for name in Capabilities.__struct_fields__:
         by_default = _yes_no(getattr(default.carries, name))
         changed = [
             f"{_yes_no(getattr(other.carries, name))} with {other.text}"
@@ -119,7 +119,7 @@ def all_capabilities_part(_: str) -> str:
     columns = [settings(codec) for codec in BUILT_IN.values() if codec.is_writable]
     rows = [
         (name.replace("_", " "), *(_default_or_option(found, name) for found in columns))
-        for name in Carries.__struct_fields__
+        for name in Capabilities.__struct_fields__
     ]
     names = (f"`{codec.name}`" for codec in BUILT_IN.values() if codec.is_writable)
     return table(("", *names), rows)

@@ -18,7 +18,7 @@ from support import CANAL, OPEN, TICDC, captured, translate
 
 from relay import ConsumerRecord, Resolver, Translator
 from relay.codecs import BUILT_IN
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.open_protocol.frames import unframe
 from relay.config import load_config
 from relay.core.loss_texts import route_losses
@@ -273,7 +273,7 @@ def test_every_log_event_is_documented() -> None:
 
 
 def test_every_counter_is_documented() -> None:
-    assert set(_rows("docs/protocols.md", "Counters")) == {str(what) for what in Lossy}
+    assert set(_rows("docs/protocols.md", "Counters")) == {str(what) for what in Loss}
 
 
 def test_every_protocol_has_a_page_about_its_messages() -> None:

@@ -73,7 +73,7 @@ def counted(source: str, target: str, *messages: Given, writing: Options | None 
     translator = Translator(source, target, None, writing)
     for message in records(*messages):
         translator.translate(message)
-    return {what.value: count for what, count in translator.lossy.items()}
+    return {what.value: count for what, count in translator.losses.items()}
 
 
 def known(protocol: str, *messages: Given, table: str = "t", database: str = "d") -> TableSchema | None:

@@ -32,10 +32,10 @@ def error_of(record: ConsumerRecord, *earlier: Message) -> RelayError | None:
     translator = Translator(OPEN, OPEN)
     for at, message in enumerate(earlier):
         translator.translate(framed(message, offset=at))
-    before = translator.events, translator.lossy, translator.catalog
+    before = translator.events, translator.losses, translator.catalog
     try:
         translator.translate(record)
     except RelayError as error:
-        assert (translator.events, translator.lossy, translator.catalog) == before
+        assert (translator.events, translator.losses, translator.catalog) == before
         return error
     return None

@@ -14,7 +14,7 @@ from relay import (
     ABSENT,
     ConsumerRecord,
     EncodeError,
-    Lossy,
+    Loss,
     Malformed,
     Op,
     RowChange,
@@ -67,7 +67,7 @@ def row(
 def read(*records: ConsumerRecord, **options: str) -> tuple[list[Event], dict[str, int]]:
     translator = Translator(MAXWELL, MAXWELL, options, {"output_ddl": "true"})
     events = [event for each in records for event in translator.inspect(each)]
-    return events, {str(what): number for what, number in translator.lossy.items()}
+    return events, {str(what): number for what, number in translator.losses.items()}
 
 
 def changes(*records: ConsumerRecord, **options: str) -> list[RowChange]:
@@ -185,7 +185,7 @@ def test_a_document_null_reads_as_null_and_is_counted() -> None:
     assert value_of("JSON NOT NULL", "null") == "null"
     translator = Translator("canal-json", MAXWELL)
     translator.translate(canal("json", "null"))
-    assert translator.lossy[Lossy.JSON_NULL] == 1
+    assert translator.losses[Loss.JSON_NULL] == 1
 
 
 @CASES.covers("M15")
@@ -280,7 +280,7 @@ def test_the_last_row_of_a_transaction_ends_it() -> None:
     ]
     translator = Translator(MAXWELL, MAXWELL)
     translated_records(translator, [TABLE, first, last])
-    assert translator.lossy == {"ddl": 1}
+    assert translator.losses == {"ddl": 1}
 
 
 ALL = dict.fromkeys(
@@ -335,7 +335,7 @@ def test_a_transaction_without_a_number_is_left_out_and_counted() -> None:
     translator = Translator("debezium-json", MAXWELL)
     (out,) = translator.translate(record(source))
     assert "xid" not in json.loads(out.value or b"")
-    assert translator.lossy[Lossy.TRANSACTION] == 1
+    assert translator.losses[Loss.TRANSACTION] == 1
 
 
 @CASES.covers("M24")
@@ -381,7 +381,7 @@ def test_unknown_members_are_counted() -> None:
     assert change.source.extras == {"team": "shop"}
     translator = Translator(MAXWELL, MAXWELL)
     translator.translate(row('{"id":1,"a":"x"}', team="shop"))
-    assert translator.lossy[Lossy.EXTRAS] == 1
+    assert translator.losses[Loss.EXTRAS] == 1
 
 
 @CASES.covers("M30")
@@ -630,7 +630,7 @@ def test_a_statement_without_a_message_is_counted(sql: str) -> None:
     message = {"database": "d", "table": "t", "isDdl": True, "type": "QUERY", "es": 1, "ts": 1, "sql": sql}
     translator = Translator("canal-json", MAXWELL, {}, {"output_ddl": "true"})
     loss = "truncate-or-drop" if sql.startswith("TRUNCATE") else "ddl"
-    assert (translator.translate(record(message)), translator.lossy) == ([], {loss: 1})
+    assert (translator.translate(record(message)), translator.losses) == ([], {loss: 1})
 
 
 @CASES.covers("M45")

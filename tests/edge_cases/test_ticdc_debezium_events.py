@@ -19,7 +19,7 @@ from relay import (
     ConfigError,
     ConsumerRecord,
     DdlKind,
-    Lossy,
+    Loss,
     Op,
     SchemaChange,
     TableId,
@@ -263,7 +263,7 @@ def test_a_rename_of_two_tables_is_one_message_a_table(is_whole: bool) -> None:
         sqls.append(json.loads(out.value or b"")["sql"])
     assert sqls == renames
     assert [columns_after(translator, name) for name in "xab"] == [["of_a"], ["of_b"], None]
-    assert translator.lossy == {"commit-ts": 4}  # Canal-JSON's extension is off
+    assert translator.losses == {"commit-ts": 4}  # Canal-JSON's extension is off
 
 
 @CASES.covers("99")
@@ -373,7 +373,7 @@ def test_a_commit_ts_is_made_of_time_and_offset_where_there_is_none() -> None:
         translator = Translator(source, DEBEZIUM)
         (out,) = translator.translate(one)
         assert json.loads(out.value or b"")["payload"]["source"]["commit_ts"] == (1768443630000 << 18) + 3
-        assert translator.lossy[Lossy.COMMIT_TS_SYNTHETIC] == 1
+        assert translator.losses[Loss.COMMIT_TS_SYNTHETIC] == 1
 
 
 @CASES.covers("116")
@@ -424,7 +424,7 @@ def test_a_key_that_the_row_does_not_show_is_part_of_it(create: ConsumerRecord |
         [{"id": 7, "v": 3}, None],
     ]
     assert rows[3].schema == rows[0].schema
-    assert translator.lossy == ({} if create else {"schema-guessed": 4, "value-guessed": 4})
+    assert translator.losses == ({} if create else {"schema-guessed": 4, "value-guessed": 4})
     for one in (CANAL, TICDC):
         made = sent(DEBEZIUM, one, *([create] if create else []), records[1]).values
         assert [(out["type"], out["pkNames"], out["data"]) for out in made] == [

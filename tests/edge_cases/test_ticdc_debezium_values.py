@@ -24,7 +24,7 @@ from edge_cases.ticdc_debezium import (
 )
 from support import CANAL, OPEN, TICDC
 
-from relay import Lossy, Malformed
+from relay import Loss, Malformed
 
 ZERO_DATE = {"zero-date": 1}
 MAY_BE_ZERO = {"epoch-or-zero-date": 1}
@@ -403,7 +403,7 @@ def test_geometries_which_ticdc_does_not_have_are_bytes_and_counted() -> None:
     made = written("POINT", point.decode("latin-1"), CANAL)
     assert made.cell() == f'"{base64.b64encode(point).decode()}"'
     # The message has no `sqlType`, as that of a look-alike whose binary values may be hex.
-    assert made.counted == {Lossy.COLUMN_TYPE: 1, Lossy.VALUE_GUESSED: 1}
+    assert made.counted == {Loss.COLUMN_TYPE: 1, Loss.VALUE_GUESSED: 1}
 
 
 @CASES.covers("59")

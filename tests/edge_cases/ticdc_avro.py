@@ -94,7 +94,7 @@ class Avro:
 
     @property
     def counted(self) -> set[str]:
-        return {what.value for what in self.translator.lossy}
+        return {what.value for what in self.translator.losses}
 
 
 def record(key: bytes | None, value: bytes | None, topic: str = "topic", **more: Any) -> ConsumerRecord:

@@ -36,7 +36,7 @@ class Sent:
         for one in records:
             self.outs = translator.translate(one)
         self.counted = {
-            what.value: count for what, count in translator.lossy.items() if what.value not in _USUAL
+            what.value: count for what, count in translator.losses.items() if what.value not in _USUAL
         }
 
     @property

@@ -29,7 +29,7 @@ from relay.core.dead_letters import dead_letter, marker, read_dead_letter, read_
 from relay.io.record_lines import format_record, parse_record
 from relay.model.errors import ConfigError, TopicUnusable
 from relay.model.events import TableId
-from relay.model.records import Place, ProducerRecord
+from relay.model.records import ProducerRecord, RecordPosition
 from relay.service.loop.history import history_record, source_records, teach
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def dead_letters(records: Sequence[ConsumerRecord], lane: Lane, chance: random.R
         if chance.random() < 0.3:
             chance.shuffle(headers)
         read_dead_letter(_consumed(msgspec.structs.replace(letter, headers=tuple(headers))))
-        mark = marker(Place("letters", 0, 5), 1)
+        mark = marker(RecordPosition("letters", 0, 5), 1)
         name, value = mark.headers[0]
         read_marker(
             _consumed(msgspec.structs.replace(mark, headers=((name, changed_bytes(value or b"", chance)),)))

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
 from fuzz.findings import BrokenError, Setting
-from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
+from relay import ABSENT, DecodeError, Event, Loss, Op, RowChange, SchemaChange
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Before
@@ -25,16 +25,16 @@ from relay.mysql.types import BINARIES, FRACTIONAL, INTEGER_BITS, quoted_table
 VALUES_LOST: Final = frozenset(
     {
         *(
-            Lossy.VALUE_GUESSED,
-            Lossy.INVALID_TEXT,
-            Lossy.DECIMAL_DIGITS,
-            Lossy.ZERO_DATE,
-            Lossy.JSON_NULL,
-            Lossy.TIME_RANGE,
-            Lossy.YEAR_BELOW_100,
+            Loss.VALUE_GUESSED,
+            Loss.INVALID_TEXT,
+            Loss.DECIMAL_DIGITS,
+            Loss.ZERO_DATE,
+            Loss.JSON_NULL,
+            Loss.TIME_RANGE,
+            Loss.YEAR_BELOW_100,
         ),
-        *(Lossy.ENUM_INDEX, Lossy.NULL_REPLACED_BY_DEFAULT, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE),
-        *(Lossy.COLUMN_TYPE, Lossy.TYPE_PARAMETERS, Lossy.UNTYPED, Lossy.SCHEMA_GUESSED, Lossy.EMPTY_ROW),
+        *(Loss.ENUM_INDEX, Loss.NULL_REPLACED_BY_DEFAULT, Loss.NULL_OR_DEFAULT, Loss.EPOCH_OR_ZERO_DATE),
+        *(Loss.COLUMN_TYPE, Loss.TYPE_PARAMETERS, Loss.UNTYPED, Loss.SCHEMA_GUESSED, Loss.EMPTY_ROW),
     }
 )
 #: What cells of a column are, by its base type, as `relay.model.events` says; of others they may be anything.
@@ -46,13 +46,13 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "decimal": (Decimal,),
 }
 _BEFORE_LOST: Final = frozenset(
-    {Lossy.BEFORE_UNKNOWN, Lossy.BEFORE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE}
+    {Loss.BEFORE_UNKNOWN, Loss.BEFORE_IMAGE, Loss.COLUMNS_ABSENT, Loss.DELETE_IMAGE}
 )
 
 
 #: Statements that are not written, or not with this copy.
 _UNWRITTEN_STATEMENTS: Final = frozenset(
-    {Lossy.DDL, Lossy.TRUNCATE_OR_DROP, Lossy.DDL_COPIES, Lossy.ADMIN_STATEMENT}
+    {Loss.DDL, Loss.TRUNCATE_OR_DROP, Loss.DDL_COPIES, Loss.ADMIN_STATEMENT}
 )
 
 
@@ -89,28 +89,28 @@ class Target(NamedTuple):
 
 
 def compare(
-    target: Target, given: Sequence[Event], found: Sequence[Event], lossy: AbstractSet[Lossy]
+    target: Target, given: Sequence[Event], found: Sequence[Event], losses: AbstractSet[Loss]
 ) -> None:
     """Raise BrokenError if the reader found other events than the source had."""
     route = target.route
-    if target.copies is not None and not _UNWRITTEN_STATEMENTS & lossy:
+    if target.copies is not None and not _UNWRITTEN_STATEMENTS & losses:
         _same_statements(target, target.copies, given, found)
     rows = [event for event in given if isinstance(event, RowChange)]
     read = [event for event in found if isinstance(event, RowChange)]
     if (
-        Lossy.EMPTY_ROW in lossy
+        Loss.EMPTY_ROW in losses
     ):  # NULLs alone, which name no columns, of a table that the reader does not know
         rows = [row for row in rows if not _has_only_nulls(row)]
-    if Lossy.DELETE in lossy:  # the row that is gone has no message: only the others are looked for
+    if Loss.DELETE in losses:  # the row that is gone has no message: only the others are looked for
         rows, read = _not_deleted(rows), _not_deleted(read)
     at = 0
     for change in rows:
         here = read[at : at + 2]
         if not here:
             raise BrokenError("events", "rows are missing", route, f"{len(rows)} rows, {len(read)} read")
-        used = _same_change(route, change, here, lossy, knows_before=target.knows_before)
+        used = _same_change(route, change, here, losses, knows_before=target.knows_before)
         at += used
-        if used == 1 and not VALUES_LOST & lossy and target.keeps_order:
+        if used == 1 and not VALUES_LOST & losses and target.keeps_order:
             _same_images(route, change, here[0])
     if at != len(read):
         raise BrokenError("events", "rows too many", route, f"{len(rows)} rows, {len(read)} read")
@@ -171,17 +171,17 @@ def _texts(target: Target, change: SchemaChange) -> list[str]:
 
 
 def _same_change(
-    route: str, change: RowChange, here: Sequence[RowChange], lossy: AbstractSet[Lossy], *, knows_before: bool
+    route: str, change: RowChange, here: Sequence[RowChange], losses: AbstractSet[Loss], *, knows_before: bool
 ) -> int:
     """How many changes that were read stand for one of the source: two if it was split."""
     # Where a target tells whole seconds, a row of the first second of 1970 looks like one of a snapshot.
     ops = [_without_snapshot(each.op) for each in here]
-    if change.table != here[0].table and Lossy.NAMES not in lossy:
+    if change.table != here[0].table and Loss.NAMES not in losses:
         raise BrokenError("events", "another table", route, f"{change.table} / {here[0].table}")
     if change.op is Op.UPDATE and ops == [Op.DELETE, Op.INSERT]:
         return 2
     expected = _without_snapshot(change.op)
-    may_be_insert = expected is Op.UPDATE and (not knows_before or bool(_BEFORE_LOST & lossy))
+    may_be_insert = expected is Op.UPDATE and (not knows_before or bool(_BEFORE_LOST & losses))
     if ops[0] is not expected and not (may_be_insert and ops[0] is Op.INSERT):
         raise BrokenError("events", f"{change.op.value} became {here[0].op.value}", route)
     return 1

@@ -42,7 +42,7 @@ from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Message, Run, Translation
 from relay.templates.ops import LOSS, Frames, Marker, Template
 from relay.templates.scanning import Token, parsed
-from relay.templates.tracing import Untraceable
+from relay.templates.tracing import NotTemplatable
 
 ROOT = Path(__file__).parents[2]
 #: Changed messages of a lane, and of one record of it.
@@ -63,7 +63,7 @@ _TIMES: Final = (0, 1, -1, -(1 << 46), (1 << 46) - 1, 1 << 46, (1 << 63) - 1, -(
 _OFFSETS: Final = (0, 1, (1 << 53) + 1, (1 << 63) - 1)
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """A value of a document in a record: the document's number, where it stands, its member's name."""
 
     document: int
@@ -86,7 +86,7 @@ class Parts:
         self._documents: list[tuple[str, bytes, bytes, bool]] = []
         for part, text in (("key", record.key), ("value", record.value)):
             self._documents += _documents(part, text or b"")
-        self.places: list[Place] = []
+        self.places: list[RecordPosition] = []
         self._objects: list[tuple[int, list[Token]]] = []
         for number, (_, _, text, _) in enumerate(self._documents):
             self._find(number, text)
@@ -94,7 +94,7 @@ class Parts:
     def _find(self, number: int, text: bytes) -> None:
         try:
             todo = [("", parsed(text))]
-        except Untraceable:
+        except NotTemplatable:
             return
         for name, token in todo:
             if token.members is not None:
@@ -104,9 +104,9 @@ class Parts:
                 todo += [(name, item) for item in token.items]
             else:
                 raw = text[token.start : token.end]
-                self.places.append(Place(number, token.start, token.end, name, raw, look_of(raw)))
+                self.places.append(RecordPosition(number, token.start, token.end, name, raw, look_of(raw)))
 
-    def changed(self, places: Sequence[tuple[Place, bytes]]) -> ConsumerRecord:
+    def changed(self, places: Sequence[tuple[RecordPosition, bytes]]) -> ConsumerRecord:
         """The record with other values in some places."""
         edits = {(place.document, place.start): (place.start, place.end, new) for place, new in places}
         by_document: dict[int, list[Edit]] = {}
@@ -387,7 +387,7 @@ class _Run:
         engine = self._tally.last
         return engine if engine is not None and _takes(engine, record) else None
 
-    def _free(self, parts: Parts, engine: _Counting | None) -> list[Place]:
+    def _free(self, parts: Parts, engine: _Counting | None) -> list[RecordPosition]:
         """The values that a template of the record takes others of."""
         if engine is None:
             return parts.places
@@ -457,7 +457,7 @@ def _takes(engine: _Counting, record: ConsumerRecord) -> bool:
     return found is not None
 
 
-def _alike(places: Sequence[Place], place: Place) -> list[Place]:
+def _alike(places: Sequence[RecordPosition], place: RecordPosition) -> list[RecordPosition]:
     """The places where a value of the same name and text stands."""
     return [each for each in places if each.name == place.name and each.token == place.token]
 
@@ -470,7 +470,7 @@ def _tame(token: bytes) -> bytes:
     return token[: digit.start()] + bytes([digit[0][0] + 1]) + token[digit.end() :]
 
 
-def changed_inside(parts: Parts, free: Sequence[Place], chance: random.Random) -> ConsumerRecord:
+def changed_inside(parts: Parts, free: Sequence[RecordPosition], chance: random.Random) -> ConsumerRecord:
     """A message of the same shape, or nearly: some values, rarely the structure, the offset or the time."""
     roll = chance.random()
     record = (
@@ -483,8 +483,8 @@ def changed_inside(parts: Parts, free: Sequence[Place], chance: random.Random) -
     return record
 
 
-def _with_other_values(parts: Parts, free: Sequence[Place], chance: random.Random) -> ConsumerRecord:
-    changes: list[tuple[Place, bytes]] = []
+def _with_other_values(parts: Parts, free: Sequence[RecordPosition], chance: random.Random) -> ConsumerRecord:
+    changes: list[tuple[RecordPosition, bytes]] = []
     for count in range(chance.choice((1, 1, 1, 1, 1, 2, 3))):
         any_place = chance.random() < 0.03 or not free
         place = chance.choice(parts.places if any_place else free)

@@ -32,7 +32,7 @@ from fuzz.unknown import extended, without_member
 from relay import (
     ConsumerRecord,
     Event,
-    Lossy,
+    Loss,
     Malformed,
     Op,
     ProducerRecord,
@@ -302,7 +302,7 @@ def test_what_a_profile_leaves_out_is_no_loss() -> None:
     made = Bench(wanted, is_thorough=True)
     for record in SAMPLE.records:
         made.step(record)
-    assert made.used.lossy[Lossy.DDL] > 0
+    assert made.used.losses[Loss.DDL] > 0
 
 
 def test_a_record_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from relay import (
     ConsumerRecord,
     DecodeError,
     Event,
-    Lossy,
+    Loss,
     Need,
     NotRepresentable,
     ProducerRecord,
@@ -61,13 +61,13 @@ _TURNS: Final = {"compare": 3, "strict": 8, "determinism": 16, "doors": 16}
 
 #: Options that leave out what is counted, and what that is: no loss for `strict`.
 _LEFT_OUT: Final = {
-    "ddl": {Lossy.DDL, Lossy.TRUNCATE_OR_DROP, Lossy.BOOTSTRAP},
-    "watermarks": {Lossy.WATERMARK},
+    "ddl": {Loss.DDL, Loss.TRUNCATE_OR_DROP, Loss.BOOTSTRAP},
+    "watermarks": {Loss.WATERMARK},
 }
 
 
 #: What is counted where a definition is not written, or not with this copy of its statement.
-_UNTOLD: Final = frozenset({Lossy.TABLE_DEFINITION, Lossy.TABLE_LEFT_OUT, Lossy.NO_TOPIC, Lossy.DDL_COPIES})
+_UNTOLD: Final = frozenset({Loss.TABLE_DEFINITION, Loss.TABLE_LEFT_OUT, Loss.NO_TOPIC, Loss.DDL_COPIES})
 
 
 class Refused(NamedTuple):
@@ -116,7 +116,7 @@ class Bench:
         self._target = Target.of(setting)
         options = self.used.route.target_options  # a profile may have set them
         dropped = [what for name, what in _LEFT_OUT.items() if getattr(options, name) == "drop"]
-        self._left_out = set[Lossy]().union(*dropped)
+        self._left_out = set[Loss]().union(*dropped)
         self._chosen = setting.chosen()
         self._offsets: Counter[tuple[str, int]] = Counter()
         self._written: dict[str, bytes] = {}
@@ -153,24 +153,24 @@ class Bench:
         """Translate a record and look at everything. Raises BrokenError."""
         self._steps += 1
         used = self.used
-        before, counted = used.state, (used.events, used.lossy)
+        before, counted = used.state, (used.events, used.losses)
         resident = peak_bytes()
         began = time.process_time()
         outcome = self.attempt(used, used.translate, record)
         self._measure(record, time.process_time() - began, peak_bytes() - resident)
         if isinstance(outcome, Refused):
             self._is_as_before(before, counted)
-        lossy = used.lossy - counted[1]
+        losses = used.losses - counted[1]
         if (plain := without_member(record)) is not None:
-            self._tells_unknown_member(record, plain, outcome, before, lossy)
+            self._tells_unknown_member(record, plain, outcome, before, losses)
         if self._is_turn_of("determinism"):
-            self._is_repeatable(record, outcome, before, lossy)
+            self._is_repeatable(record, outcome, before, losses)
         if self._is_turn_of("strict"):
-            self._strict_agrees(record, outcome, before, lossy)
+            self._strict_agrees(record, outcome, before, losses)
         if self._is_turn_of("doors"):
             self._other_doors(record, before)
         if isinstance(outcome, list):
-            self._is_readable(record, outcome, before, lossy, compared=self._is_turn_of("compare"))
+            self._is_readable(record, outcome, before, losses, compared=self._is_turn_of("compare"))
         return outcome
 
     def _is_turn_of(self, check: str) -> bool:
@@ -214,27 +214,27 @@ class Bench:
         if grown > _FREE_GROWTH + MAX_GROWTH * size:
             raise BrokenError("memory", "peak", route, f"{grown >> 20} MB for {size:.2f} MB")
 
-    def _is_as_before(self, before: State, counted: tuple[Counter[str], Counter[Lossy]]) -> None:
+    def _is_as_before(self, before: State, counted: tuple[Counter[str], Counter[Loss]]) -> None:
         after, route = self.used.state, f"{self.setting.source} -> {self.setting.target}"
         if after.catalog is not before.catalog or after.gate is not before.gate or after.seen != before.seen:
             raise BrokenError("all or nothing", "state", route, "the state changed although it was refused")
-        if (self.used.events, self.used.lossy) != counted:
+        if (self.used.events, self.used.losses) != counted:
             raise BrokenError("all or nothing", "counters", route, "counted although it was refused")
 
     # ------------------------------------------------------------ twins
 
     def _strict_agrees(
-        self, record: ConsumerRecord, outcome: Outcome, before: State, lossy: Counter[Lossy]
+        self, record: ConsumerRecord, outcome: Outcome, before: State, losses: Counter[Loss]
     ) -> None:
         self.strict.restore(before)
         found = self.attempt(self.strict, self.strict.translate, record)
         route = f"{self.setting.source} -> {self.setting.target}"
-        lost = sorted(set(lossy) - INFORMATIONAL - self._left_out)
+        lost = sorted(set(losses) - INFORMATIONAL - self._left_out)
         if isinstance(outcome, Refused) and isinstance(found, Refused):
             return
         if isinstance(found, Refused) != (isinstance(outcome, Refused) or bool(lost)):
             # A twin that has seen less may have another opinion for that reason alone.
-            self._is_repeatable(record, outcome, before, lossy)
+            self._is_repeatable(record, outcome, before, losses)
         if isinstance(outcome, Refused) or not lost:
             same(outcome, found, "strict", route)
         elif not isinstance(found, Refused):
@@ -248,32 +248,32 @@ class Bench:
         plain: ConsumerRecord,
         outcome: Outcome,
         before: State,
-        lossy: Counter[Lossy],
+        losses: Counter[Loss],
     ) -> None:
         """Whether a member that no protocol defines is carried and counted, and changes nothing else."""
         cold, route = self.cold(before), f"{self.setting.source} -> {self.setting.target}"
         same(outcome, self.attempt(cold, cold.translate, plain), "unknown member", route)
-        self._strict_agrees(record, outcome, before, lossy)
+        self._strict_agrees(record, outcome, before, losses)
         events = self.inspected(record, before)
         if isinstance(outcome, Refused) or isinstance(events, Refused) or self._chosen is not None:
             return
         if events and not is_carried(events):
             raise BrokenError("unknown member", "not carried", self.setting.source)
         # Of several events, the target may have no place for the one that has the member.
-        if outcome and all(is_carried([event]) for event in events) and not lossy[Lossy.EXTRAS]:
+        if outcome and all(is_carried([event]) for event in events) and not losses[Loss.EXTRAS]:
             raise BrokenError("unknown member", "not counted", route)
-        if lossy - Counter({Lossy.EXTRAS: lossy[Lossy.EXTRAS]}) != cold.lossy:
-            differing = sorted({*(cold.lossy - lossy), *(lossy - cold.lossy)} - {Lossy.EXTRAS})
+        if losses - Counter({Loss.EXTRAS: losses[Loss.EXTRAS]}) != cold.losses:
+            differing = sorted({*(cold.losses - losses), *(losses - cold.losses)} - {Loss.EXTRAS})
             raise BrokenError("unknown member", f"counts {', '.join(differing)} or not", route)
 
     def _is_repeatable(
-        self, record: ConsumerRecord, outcome: Outcome, before: State, lossy: Counter[Lossy]
+        self, record: ConsumerRecord, outcome: Outcome, before: State, losses: Counter[Loss]
     ) -> None:
         """Whether a translator that has seen nothing else, but knows the same, gives the same."""
         cold, route = self.cold(before), f"{self.setting.source} -> {self.setting.target}"
         same(outcome, self.attempt(cold, cold.translate, record), "determinism", route)
-        if cold.lossy != lossy:
-            differing = sorted({*(cold.lossy - lossy), *(lossy - cold.lossy)})
+        if cold.losses != losses:
+            differing = sorted({*(cold.losses - losses), *(losses - cold.losses)})
             raise BrokenError("determinism", f"counts {', '.join(differing)} or not", route)
 
     def _other_doors(self, record: ConsumerRecord, before: State) -> None:
@@ -355,25 +355,25 @@ class Bench:
         record: ConsumerRecord,
         produced: list[ProducerRecord],
         before: State,
-        lossy: Counter[Lossy],
+        losses: Counter[Loss],
         *,
         compared: bool,
     ) -> None:
-        counted, route = self.reader.lossy, f"{self.setting.source} -> {self.setting.target}"
+        counted, route = self.reader.losses, f"{self.setting.source} -> {self.setting.target}"
         found = self.read(produced)
         if not self._has_reader or (not compared and not isinstance(found, DecodeError)):
             return
         given = self.inspected(record, before)
         if isinstance(given, Refused):
-            self._is_repeatable(record, produced, before, lossy)
+            self._is_repeatable(record, produced, before, losses)
             raise BrokenError("inspect", "refuses what is translated", route, given.text)
         if self._chosen is not None:
             given, _ = self._chosen.filter(given)
         if isinstance(found, DefinitionMissing) and self._is_untold(given):
             return
         if not isinstance(found, DecodeError):
-            self._compare(given, found, set(lossy) | set(self.reader.lossy - counted), produced)
-        elif "its checksum is not" in found.reason and self._has_another_checksum(given, set(lossy)):
+            self._compare(given, found, set(losses) | set(self.reader.losses - counted), produced)
+        elif "its checksum is not" in found.reason and self._has_another_checksum(given, set(losses)):
             return
         elif self._knows_other_types(given) and self._is_readable_alone(produced):
             # The source's message contradicts the DDL that the reader has seen: in a target whose messages
@@ -387,11 +387,11 @@ class Bench:
         self,
         given: Sequence[Event],
         found: Sequence[Event],
-        lossy: AbstractSet[Lossy],
+        losses: AbstractSet[Loss],
         produced: Sequence[ProducerRecord],
     ) -> None:
         try:
-            compare(self._target, given, found, lossy)
+            compare(self._target, given, found, losses)
         except BrokenError as error:
             if error.kind == VALUES_REFUSED and not are_sound(given):
                 return
@@ -399,14 +399,14 @@ class Bench:
             if not is_of_types or not self._is_readable_alone(produced):
                 raise
 
-    def _has_another_checksum(self, given: Sequence[Event], lossy: AbstractSet[Lossy]) -> bool:
+    def _has_another_checksum(self, given: Sequence[Event], losses: AbstractSet[Loss]) -> bool:
         """Whether a reader may find another checksum: the source had other values, or fewer digits of DECIMAL
         than its column has; or no statement tells that a column has moved, or one tells another order than
         the definition beside it.
         """
         rows = [event for event in given if isinstance(event, RowChange)]
         return (
-            not VALUES_LOST.isdisjoint(lossy)
+            not VALUES_LOST.isdisjoint(losses)
             or self.setting.target_options.get("ddl") == "drop"
             or any(map(lacks_digits, rows))
             or any(map(self._knows_other_order, rows))
@@ -433,7 +433,7 @@ class Bench:
             return False  # it is of the row's own making, and comes with it
         told = list(self.reader.catalog.definitions(change.table))
         if not told:
-            return not _UNTOLD.isdisjoint(self.used.lossy)
+            return not _UNTOLD.isdisjoint(self.used.losses)
         return _content(change.schema) not in map(_content, told)
 
     def _knows_other_types(self, given: Sequence[Event]) -> bool:

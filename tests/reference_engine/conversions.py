@@ -33,7 +33,7 @@ from relay.codecs.debezium.shared import value_writing as ticdc
 from relay.codecs.debezium.shared.values import bits, double_reader, read_bits, signed64, unsigned64
 from relay.codecs.debezium.ticdc import columns as ticdc_columns
 from relay.codecs.flat import values as flat
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.maxwell import values as maxwell
 from relay.codecs.open_protocol import values as open_protocol
 from relay.codecs.shared.base64_text import base64_text, read_base64
@@ -331,7 +331,7 @@ def _rounded(write: Write, lost: list[Any]) -> Write:
     def convert(value: Any) -> Any:
         lost.clear()
         found = write(value)
-        if lost != [Lossy.DECIMAL_DIGITS]:
+        if lost != [Loss.DECIMAL_DIGITS]:
             raise ValueError("a value that loses nothing")
         return found
 

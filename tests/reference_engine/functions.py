@@ -23,7 +23,7 @@ class Functions(NamedTuple):
         """Return those of a template. Raises ValueError if a conversion has no function."""
         puts = list(_puts(template))
         reads = {put.read: _function(READS, put.read) for put in puts if put.read is not None}
-        wanted = [write for put in puts for write in (put.write, put.lossy) if write is not None]
+        wanted = [write for put in puts for write in (put.write, put.losses) if write is not None]
         return cls(reads, {write: _function(WRITES, write) for write in wanted})
 
 

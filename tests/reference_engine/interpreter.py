@@ -11,7 +11,7 @@ from reference_engine.functions import Functions
 from reference_engine.markers import marked, template_text
 from reference_engine.source import Scan, Scanned
 from reference_engine.target import Fill
-from reference_engine.tokens import Misfit, Tokens
+from reference_engine.tokens import NoMatch, Tokens
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import (
     MOST_PAID,
@@ -165,7 +165,7 @@ class Interpreter:
                 if len(rows) > 1 or len(kept.template.targets) > 1:
                     continue
                 added, ((target_key, target_value),) = _filled(kept, rows[0], record)
-            except Misfit:
+            except NoMatch:
                 continue
             tried.numbers.insert(0, tried.numbers.pop(rank))
             tried.whole.gain()
@@ -214,7 +214,7 @@ class Interpreter:
             sources.append(kept.source)
             try:
                 rows = _rows(kept, record)
-            except Misfit:
+            except NoMatch:
                 continue
             found = self._filled_rows(rows, record, numbers, kept.source, runs.room)
             if len(found) == len(rows):
@@ -237,7 +237,7 @@ class Interpreter:
                     continue
                 try:
                     added, messages = _filled(kept, row, record)
-                except Misfit:
+                except NoMatch:
                     continue
                 found.append((number + added, messages))
                 numbers.insert(0, numbers.pop(place))
@@ -289,7 +289,7 @@ def _rows(kept: _Kept, record: _Record) -> list[Tokens]:
     for ops, part in ((kept.template.key, record.key), (kept.template.value, record.value)):
         if ops is None or part is None:
             if ops is not None or part is not None:
-                raise Misfit
+                raise NoMatch
         else:
             Scan(part, scanned).take(ops)
     return scanned.rows()
@@ -301,12 +301,12 @@ def _filled(kept: _Kept, row: Tokens, record: _Record) -> tuple[int, list[Messag
     """
     fill = Fill(kept.functions, row, record.numbers)
     if not all(fill.holds(condition) for condition in kept.template.conditions):
-        raise Misfit
+        raise NoMatch
     found: list[Message] = []
     for key, value in kept.template.targets:
         message = fill.part(key), fill.part(value)
         if _size(message) > kept.template.most_bytes:
-            raise Misfit
+            raise NoMatch
         found.append(message)
     return fill.added, found
 

@@ -10,7 +10,7 @@ import msgspec
 
 from reference_engine.tokens import (
     INTEGER,
-    Misfit,
+    NoMatch,
     Token,
     Tokens,
     is_integer,
@@ -53,7 +53,7 @@ class Scanned:
     def rows(self) -> list[Tokens]:
         """Return the tokens of each row. Raises Misfit if there are not as many of all rounds."""
         if len({len(rounds) for _, rounds in self.later}) > 1:
-            raise Misfit
+            raise NoMatch
         rows = [self.tokens]
         for its in zip(*(rounds for _, rounds in self.later), strict=True):
             row = list(self.tokens)
@@ -107,7 +107,7 @@ class Scan:
 
     def _require(self, fits: bool) -> None:
         if not fits:
-            raise Misfit
+            raise NoMatch
 
     def _has(self, text: bytes) -> bool:
         if not self._part.startswith(text, self._at):
@@ -118,7 +118,7 @@ class Scan:
     def _token(self, kinds: Kinds) -> Token:
         match = _TOKEN.match(self._part, self._at)
         if match is None:
-            raise Misfit
+            raise NoMatch
         self._at = match.end()
         kind = cast("Kind", match.lastgroup)
         if kind == "number" and INTEGER.fullmatch(match[0]):
@@ -128,7 +128,7 @@ class Scan:
         try:
             token = Token(kind, match[0], parse_token(match[0]))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Misfit from error
+            raise NoMatch from error
         if kind == "string" and len(self._part) - match.start() > MOST_REWRITTEN:
             self._require(print_value(token.value) == token.text)
         return token
@@ -147,7 +147,7 @@ class Scan:
         while left:
             member = next(filter(self._has, left), None)
             if member is None:
-                raise Misfit
+                raise NoMatch
             left.remove(member)
             self._require(not left or self._has(b","))
 

@@ -12,7 +12,7 @@ from reference_engine.functions import Functions
 from reference_engine.tokens import (
     CALCULATED,
     INTEGERS,
-    Misfit,
+    NoMatch,
     Token,
     Tokens,
     is_integer,
@@ -107,13 +107,13 @@ class Fill:
             token = self._tokens[slot]
             if token is not None:
                 return token
-        raise Misfit
+        raise NoMatch
 
     def _put(self, put: Put) -> bytes:
         token = self._first(put.slots)
         if token.kind == "null":
             if put.null is None:
-                raise Misfit
+                raise NoMatch
             self.added += put.null_adds
             return put.null
         if put.read is None and put.write is None and token.kind != "string":
@@ -126,10 +126,10 @@ class Fill:
     def _written(self, put: Put, token: bytes) -> bytes:
         try:
             return self._converted(put.read, put.write, token)
-        except Misfit:
-            if put.lossy is None:
+        except NoMatch:
+            if put.losses is None:
                 raise
-        text = self._converted(put.read, put.lossy, token)
+        text = self._converted(put.read, put.losses, token)
         self.added += put.adds
         return text
 
@@ -142,14 +142,14 @@ class Fill:
                 value = self._functions.writes[write](value)
             return print_value(value)
         except Exception as error:
-            raise Misfit from error
+            raise NoMatch from error
 
     def _number(self, slot: int, steps: Steps, plus: tuple[tuple[int, Steps], ...]) -> bytes:
         total = self._calculated(slot, steps)
         for added, its_steps in plus:
             total = _bounded(total + self._calculated(added, its_steps))
         if total not in INTEGERS:
-            raise Misfit
+            raise NoMatch
         return b"%d" % total
 
     def _calculated(self, slot: int, steps: Steps) -> int:
@@ -163,7 +163,7 @@ class Fill:
             return self._numbers[slot]
         token = self._tokens[slot]
         if token is None or token.kind != "integer":
-            raise Misfit
+            raise NoMatch
         return cast("int", token.value)
 
     def _changed(self, members: Iterable[tuple[bytes, Put, Put]]) -> Iterator[bytes]:
@@ -194,7 +194,7 @@ class Fill:
 def _choice_number(token: Token) -> int:
     text = cast("str", token.value).encode() if token.kind == "string" else token.text
     if not is_integer(text):
-        raise Misfit
+        raise NoMatch
     return int(text)
 
 
@@ -222,16 +222,16 @@ def _clock_seconds(number: int, offset_seconds: int) -> int:
     try:
         return clock_seconds(str(number), timezone(timedelta(seconds=offset_seconds)))
     except ValueError:
-        raise Misfit from None
+        raise NoMatch from None
 
 
 def _bounded(number: int) -> int:
     if number not in CALCULATED:
-        raise Misfit
+        raise NoMatch
     return number
 
 
 def _sized(width: int, text: bytes) -> bytes:
     if len(text) >> (8 * width):
-        raise Misfit
+        raise NoMatch
     return len(text).to_bytes(width, "big") + text

@@ -19,7 +19,7 @@ INTEGERS: Final = range(-(1 << 63), 1 << 64)
 CALCULATED: Final = range(-(1 << 127), 1 << 127)
 
 
-class Misfit(Exception):
+class NoMatch(Exception):
     """The message does not fit."""
 
 

@@ -8,20 +8,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.config import Config
 from relay.core.counts import UnwrittenStatement
 from relay.core.pipeline import State
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.ports import Owner, Partition, StartPosition, Undelivered
-from relay.io.kafka.sizes import Misfit, NoKey, Oversize
+from relay.io.kafka.sizes import NoKey, NoMatch, Oversize
 from relay.model.errors import TopicUnusable
 from relay.model.events import Event, TableId
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
-from relay.service.loop.intake import Intake
+from relay.service.loop.intake import TranslationStage
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.windows import Joins
 from relay.service.observe.about import About
@@ -251,7 +251,7 @@ class MemorySink:
     async def expect(self, topics: Collection[str]) -> None:
         """Topics are where they are written."""
 
-    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+    def misfit(self, records: Sequence[ProducerRecord]) -> NoMatch | None:
         if any(record.key is None and record.topic in self.target.compacted for record in records):
             return NoKey("out")
         return next((Oversize("out", 99, 9) for record in records if record.value == b"too large"), None)
@@ -276,7 +276,7 @@ class PlainTranslator:
     def __init__(self) -> None:
         self.catalog = Catalog()
         self.events: Counter[str] = Counter()
-        self.lossy: Counter[Lossy] = Counter()
+        self.losses: Counter[Loss] = Counter()
         self.guessed_tables: dict[TableId, int] = {}
         self.unwritten: list[UnwrittenStatement] = []
         self.ways: Counter[str] = Counter()
@@ -364,7 +364,7 @@ class Bench:
         self.copy = copy or Copy()
         self.status = Status(About.of(config))
         objects = objects or AsyncResolver(log, writes=False)
-        intake = Intake(self.copy, objects, log, self.status, joins=joins)
+        intake = TranslationStage(self.copy, objects, log, self.status, joins=joins)
         timing = Timing(
             commit_interval=0.0,
             transaction_interval=0.0,

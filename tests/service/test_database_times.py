@@ -65,7 +65,7 @@ def test_asking_for_a_time_changes_nothing() -> None:
     assert translator.row_time_ms(row(1, BEGIN_MS)) is not None
     assert translator.state == before
     assert not translator.events
-    assert not translator.lossy
+    assert not translator.losses
 
 
 @pytest.mark.parametrize("engine", [None, *ENGINES])

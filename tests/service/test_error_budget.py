@@ -16,11 +16,11 @@ from relay.config.choices import OverBudget
 from relay.config.tables import Errors
 from relay.core.error_policies import ErrorPolicies, Policy
 from relay.model.errors import Malformed, TooManyFailures
-from relay.model.records import Place
+from relay.model.records import RecordPosition
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.error_budget import CHECK, ErrorBudget
-from relay.service.loop.intake import Intake
-from relay.service.loop.ledger import Owned, Round
+from relay.service.loop.intake import TranslationStage
+from relay.service.loop.ledger import InFlightBatch, Owned
 from relay.service.observe import report
 from relay.service.observe.status import Status
 
@@ -42,7 +42,7 @@ class Trial:
         found = None
         for _ in range(times):
             self.offset += 1
-            found = found or self.budget.spend(GARBAGE, Place("orders", 0, self.offset))
+            found = found or self.budget.spend(GARBAGE, RecordPosition("orders", 0, self.offset))
             self._passes()
         return found
 
@@ -165,9 +165,9 @@ async def test_the_loop_ends_before_the_record_that_is_too_much(policy: Policy, 
     """What was given up before it is written, and so is what came between."""
     translator, status = Translator(CANAL, TICDC, topic="out"), plain_status()
     target = Target()
-    sink, current = target.sink(), Round(0, translator.state)
+    sink, current = target.sink(), InFlightBatch(0, translator.state)
     current.pause_at = current.ends_at = math.inf
-    intake = Intake(
+    intake = TranslationStage(
         translator,
         AsyncResolver(list_log, writes=False),
         list_log,
@@ -188,9 +188,9 @@ async def test_the_loop_ends_before_the_record_that_is_too_much(policy: Policy, 
 
 async def test_a_row_before_them_makes_them_no_wrong_format(list_log: Any) -> None:
     translator, status = Translator(CANAL, TICDC, topic="out"), plain_status()
-    current = Round(0, translator.state)
+    current = InFlightBatch(0, translator.state)
     current.pause_at = current.ends_at = math.inf
-    intake = Intake(
+    intake = TranslationStage(
         translator,
         AsyncResolver(list_log, writes=False),
         list_log,

@@ -32,7 +32,7 @@ from status_support import (
     together,
 )
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.core.counts import OTHER_TABLES
 from relay.model.errors import AddressUnavailable
 from relay.model.events import TableId
@@ -341,7 +341,7 @@ async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, st
         def events(self) -> Any:
             raise RuntimeError("secret value of a row")
 
-        lossy = guessed_tables = ways = counts_by_table = events
+        losses = guessed_tables = ways = counts_by_table = events
 
     status.translator = Broken()
     for path in ("/status", "/metrics"):
@@ -451,7 +451,7 @@ async def test_a_browser_shows_a_relay_at_work(tmp_path: Path) -> None:
     clock, translated = Clock(), Translated()
     status = running_status(clock, translated)
     translated.events = Counter({"insert": 9})
-    translated.lossy = Counter({Lossy.COMMIT_TS: 9})
+    translated.losses = Counter({Loss.COMMIT_TS: 9})
     translated.counts_by_table = {
         TableId("shop", "orders"): Counter(insert=9),
         OTHER_TABLES: Counter(delete=4),

@@ -26,8 +26,8 @@ from relay.io.kafka.sink import KafkaBatch
 from relay.model.lookups import ClaimCheck
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.intake import TOGETHER, Intake
-from relay.service.loop.ledger import Owned, Round
+from relay.service.loop.intake import TOGETHER, TranslationStage
+from relay.service.loop.ledger import InFlightBatch, Owned
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 
@@ -58,11 +58,11 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
     script = [rng.choices(PLACES, k=rng.choice((0, 1, 1, 1, 1, 1, 1, 2))) for _ in range(300)]
     records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(len(script))]
     translator, target = Scripted(script), Target()
-    sink, current = target.sink(), Round(0, translator.state)
+    sink, current = target.sink(), InFlightBatch(0, translator.state)
     current.pause_at = current.ends_at = math.inf
     targets: Any = AskedTopics("other") if are_topics_of_tables else None
     resolver = AsyncResolver(list_log, writes=may_refer_to_objects)
-    intake = Intake(translator, resolver, list_log, plain_status(), targets=targets)
+    intake = TranslationStage(translator, resolver, list_log, plain_status(), targets=targets)
     builder = intake.builder(current, sink, lambda: False)
     owned = Owned(0, 0, None)
     assert await builder.take(records, owned) == owned.next == len(records)
@@ -103,10 +103,10 @@ async def test_topics_of_a_stretch_are_asked_for_together_however_slow_its_rows_
     """A first read of many tables, each with DDL to parse, would wait for the brokers every few records."""
     translator, targets = Slow([[(f"t{at}", 0)] for at in range(2 * TOGETHER)]), AskedTopics()
     records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(2 * TOGETHER)]
-    target, current = Target(), Round(0, translator.state)
+    target, current = Target(), InFlightBatch(0, translator.state)
     current.pause_at, current.ends_at = time.monotonic(), math.inf
     made: Any = targets
-    intake = Intake(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
+    intake = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
     builder = intake.builder(current, target.sink(), lambda: False)
     assert await builder.take(records, Owned(0, 0, None)) == len(records)
     assert targets.asked == [TOGETHER, TOGETHER]
@@ -150,10 +150,10 @@ async def test_a_stop_drops_the_records_that_wait_for_topics_and_no_others(
     script = [[("known", 0)]] * 5 + [[("new", 0)]] + [[("known", 0)]] * 5
     translator, target, targets = Needing(script, needs_at), Target(), AskedTopics("known")
     records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(len(script))]
-    sink, current, owned = target.sink(), Round(0, translator.state), Owned(0, 0, None)
+    sink, current, owned = target.sink(), InFlightBatch(0, translator.state), Owned(0, 0, None)
     current.pause_at = current.ends_at = math.inf
     topics: Any = targets
-    intake = Intake(translator, Stopped(list_log), list_log, plain_status(), targets=topics)
+    intake = TranslationStage(translator, Stopped(list_log), list_log, plain_status(), targets=topics)
     builder = intake.builder(current, sink, lambda: True)
     assert await builder.take(records, owned) == owned.next == translator.places == done
     assert not targets.asked
@@ -181,11 +181,11 @@ async def test_the_translator_has_learnt_from_no_record_that_is_not_stored(
     script = [[("known", 0)]] * 5 + [[("new", 0)]] + [[("known", 0)]] * 5
     translator, topics = Needing(script, -1), AskedTopics("known")
     records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(len(script))]
-    current, owned = Round(0, translator.state), Owned(0, 0, None)
+    current, owned = InFlightBatch(0, translator.state), Owned(0, 0, None)
     current.pause_at = current.ends_at = math.inf
     given: Any = topics
     resolver = Cut(list_log, b"%d" % stopped_at)
-    builder = Intake(translator, resolver, list_log, plain_status(), targets=given).builder(
+    builder = TranslationStage(translator, resolver, list_log, plain_status(), targets=given).builder(
         current, Target().sink(), lambda: True
     )
     assert await builder.take(records, owned) == owned.next == translator.places == stopped_at
@@ -222,13 +222,13 @@ class CountingSink(MemorySink):
 async def test_ten_thousand_tables_take_a_batch_each_and_little_beside_their_records(list_log: Any) -> None:
     translator, sink = Tables(), CountingSink(Target())
     made: Any = AskedTopics()
-    intake = Intake(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
+    intake = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
     value = b"v" * 100
     records = [ConsumerRecord("in", 0, offset, 0, None, value) for offset in range(30_000)]
     tracemalloc.start()
     try:
         for begin in (0, 15_000):
-            current = Round(0, translator.state)
+            current = InFlightBatch(0, translator.state)
             current.pause_at = current.ends_at = math.inf
             builder = intake.builder(current, sink, lambda: False)
             part = records[begin : begin + 15_000]
@@ -247,11 +247,11 @@ async def test_ten_thousand_tables_take_a_batch_each_and_little_beside_their_rec
 async def test_a_round_ends_when_its_time_is_up(targets: Any, list_log: Any) -> None:
     translator = Slow([PLACES[:1]] * 250)
     records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(250)]
-    target, current = Target(), Round(0, translator.state)
+    target, current = Target(), InFlightBatch(0, translator.state)
     current.pause_at = time.monotonic()
     current.ends_at = current.pause_at + 0.05
     sink, owned = target.sink(), Owned(0, 0, None)
-    intake = Intake(translator, AsyncResolver(list_log), list_log, plain_status(), targets=targets)
+    intake = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=targets)
     builder = intake.builder(current, sink, lambda: False)
     done = await builder.take(records, owned)
     assert 0 < done < 100
@@ -270,10 +270,12 @@ async def test_a_record_above_a_limit_has_the_policy_of_decode(policy: Policy, l
         for offset, rows in enumerate((1, 3, 2))
     ]
     target = Target()
-    sink, current = target.sink(), Round(0, translator.state)
+    sink, current = target.sink(), InFlightBatch(0, translator.state)
     current.pause_at = current.ends_at = math.inf
     errors = ErrorPolicies({"decode": policy}, "dead")
-    intake = Intake(translator, AsyncResolver(list_log, writes=False), list_log, status, errors=errors)
+    intake = TranslationStage(
+        translator, AsyncResolver(list_log, writes=False), list_log, status, errors=errors
+    )
     builder = intake.builder(current, sink, lambda: False)
     stops = policy is Policy.STOP
     assert await builder.take(records, Owned(0, 0, None)) == (1 if stops else 3)

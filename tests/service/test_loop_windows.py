@@ -20,8 +20,8 @@ from relay.model.errors import Malformed
 from relay.model.events import TableId
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.intake import Intake
-from relay.service.loop.ledger import Owned, RecordRefused, Round
+from relay.service.loop.intake import TranslationStage
+from relay.service.loop.ledger import InFlightBatch, Owned, RecordRefused
 from relay.service.loop.windows import Joins, Windows
 
 #: Rows are numbers; what is no number stands alone.
@@ -179,11 +179,11 @@ async def test_a_round_ends_between_windows(list_log: Any, late: bool, over: boo
     """A late round takes one window at least."""
     joining = Joining(40, 1000, 0, NUMBERS.rows_in, NUMBERS.joined)
     translator, target = Marks(), Target()
-    current = Round(0, translator.state)
+    current = InFlightBatch(0, translator.state)
     current.ends_at = 0.0 if late else math.inf
     current.pause_at = 0.0 if over else math.inf
     log_status = AsyncResolver(list_log, writes=False), list_log, plain_status()
-    intake = Intake(translator, *log_status, joins=Joins(joining, {}))
+    intake = TranslationStage(translator, *log_status, joins=Joins(joining, {}))
     builder = intake.builder(current, target.sink(), lambda: over)
     records = [ConsumerRecord(*A, offset, 0, None, b"") for offset in range(80)]
     owned = Owned(0, 0, None)

@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from status_support import LIMIT, ORDERS_0, Clock, Translated, make_status, running_status, together
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.core.counts import OTHER_TABLES
 from relay.core.selection import kind_of
 from relay.core.translator import Translator
@@ -111,7 +111,7 @@ def worked_status() -> Status:
     status.database_times(
         ORDERS_0, row_ms=int(clock.time - 7) * 1000, watermark_ms=int(clock.time - 6) * 1000
     )
-    translated.events, translated.lossy = Counter({"update": 4, "schema-change": 2}), Counter({Lossy.GTID: 3})
+    translated.events, translated.losses = Counter({"update": 4, "schema-change": 2}), Counter({Loss.GTID: 3})
     status.consumed("orders", 10, 1000)
     status.produced("orders.canal-json", 8, 700)
     status.produced("relay.dead", 1, 90)
@@ -172,7 +172,7 @@ def test_all_known_label_sets_show_0_from_the_start() -> None:
     assert {value(status, "relay_dead_letters_total", code=code) for code in series.dead_letters} == {0}
     assert {value(status, "relay_skipped_records_total", code=code) for code in series.skipped} == {0}
     losses = [sample.labels for sample in families(status)["relay_lossy_conversions"].samples]
-    assert sorted(labels["what"] for labels in losses) == sorted(Lossy)
+    assert sorted(labels["what"] for labels in losses) == sorted(Loss)
     assert {value(status, "relay_stage_duration_seconds_count", stage=stage) for stage in STAGES} == {0}
     for name in (
         "relay_batch_records_count",

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options
-from relay.codecs.losses import INFORMATIONAL, Lossy, expected_losses
+from relay.codecs.losses import INFORMATIONAL, Loss, expected_losses
 from relay.service.observe.about import About
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.series import Series
@@ -74,22 +74,22 @@ def test_no_series_of_errors_is_exported_that_cannot_happen(tmp_path: Path) -> N
 
 def test_the_known_losses_of_the_flagship_are_expected(tmp_path: Path) -> None:
     expected = series(tmp_path, MINIMAL).expected_losses
-    assert {Lossy.COMMIT_TS, Lossy.WATERMARK} <= expected
-    assert Lossy.GTID not in expected
-    assert not {Lossy.DECIMAL_DIGITS, Lossy.DELETE, Lossy.ZERO_DATE, Lossy.COLUMNS_ABSENT} & expected
+    assert {Loss.COMMIT_TS, Loss.WATERMARK} <= expected
+    assert Loss.GTID not in expected
+    assert not {Loss.DECIMAL_DIGITS, Loss.DELETE, Loss.ZERO_DATE, Loss.COLUMNS_ABSENT} & expected
 
 
 def test_watermarks_that_are_left_out_on_request_are_expected_to_be_lost(tmp_path: Path) -> None:
     kept = MINIMAL.replace('to = "canal-json"', 'to = "ticdc-open-protocol"')
-    assert Lossy.WATERMARK not in series(tmp_path, kept).expected_losses
+    assert Loss.WATERMARK not in series(tmp_path, kept).expected_losses
     text = kept.replace('topic = "{topic}.canal"', 'topic = "{topic}.canal"\nwatermarks = "drop"')
-    assert Lossy.WATERMARK in series(tmp_path, text).expected_losses
+    assert Loss.WATERMARK in series(tmp_path, text).expected_losses
 
 
 def test_what_rows_lose_is_expected_of_no_route() -> None:
     of_rows = {
-        *(Lossy.DELETE, Lossy.DECIMAL_DIGITS, Lossy.ZERO_DATE, Lossy.YEAR_BELOW_100, Lossy.TIME_RANGE),
-        *(Lossy.NULL_REPLACED_BY_DEFAULT, Lossy.INVALID_TEXT, Lossy.BEFORE_UNKNOWN, Lossy.EXTRAS),
+        *(Loss.DELETE, Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.YEAR_BELOW_100, Loss.TIME_RANGE),
+        *(Loss.NULL_REPLACED_BY_DEFAULT, Loss.INVALID_TEXT, Loss.BEFORE_UNKNOWN, Loss.EXTRAS),
     }
     for source in PROTOCOLS.values():
         for target in PROTOCOLS.values():
@@ -101,5 +101,5 @@ def test_what_rows_lose_is_expected_of_no_route() -> None:
 
 def test_what_the_source_does_not_say_is_expected_to_be_made_up() -> None:
     canal, ticdc = codec_named("canal-json", "from").decodes, codec_named("ticdc-canal-json", "from").decodes
-    assert Lossy.COMMIT_TS_SYNTHETIC in expected_losses(canal, ticdc)
-    assert Lossy.COMMIT_TS_SYNTHETIC not in expected_losses(ticdc, ticdc)
+    assert Loss.COMMIT_TS_SYNTHETIC in expected_losses(canal, ticdc)
+    assert Loss.COMMIT_TS_SYNTHETIC not in expected_losses(ticdc, ticdc)

@@ -20,7 +20,7 @@ from status_support import (
     turns,
 )
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.config import Config
 from relay.config.tables import Delivery
 from relay.core.counts import OTHER_TABLES
@@ -371,15 +371,15 @@ def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
     translated = Translated()
     status = running_status(clock, translated)
     translated.events = Counter({"insert": 3})
-    translated.lossy = Counter({Lossy.GTID: 2, Lossy.SCHEMA_GUESSED: 1})
+    translated.losses = Counter({Loss.GTID: 2, Loss.SCHEMA_GUESSED: 1})
     body = report.details(status)
-    assert (body["events"], body["lossy"], body["notes"]) == (
+    assert (body["events"], body["losses"], body["notes"]) == (
         {"insert": 3},
         {"gtid": 2},
         {"schema-guessed": 1},
     )
     assert body["expected_losses"] == []
-    translated.lossy[Lossy.COMMIT_TS] = 3
+    translated.losses[Loss.COMMIT_TS] = 3
     assert report.details(status)["expected_losses"] == ["commit-ts"]
 
 

@@ -18,10 +18,10 @@ from relay.core.pipeline import State
 from relay.io.kafka.ports import Partition
 from relay.model.errors import Malformed, TopicUnusable
 from relay.model.events import TableId
-from relay.model.records import ConsumerRecord, Place, ProducerRecord
+from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.intake import Intake, RoundBuilder
-from relay.service.loop.ledger import Owned, Round
+from relay.service.loop.intake import InFlightBatchBuilder, TranslationStage
+from relay.service.loop.ledger import InFlightBatch, Owned
 
 #: The first record whose topic is not certain, and how many there are.
 FIRST, COUNT = 3, 9
@@ -89,18 +89,18 @@ class Bench:
         topics: Asked | None = None,
         *,
         policy: Policy = Policy.STOP,
-        ahead: Collection[Place] = (),
+        ahead: Collection[RecordPosition] = (),
         is_over: Callable[[], bool] = lambda: False,
         resolver: AsyncResolver | None = None,
     ) -> None:
         self.target, self.owned = Target(), Owned(0, 0, None)
-        self.round = Round(0, translator.state)
+        self.round = InFlightBatch(0, translator.state)
         self.round.pause_at = self.round.ends_at = math.inf
         self._sink = self.target.sink()
         given: Any = topics or Asked()
         self.topics: Asked = given
         self._log, self._status = log, plain_status()
-        intake = Intake(
+        intake = TranslationStage(
             translator,
             resolver or AsyncResolver(log, writes=False),
             log,
@@ -110,7 +110,7 @@ class Bench:
             ahead=frozenset(ahead),
             targets=given,
         )
-        self.builder: RoundBuilder = intake.builder(self.round, self._sink, is_over)
+        self.builder: InFlightBatchBuilder = intake.builder(self.round, self._sink, is_over)
 
     async def take(self, partition: int = 0) -> int:
         records = [ConsumerRecord("in", partition, at, 0, None, b"%d" % at) for at in range(COUNT)]
@@ -137,7 +137,9 @@ def of_their_own(*without: int, end: int = COUNT) -> dict[str, list[bytes]]:
 
 async def test_the_history_has_each_record_that_taught_something_once(list_log: Any) -> None:
     """Before the stretch, at its head, in it, and where the table was learnt ahead of the record's turn."""
-    bench = Bench(list_log, Learning({2, FIRST, 5}), ahead={Place("in", 0, 1), Place("in", 0, 7)})
+    bench = Bench(
+        list_log, Learning({2, FIRST, 5}), ahead={RecordPosition("in", 0, 1), RecordPosition("in", 0, 7)}
+    )
     assert await bench.take() == bench.owned.next == COUNT
     kept = {"history": [b"in/0/%d" % at for at in (1, 2, FIRST, 5, 7)]}
     assert await bench.written() == of_their_own() | kept
@@ -145,7 +147,7 @@ async def test_the_history_has_each_record_that_taught_something_once(list_log: 
 
 
 async def test_a_head_that_was_learnt_ahead_is_news(list_log: Any) -> None:
-    bench = Bench(list_log, Learning(), ahead={Place("in", 0, FIRST)})
+    bench = Bench(list_log, Learning(), ahead={RecordPosition("in", 0, FIRST)})
     assert await bench.take() == COUNT
     assert (await bench.written())["history"] == [b"in/0/%d" % FIRST]
 

@@ -21,7 +21,7 @@ from status_support import (
     together,
 )
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.events import TableId
 from relay.service.observe import report
 from relay.service.observe.figures import Check
@@ -41,7 +41,7 @@ def busy_status(clock: Clock) -> Status:
     """A status in which nothing is as it was at first."""
     translated = Translated()
     translated.events["insert"] = 3
-    translated.lossy[Lossy.SCHEMA_GUESSED] = 2
+    translated.losses[Loss.SCHEMA_GUESSED] = 2
     translated.guessed_tables[TableId("shop", "orders")] = 4
     translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=3)}
     status = running_status(clock, translated)

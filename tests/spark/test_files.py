@@ -117,7 +117,7 @@ def test_every_byte_is_the_relays(route: Route, spark: Any, tmp_path: Path) -> N
     for each in records:
         translator.translate(each)
     assert counts.events == translator.events
-    assert dict(counts.lost) == {str(what): n for what, n in translator.lossy.items()}
+    assert dict(counts.lost) == {str(what): n for what, n in translator.losses.items()}
 
 
 @pytest.mark.parametrize("variant", ["ticdc/open-protocol", "ticdc/open-protocol.3-partitions"])
@@ -247,6 +247,6 @@ def test_rows_of_record_files_are_known_without_a_worker(spark: Any) -> None:
     files = read_files(
         spark, str(DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"), InputFormat.JSON_LINES
     )
-    marks = config_for("x", "y").translator().route.source.row_signature
+    marks = config_for("x", "y").translator().route.source.non_ddl_marker
     assert marks is not None
     assert files.frame.where(~_matches_in_line(marks)).count() == 4  # its DDL

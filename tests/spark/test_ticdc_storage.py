@@ -20,7 +20,14 @@ from relay.model.errors import ConfigError, Malformed, RecordsGone
 from relay.model.events import SchemaChange
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.job import from_files
-from spark_backfill.ticdc_layout import Place, in_order, newest, place_of, renames_in_order, statement_of
+from spark_backfill.ticdc_layout import (
+    RecordPosition,
+    in_order,
+    newest,
+    place_of,
+    renames_in_order,
+    statement_of,
+)
 from spark_backfill.ticdc_storage import _statement, read_storage, storage_problems
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
@@ -239,7 +246,7 @@ def test_a_statement_has_the_bytes_that_ticdc_writes() -> None:
         ("", "QUERY", "CREATE DATABASE `d`"),
         ("t", "QUERY", 'not "known" \\'),
     ):
-        place = Place(449000000000000007, False, "d", table, 0, "", "", 0)
+        place = RecordPosition(449000000000000007, False, "d", table, 0, "", "", 0)
         made = _statement(config_for(), "p", place, json.dumps({"Query": sql}).encode())
         assert made is not None
         value = (
@@ -269,8 +276,8 @@ def test_files_come_by_version_and_their_ddl_first() -> None:
         "d/t/.CDC.crc",
     ]
     assert list(in_order([*paths, *others])) == [paths[at] for at in (5, 6, 0, 4, 3, 2, 1, 7)]
-    assert place_of(paths[-1]) == Place(10, True, "d", "t", 55, "2026-01-01", "ab", 1)
-    assert place_of("d/t/10/2026/CDC000001.json") == Place(10, True, "d", "t", 0, "2026", "", 1)
+    assert place_of(paths[-1]) == RecordPosition(10, True, "d", "t", 55, "2026-01-01", "ab", 1)
+    assert place_of("d/t/10/2026/CDC000001.json") == RecordPosition(10, True, "d", "t", 0, "2026", "", 1)
 
 
 def test_the_newest_file_of_each_table_says_how_far_a_folder_was_read() -> None:

@@ -87,7 +87,7 @@ class Issuer:
         return Handler
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     plain: str
     bearer: str
     endpoint: str
@@ -95,7 +95,7 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordPosition]:
     """A broker that takes tokens which are signed, and who signs them."""
     folder = tmp_path_factory.mktemp("bearer")
     issuer = Issuer(folder)
@@ -112,7 +112,7 @@ def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     node.start()
     try:
         node.wait_ready()
-        yield Place(
+        yield RecordPosition(
             f"127.0.0.1:{plain}",
             f"127.0.0.1:{port}",
             f"http://127.0.0.1:{server.server_address[1]}/token",
@@ -125,7 +125,7 @@ def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         server.server_close()
 
 
-def endpoint_security(place: Place) -> dict[str, Any]:
+def endpoint_security(place: RecordPosition) -> dict[str, Any]:
     credentials = {"client_id": "relay", "client_secret": 'se"cret\\', "scope": "kafka"}
     return {
         "protocol": "SASL_PLAINTEXT",
@@ -136,7 +136,7 @@ def endpoint_security(place: Place) -> dict[str, Any]:
 
 
 async def test_topics_are_read_and_written_with_tokens_of_an_endpoint(
-    spark: Any, bearer: Place, kafka_at: Any, tmp_path: Path
+    spark: Any, bearer: RecordPosition, kafka_at: Any, tmp_path: Path
 ) -> None:
     async with kafka_at(bearer.plain) as kafka:
         source, target = await kafka.topic(), await kafka.topic()
@@ -170,7 +170,7 @@ def _plain(given: str) -> str:
     return base64.b64decode(given.split()[1]).decode()
 
 
-def test_a_token_of_a_file_is_taken(spark: Any, bearer: Place, tmp_path: Path) -> None:
+def test_a_token_of_a_file_is_taken(spark: Any, bearer: RecordPosition, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(bearer.issuer.token())
     security = Security.model_validate(

@@ -180,6 +180,6 @@ def test_captured_rows_become_the_same(engine: type[Engine]) -> None:
             pair = Both(CKAFKA, target=target, engine=engine)
             for each in records * 3:
                 assert outcome(pair.templated, each) == outcome(pair.plain, each)
-            assert pair.templated.lossy == pair.plain.lossy
+            assert pair.templated.losses == pair.plain.losses
             assert pair.templated.events == pair.plain.events
             assert (pair.templated.ways["template"] > 0) == (target in WITH_TEMPLATES)

@@ -280,9 +280,9 @@ def test_every_conversion_is_of_some_function() -> None:
     assert READS.keys() - reads - of_no_column == {
         "mistaken-text", "year-text", "float-number", "signed-int", "plain-decimal",
     }  # fmt: skip
-    lossy = {loss.write[0] for each in _all_writes() if (loss := loss_of(each.call))}
-    assert WRITES.keys() == writes | lossy
-    assert not writes & lossy
+    losses = {loss.write[0] for each in _all_writes() if (loss := loss_of(each.call))}
+    assert WRITES.keys() == writes | losses
+    assert not writes & losses
 
 
 # ---------------------------------------------------------------- what they make of values

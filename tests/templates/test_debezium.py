@@ -11,7 +11,7 @@ import debezium_support as ticdc
 import pytest
 from engine_support import ENGINES
 
-from relay import CodecError, ConsumerRecord, Lossy, Translator
+from relay import CodecError, ConsumerRecord, Loss, Translator
 from relay.templates.engine import Engine
 
 Row = dict[str, Any]
@@ -57,7 +57,7 @@ class Both:
         """Whether a record was translated by a template; the same comes out in any case."""
         before = self.templated.ways["template"]
         assert outcome(self.templated, one) == outcome(self.plain, one)
-        assert self.templated.lossy == self.plain.lossy
+        assert self.templated.losses == self.plain.losses
         assert self.templated.events == self.plain.events
         return self.templated.ways["template"] > before
 
@@ -145,7 +145,7 @@ class TestOfBoth:
         assert both.fits(of(FIRST | {"n": 6, "d": None}))
         assert both.fits(of(FIRST | {"n": None, "d": None}))
         assert both.fits(of(FIRST | {"n": 5, "d": None}))
-        assert both.plain.lossy, "what the default means is counted"
+        assert both.plain.losses, "what the default means is counted"
 
     def test_a_text_that_means_two_things(self, engine: type[Engine], source: str) -> None:
         both, of = Both(engine, source, "v VARCHAR(9) DEFAULT 'new\U0001f600'"), MAKERS[source]
@@ -316,7 +316,7 @@ class TestKeysOfConnectors:
         assert both.fits(of_debezium({"id": 2, "v": "b"}, {"id": 2, "tenant": "y"}))
         assert not both.fits(of_debezium(FIRST, {"id": 1}))
         assert both.learns(of_debezium(FIRST, {"id": 1}))
-        assert both.plain.lossy[Lossy.EXTRAS] == 4
+        assert both.plain.losses[Loss.EXTRAS] == 4
 
     def test_a_table_without_a_key_has_that_of_its_messages(self, engine: type[Engine]) -> None:
         both = Both(engine, NATIVE, "v VARCHAR(9)", "flat-json")
@@ -340,7 +340,7 @@ def test_local_times_are_counted_by_the_slow_path(engine: type[Engine]) -> None:
     assert not both.fits(of_debezium({"id": 1, "v": "2026-01-15 10:20:30"}))
     assert not both.learns(of_debezium({"id": 1, "v": "2026-01-15T10:20:30"}))
     assert both.fits(of_debezium({"id": 1, "v": "2026-01-15T10:20:30Z"}))
-    assert both.plain.lossy[Lossy.ZONE_GUESSED] == 4
+    assert both.plain.losses[Loss.ZONE_GUESSED] == 4
 
 
 def test_columns_that_all_rows_lack_have_placeholders(engine: type[Engine]) -> None:

@@ -15,7 +15,7 @@ from support import OPEN, record, row_message
 from templates_support import Both
 
 from relay import ConsumerRecord, Translator
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.limits import DEFAULT_LIMITS
 from relay.templates.engine import Engine
 from relay.templates.ops import Template
@@ -99,7 +99,7 @@ def test_a_key_that_is_printed_twice_is_counted_once() -> None:
 
     both = Both(OPEN, target="ticdc-debezium").learn(framed(table), message("1"), message("1"))
     assert both.fits(message("1.234567890123456789"))
-    assert both.templated.lossy[Lossy.DECIMAL_DIGITS] == 1
+    assert both.templated.losses[Loss.DECIMAL_DIGITS] == 1
 
 
 @pytest.mark.parametrize("make", ENGINES)
@@ -108,8 +108,8 @@ def test_each_loss_is_counted(make: type[Engine]) -> None:
     for message in (framed(TABLE), insert(), insert(), insert(**LOSING), insert(**LOSING), insert()):
         translator.translate(message)
     assert translator.ways["template"] == 3
-    counted = (Lossy.DECIMAL_DIGITS, Lossy.ZERO_DATE, Lossy.NULL_REPLACED_BY_DEFAULT)
-    assert [translator.lossy[word] for word in counted] == [2, 4, 4]
+    counted = (Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.NULL_REPLACED_BY_DEFAULT)
+    assert [translator.losses[word] for word in counted] == [2, 4, 4]
 
 
 @pytest.mark.parametrize("make", ENGINES)
@@ -129,7 +129,7 @@ def test_losses_are_counted_once_when_their_template_makes_room(
         before = translator.ways["template"]
         for message in messages:
             assert translator.translate(message) == plain.translate(message)
-        assert (translator.lossy, translator.events) == (plain.lossy, plain.events)
+        assert (translator.losses, translator.events) == (plain.losses, plain.events)
         return translator.ways["template"] - before
 
     assert fitting(framed(TABLE), insert(), insert(), insert(**LOSING), insert(day="0000-00-00")) == 2
@@ -166,7 +166,7 @@ def test_a_text_of_canal() -> None:
     both.learn(message("2024-01-01"), message("2024-01-01"))
     assert both.fits(message("2024-01-02"))
     assert both.fits(message("0000-00-00"))
-    assert both.templated.lossy[Lossy.ZERO_DATE] == 1
+    assert both.templated.losses[Loss.ZERO_DATE] == 1
     assert not both.fits(message("2024-02-30"))
 
 
@@ -189,8 +189,8 @@ def test_templates_that_drive_each_other_out_are_derived_seldom() -> None:
 def test_templates_that_are_dropped_are_counted() -> None:
     both = Both(OPEN, target="ticdc-debezium").learn(framed(TABLE), insert(), insert())
     assert both.fits(insert(**LOSING))
-    before = both.templated.lossy[Lossy.ZERO_DATE]
+    before = both.templated.losses[Loss.ZERO_DATE]
     for number in range(9):
         met = [both.fits(of_another_shape(number)) for _ in range(10)]
         assert met[-1]
-    assert both.templated.lossy[Lossy.ZERO_DATE] == before + 90
+    assert both.templated.losses[Loss.ZERO_DATE] == before + 90

@@ -12,7 +12,7 @@ from support import CANAL, TICDC, captured
 from templates_support import Both
 
 from relay import ConsumerRecord, Translator
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.templates.engine import Engine
 
 MAXWELL, DEBEZIUM = "maxwell-json", "debezium-json"
@@ -86,7 +86,7 @@ class TestRowsThatAreRead:
         both = Pair(engine)
         assert both.learns(row(FIRST))
         assert both.templated.events["transaction-mark"] == 3
-        assert both.templated.lossy[Lossy.TRANSACTION_MARK] == 3
+        assert both.templated.losses[Loss.TRANSACTION_MARK] == 3
         assert not both.fits(row(FIRST, xid=41, xoffset=0)), "another shape"
         assert both.learns(row(FIRST, xid=41, xoffset=0))
         assert both.fits(row(FIRST, xid=42, xoffset=17))
@@ -98,7 +98,7 @@ class TestRowsThatAreRead:
         both = Pair(engine, topic="{database}.{table}")
         assert both.learns(row(FIRST))
         assert both.fits(row({"id": 2, "v": "b"}))
-        assert both.templated.lossy[Lossy.TRANSACTION_MARK] == 4
+        assert both.templated.losses[Loss.TRANSACTION_MARK] == 4
 
     def test_ends_of_transactions_that_become_messages(self, engine: type[Engine]) -> None:
         both = Pair(engine, target=DEBEZIUM, target_options={"provide.transaction.metadata": "true"})
@@ -118,7 +118,7 @@ class TestRowsThatAreRead:
         both = Pair(engine)
         assert both.learns(row(FIRST, kind="update"))
         assert both.fits(row({"id": 2, "v": None}, kind="update"))
-        assert both.templated.lossy[Lossy.BEFORE_UNKNOWN] == 4
+        assert both.templated.losses[Loss.BEFORE_UNKNOWN] == 4
 
     def test_updates_of_keys(self, engine: type[Engine]) -> None:
         both = Pair(engine, target=DEBEZIUM)
@@ -208,7 +208,7 @@ class TestRowsThatAreRead:
             "b": -1, "y": 1900, "d": "1.5", "f": "NaN", "e": 1, "n": None, "t": None, "j": {}, "s": ["a"], "r": "?",
         }.items():  # fmt: skip
             assert not both.fits(row(data | {name: value})), name
-        assert both.templated.lossy[Lossy.TIME_RANGE], "what a TIME may have lost is counted"
+        assert both.templated.losses[Loss.TIME_RANGE], "what a TIME may have lost is counted"
 
     def test_tables_without_definitions(self, engine: type[Engine]) -> None:
         """What a value is guessed to be is so in all messages."""
@@ -229,7 +229,7 @@ class TestRowsThatAreRead:
         for other in others:
             assert not both.fits(row(data | other)), other
         assert not both.fits(row(data, key={"database": "shop", "table": "t", "pk.v": 1})), "another key"
-        assert both.templated.lossy[Lossy.VALUE_GUESSED]
+        assert both.templated.losses[Loss.VALUE_GUESSED]
 
     def test_rows_with_their_statement(self, engine: type[Engine]) -> None:
         both = Pair(engine)
@@ -297,7 +297,7 @@ class TestRowsThatAreWritten:
         for _ in range(2):
             both.fits(record(message))
         assert both.fits(record(message | {"data": [{"id": "2", "j": "null"}]}))
-        assert both.templated.lossy[Lossy.JSON_NULL] == 1
+        assert both.templated.losses[Loss.JSON_NULL] == 1
         update = message | {"type": "UPDATE", "old": [{"j": "[]"}]}
         for _ in range(2):
             both.fits(record(update))
@@ -308,7 +308,7 @@ class TestRowsThatAreWritten:
         both = Pair(engine, "v DATE", target=MAXWELL, target_options={"output_null_zerodates": "true"})
         assert both.learns(row({"id": 1, "v": "2024-02-29"}))
         assert both.fits(row({"id": 1, "v": "0000-00-00"}))
-        assert both.templated.lossy[Lossy.ZERO_DATE] == 1
+        assert both.templated.losses[Loss.ZERO_DATE] == 1
 
 
 def test_old_values_are_looked_at_where_they_are_not_written(engine: type[Engine]) -> None:

@@ -14,12 +14,12 @@ from templates_support import Both, outcome
 from test_table_topics import ddl
 
 from relay import ConsumerRecord, Translator
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.limits import DEFAULT_LIMITS
 from relay.templates import scanning
 from relay.templates.engine import Engine
 from relay.templates.route import route_templates, topic_templates
-from relay.templates.tracing import Untraceable
+from relay.templates.tracing import NotTemplatable
 
 DEBEZIUM = "debezium-json"
 #: A time of records, in ms since 1970.
@@ -93,7 +93,7 @@ def test_losses_are_counted_however_many_values_lose_something(
         cells = {name: None if at >> bit & 1 else "7" for bit, name in enumerate(names)}
         both.fits(compact(row_message(types, {"id": str(at)} | cells, pkNames=["id"]), at))
     assert both.templated.ways["template"] > 100
-    assert both.templated.lossy[Lossy.NULL_REPLACED_BY_DEFAULT] > 100
+    assert both.templated.losses[Loss.NULL_REPLACED_BY_DEFAULT] > 100
     (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]  # the route has a fast path
     assert len(topic.known) < 10
 
@@ -133,7 +133,7 @@ def test_time_for_blanks_grows_with_their_number(place: str, blanks: bytes) -> N
 
     def scan(times: int) -> None:
         text = (insert(1).value or b"").replace(b",", inside * times + b",", 1)
-        with suppress(Untraceable):
+        with suppress(NotTemplatable):
             scanning.parsed(before * times + text + behind * times)
 
     assert_linear(scan)

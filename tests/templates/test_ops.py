@@ -519,7 +519,7 @@ class LosingCase(NamedTuple):
     conditions: tuple[Condition, ...] = ()
 
 
-DECIMAL = Put((0,), ("decimal",), ("decimal-double",), lossy=("rounded-double",), adds=LOSS)
+DECIMAL = Put((0,), ("decimal",), ("decimal-double",), losses=("rounded-double",), adds=LOSS)
 SILENT = DECIMAL._replace(adds=0)
 OTHER = DECIMAL._replace(slots=(1,))
 EXACT, ROUNDED = b'"1.5"', b'"1.2345678901234567890"'
@@ -578,7 +578,7 @@ LOSING_CASES = {
     ),
     "a date that is none": LosingCase(
         (TOKEN,),
-        (Put((0,), ("date",), ("date-days",), lossy=("no-date", b"0", 10, 10), adds=LOSS),),
+        (Put((0,), ("date",), ("date-days",), losses=("no-date", b"0", 10, 10), adds=LOSS),),
         {
             b'"1970-01-02"': (0, b"1"),
             b'"0000-00-00"': (LOSS, b"0"),

@@ -11,7 +11,7 @@ from support import CANAL, TICDC
 from templates_support import Both
 
 from relay import ConsumerRecord
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.limits import Limits
 from relay.templates.engine import Engine
 
@@ -175,7 +175,7 @@ def test_rows_of_which_something_is_lost(engine: type[Engine]) -> None:
     for _ in range(3):
         both.fits(record(message(DAYS, **DATES)))
     assert both.fits(record(message(ZERO, DAYS, ZERO, ZERO, DAYS, **DATES)))
-    assert both.templated.lossy[Lossy.ZERO_DATE] == 3
+    assert both.templated.losses[Loss.ZERO_DATE] == 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -187,4 +187,4 @@ def test_split_updates_of_which_something_is_lost(engine: type[Engine]) -> None:
         both.fits(record(message(DAYS, old=moved, **DATES)))
     days = [moved[0], {"id": "4", "name": "0000-00-00"}]
     assert both.fits(record(message(ZERO, ZERO, old=days, **DATES)))
-    assert both.templated.lossy[Lossy.ZERO_DATE] == 3
+    assert both.templated.losses[Loss.ZERO_DATE] == 3

@@ -46,7 +46,7 @@ def test_what_agrees_is_counted_once() -> None:
     plain, shadow = Translator(TICDC, CANAL), ShadowTranslator(TICDC, CANAL, engine=Interpreter)
     assert translated(shadow) == translated(plain)
     assert shadow.events == plain.events
-    assert shadow.lossy == plain.lossy
+    assert shadow.losses == plain.losses
 
 
 def test_a_difference_is_told() -> None:

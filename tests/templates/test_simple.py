@@ -13,7 +13,7 @@ from support import CANAL, TICDC, captured
 from templates_support import Both
 
 from relay import ConsumerRecord
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.templates.engine import Engine
 
 SIMPLE, DEBEZIUM = "ticdc-simple-json", "debezium-json"
@@ -105,7 +105,7 @@ def test_updates_and_deletes(engine: type[Engine]) -> None:
     assert both.fits(row(None, {"id": "5", "v": None}, "DELETE"))
     both = Pair(engine, DEBEZIUM)
     assert both.learns(row(FIRST, kind="UPDATE")), "without its old row"
-    assert both.templated.lossy[Lossy.BEFORE_UNKNOWN] == 3
+    assert both.templated.losses[Loss.BEFORE_UNKNOWN] == 3
 
 
 def test_times_with_their_zone(engine: type[Engine]) -> None:
@@ -174,4 +174,4 @@ def test_a_tombstone_counts_nothing_that_its_row_would_lose(engine: type[Engine]
     both.fits(bootstrap(at="datetime"))
     for at in [*["2024-01-02 00:00:00"] * 6, "2026-00-01 00:00:00"]:
         both.fits(row(None, {"id": "1", "at": at}, "DELETE"))
-    assert Lossy.ZERO_DATE not in both.templated.lossy
+    assert Loss.ZERO_DATE not in both.templated.losses

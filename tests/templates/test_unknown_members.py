@@ -10,7 +10,7 @@ from engine_support import ENGINES
 from support import captured, reading_options
 from unknown_support import Member, with_unknown_members
 
-from relay import ConsumerRecord, Lossy, NotRepresentable, Resolver, RowChange, Translator
+from relay import ConsumerRecord, Loss, NotRepresentable, Resolver, RowChange, Translator
 from relay.codecs.maxwell.messages import camel_case
 from relay.core.verification import ShadowTranslator
 from relay.templates.engine import Engine
@@ -66,13 +66,13 @@ def test_templates_count_unknown_members_and_write_the_same(protocol: str, engin
         others = [*with_unknown_members(protocol, record, columns, Member(b"7", is_first=True))]
         assert len(places) == len(others) > 0
         for (same, _), (other, _) in zip(places, others, strict=True):
-            before, counted = made.ways["template"], made.lossy[Lossy.EXTRAS]
+            before, counted = made.ways["template"], made.losses[Loss.EXTRAS]
             for offset, each in enumerate((same, same, same, other, other, same)):
                 Resolver().translate(made, at(each, offset))
-            assert made.lossy[Lossy.EXTRAS] == counted + 6
+            assert made.losses[Loss.EXTRAS] == counted + 6
             used += made.ways["template"] - before
             Resolver().translate(made, at(record, 6))
-            assert made.lossy[Lossy.EXTRAS] == counted + 6
+            assert made.losses[Loss.EXTRAS] == counted + 6
     assert (used > 0) is (protocol not in WITHOUT_TEMPLATES)
 
 

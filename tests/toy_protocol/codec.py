@@ -20,9 +20,9 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, define
-from relay.codecs.codec import Codec, Options, Payload
+from relay.codecs.codec import Codec, EncodedRecord, Options
 from relay.codecs.detection import Message, Sign, Strength
-from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Capabilities, Loss, source_losses
 from relay.model.errors import Malformed, NotRepresentable
 from relay.model.events import (
     ABSENT,
@@ -41,7 +41,7 @@ from relay.model.events import (
     Transaction,
     TransactionMark,
 )
-from relay.model.lookups import Answers, RegisteredSchema, SchemaById, SchemaId
+from relay.model.lookups import LookupCache, RegisteredSchema, SchemaById, SchemaId
 from relay.model.records import ConsumerRecord
 from relay.mysql import numbers, temporal
 from relay.mysql.types import BINARIES, INTEGER_BITS
@@ -100,7 +100,7 @@ class ToyOptions(Options, frozen=True):
     registry: Annotated[str, Meta(description="the folder with the schemas; empty: this process")] = ""
 
 
-CARRIES: Final = Carries(
+CARRIES: Final = Capabilities(
     before=Before.FULL,
     delete_image=True,
     primary_key=True,
@@ -121,15 +121,15 @@ CARRIES: Final = Carries(
 class Decoder:
     """Reads toy lines."""
 
-    def __init__(self, options: ToyOptions, answers: Answers) -> None:
+    def __init__(self, options: ToyOptions, answers: LookupCache) -> None:
         self._registry, self._answers = options.registry, answers
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         try:
             lines = [_parse(line) for line in record.value.splitlines()]
@@ -140,7 +140,7 @@ class Decoder:
             if isinstance(event, Bootstrap):
                 catalog = define(catalog, event, _position(event.source, record))
             elif isinstance(event, RowChange) and event.op is Op.UPDATE and event.before is None:
-                lossy.append(Lossy.BEFORE_UNKNOWN)
+                losses.append(Loss.BEFORE_UNKNOWN)
         return events, catalog
 
     def _event(self, line: _Line, record: ConsumerRecord) -> Event:
@@ -235,19 +235,19 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: ToyOptions, answers: Answers) -> None:
+    def __init__(self, options: ToyOptions, answers: LookupCache) -> None:
         self._registry, self._answers = options.registry, answers
         self._count_lost = source_losses(CARRIES)
 
-    def encode(self, events: Sequence[Event], _: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def encode(self, events: Sequence[Event], _: ConsumerRecord, losses: list[Loss]) -> list[EncodedRecord]:
         """Give the events' message, if there is anything to say; see `relay.codecs.codec.Encoder`."""
-        lines = [line for event in events if (line := self._line(event, lossy)) is not None]
+        lines = [line for event in events if (line := self._line(event, losses)) is not None]
         try:
-            return [Payload(None, b"\n".join(map(msgspec.json.encode, lines)))] if lines else []
+            return [EncodedRecord(None, b"\n".join(map(msgspec.json.encode, lines)))] if lines else []
         except (msgspec.MsgspecError, OverflowError, UnicodeError) as error:
             raise NotRepresentable(NAME, "", "a number beyond 64 bits, or text that is no Unicode") from error
 
-    def _line(self, event: Event, lossy: list[Lossy]) -> _Line | None:
+    def _line(self, event: Event, losses: list[Loss]) -> _Line | None:
         source, at = event.source, _at(event)
         line: _Line
         if isinstance(event, RowChange):
@@ -261,9 +261,9 @@ class Encoder:
         elif isinstance(event, Heartbeat):
             line = _Heartbeat(at)
         else:
-            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            losses.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
             return None
-        self._count_lost(source, lossy, event.transaction if isinstance(event, RowChange) else None)
+        self._count_lost(source, losses, event.transaction if isinstance(event, RowChange) else None)
         return line
 
     def _id(self, schema: TableSchema) -> int:

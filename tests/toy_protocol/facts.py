@@ -11,10 +11,10 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.codec import Codec, Options, encodes_nothing
 from relay.codecs.detection import Message, Sign, Strength
-from relay.codecs.losses import Before, Carries, Lossy
+from relay.codecs.losses import Before, Capabilities, Loss
 from relay.model.errors import Malformed
 from relay.model.events import Column, ColumnType, Event, Op, RowChange, Rows, Source, TableId, TableSchema
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 
 NAME: Final = "toy-facts"
@@ -31,15 +31,15 @@ _parse = msgspec.json.Decoder(_Fact).decode
 class Decoder:
     """Reads toy facts."""
 
-    def __init__(self, options: Options, answers: Answers) -> None:
+    def __init__(self, options: Options, answers: LookupCache) -> None:
         pass
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's row; see `relay.codecs.codec.Decoder`."""
         if not record.value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         try:
             fact = _parse(record.value)
@@ -60,9 +60,9 @@ def signs(message: Message) -> Sign | None:
     return Sign(Strength.CERTAIN, "Toy facts", "member toy_facts")
 
 
-def _decodes() -> Carries:
-    nothing: dict[str, Any] = dict.fromkeys(Carries.__struct_fields__, False)
-    return Carries(**nothing | {"before": Before.NONE, "deletes": False})
+def _decodes() -> Capabilities:
+    nothing: dict[str, Any] = dict.fromkeys(Capabilities.__struct_fields__, False)
+    return Capabilities(**nothing | {"before": Before.NONE, "deletes": False})
 
 
 CODEC: Final = Codec(

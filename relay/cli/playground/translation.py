@@ -18,7 +18,7 @@ from relay.cli.event_text import Line, event_lines
 from relay.cli.inspect import event_object, exact
 from relay.cli.playground.pasted import Pasted, Statement, is_sql, records_in, statements_in
 from relay.codecs.detection import Strength
-from relay.codecs.losses import INFORMATIONAL, Lossy
+from relay.codecs.losses import INFORMATIONAL, Loss
 from relay.core.config_lint import advice
 from relay.core.detection import detect
 from relay.core.loss_texts import KIND_WORDS, large_row_losses, route_losses
@@ -244,7 +244,7 @@ class _Playing:
         learnt = translator.state
         shown = [_event(event, record) for event in events]
         translator.restore(before)
-        counted = Counter(translator.lossy)
+        counted = Counter(translator.losses)
         try:
             written = self._answers.translate(translator, record)
         except RelayError as raised:
@@ -261,7 +261,7 @@ class _Playing:
             "events": shown,
             "output": output,
             "schemas": self._answers.registered.taken(),
-            "lost": _losses(Counter(translator.lossy) - counted),
+            "lost": _losses(Counter(translator.losses) - counted),
             "error": None if error is None else _error(error),
         }
 
@@ -358,7 +358,7 @@ def _dump(data: bytes) -> str:
     return "\n".join(lines)
 
 
-def _losses(counted: Mapping[Lossy, int]) -> list[dict[str, Any]]:
+def _losses(counted: Mapping[Loss, int]) -> list[dict[str, Any]]:
     """Return what was lost, and what was assumed, with words for it; losses first."""
     found = [
         {"what": str(kind), "count": count, "words": KIND_WORDS[kind], "is_note": kind in INFORMATIONAL}

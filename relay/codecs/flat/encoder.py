@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import ChosenKey, Payload, chooses_none
+from relay.codecs.codec import ChosenKey, EncodedRecord, chooses_none
 from relay.codecs.flat.options import FlatOptions, carries
 from relay.codecs.flat.values import ValueWriter
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.row_keys import without_key
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.conversions import Write
@@ -21,10 +21,10 @@ from relay.codecs.shared.rows import TypedRows, TypeInfo
 from relay.codecs.shared.ticdc import commit_ts_of, split_chosen_keys, split_updates
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, Event, Images, Op, RowChange, Source, TableSchema
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.types import has_parameters
-from relay.templates.tracing import Untraceable, mark_of, refuse_traced
+from relay.templates.tracing import NotTemplatable, mark_of, refuse_traced
 
 NAME: Final = "flat-json"
 
@@ -34,13 +34,13 @@ _UPDATE: Final = Op.UPDATE
 
 _READ: Final = Op.READ
 
-_UNTYPED: Final = Lossy.UNTYPED
+_UNTYPED: Final = Loss.UNTYPED
 
-_TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
+_TYPE_PARAMETERS: Final = Loss.TYPE_PARAMETERS
 
-_BEFORE_IMAGE: Final = Lossy.BEFORE_IMAGE
+_BEFORE_IMAGE: Final = Loss.BEFORE_IMAGE
 
-_EVENT_TIME: Final = Lossy.EVENT_TIME_PRECISION
+_EVENT_TIME: Final = Loss.EVENT_TIME_PRECISION
 
 _LETTERS: Final = {Op.INSERT: "c", Op.UPDATE: "u", Op.DELETE: "d", Op.READ: "r"}
 
@@ -58,7 +58,7 @@ _UNPRINTABLE: Final = (UnicodeError, msgspec.MsgspecError)
 _print: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 #: A fact of a row's source, or its number: what the format of a column takes.
-Fact = Callable[[Source, ConsumerRecord, list[Lossy]], Any]
+Fact = Callable[[Source, ConsumerRecord, list[Loss]], Any]
 
 
 class _Plan(msgspec.Struct, frozen=True, eq=False):
@@ -136,7 +136,7 @@ class _Target(RowTarget[_Plan]):
         """Return about how much memory a plan takes."""
         return _PLAN_COLUMN_BYTES * plan.width + sum(map(len, plan.tails.values()))
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return what every row of a table loses: types and parameters that the source tells."""
         untyped = (_UNTYPED,) if type_info.types else ()
         loses_parameters = type_info.parameters and plan.loses_parameters
@@ -168,7 +168,7 @@ def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a 
 class Encoder:
     """Writes flat JSON. `chosen`: what rules say of keys."""
 
-    def __init__(self, options: FlatOptions, answers: Answers, chosen: ChosenKey | None = None) -> None:
+    def __init__(self, options: FlatOptions, answers: LookupCache, chosen: ChosenKey | None = None) -> None:
         pool, found = CachePool(answers.limits.cache_bytes), carries(options)
         target = _Target(options, chosen or chooses_none)
         self.prepare = _split_updates if chosen is None else functools.partial(_split, chosen)
@@ -181,65 +181,67 @@ class Encoder:
         self._count_lost = source_losses(found)
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Give the messages of rows, and count all else; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1:
-            return self._event(events[0], caused_by, lossy)
-        return self._payloads(events, caused_by, lossy)
+            return self._event(events[0], source_record, losses)
+        return self._payloads(events, source_record, losses)
 
     def _payloads(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         for event in events:
-            yield from self._event(event, caused_by, lossy)
+            yield from self._event(event, source_record, losses)
 
-    def _event(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def _event(self, event: Event, source_record: ConsumerRecord, losses: list[Loss]) -> list[EncodedRecord]:
         if not isinstance(event, RowChange):
-            lossy.append(loss_of(event))
+            losses.append(loss_of(event))
             return []
         try:
-            return self._row(event, caused_by, lossy)
+            return self._row(event, source_record, losses)
         except _UNPRINTABLE:
             raise NotRepresentable(NAME, "", "text that is no Unicode") from None
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def _row(
+        self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> list[EncodedRecord]:
         source, op, lost = change.source, change.op, self._lost
         if lost:
             lost.clear()
-        plan, before, after, losses = self._rows.write(change)
+        plan, before, after, row_losses = self._rows.write(change)
         row = before if after is None else after
         key, payloads = _key(plan, row), []
         if key is None and plan.chosen:
             has = row if type(row) is dict else {column.name for column in change.schema.columns}
             raise without_key(NAME, change.table, plan.chosen, has)
         if op is not _DELETE or self._marks_deleted:
-            end = self._end(source, caused_by, lossy)
-            payloads.append(Payload(key, b"".join((_print(row)[:-1], plan.tails[op], end))))
-            lossy += losses
+            end = self._end(source, source_record, losses)
+            payloads.append(EncodedRecord(key, b"".join((_print(row)[:-1], plan.tails[op], end))))
+            losses += row_losses
             if lost:
-                lossy += lost
+                losses += lost
         elif self._loses_values:
             refuse_traced(change.emitted_at_ns)  # a template would count what its row loses
         if op is _DELETE:
-            payloads += self._tombstones(key, lossy)
+            payloads += self._tombstones(key, losses)
         elif op is _UPDATE and _has_old_row(change.images):
-            lossy.append(_BEFORE_IMAGE)
+            losses.append(_BEFORE_IMAGE)
         if not self._has_time:
-            lossy.append(_EVENT_TIME)
-        self._count_lost(source, lossy, change.transaction)
+            losses.append(_EVENT_TIME)
+        self._count_lost(source, losses, change.transaction)
         if op is _READ and not self._has_snapshot and not source.snapshot:
-            lossy.append(Lossy.SNAPSHOT)
+            losses.append(Loss.SNAPSHOT)
         return payloads
 
-    def _tombstones(self, key: bytes | None, lossy: list[Lossy]) -> list[Payload]:
+    def _tombstones(self, key: bytes | None, losses: list[Loss]) -> list[EncodedRecord]:
         """The record without value of a DELETE, if there is to be one; of a row without a key it would delete
         nothing.
         """
         has_tombstone = self._has_tombstones and key is not None
         if not self._marks_deleted:
-            lossy.append(Lossy.DELETE_IMAGE if has_tombstone else Lossy.DELETE)
-        return [Payload(key, None)] if has_tombstone else []
+            losses.append(Loss.DELETE_IMAGE if has_tombstone else Loss.DELETE)
+        return [EncodedRecord(key, None)] if has_tombstone else []
 
 
 def _split(chosen: ChosenKey, events: list[Event]) -> list[Event]:
@@ -255,7 +257,7 @@ def _has_old_row(images: Images) -> bool:
     return images.cells_at((), is_old=True) is not None
 
 
-def _end_writer(options: FlatOptions) -> Callable[[Source, ConsumerRecord, list[Lossy]], bytes]:
+def _end_writer(options: FlatOptions) -> Callable[[Source, ConsumerRecord, list[Loss]], bytes]:
     """Return what writes the end of a message: what the row's source tells."""
     version: Fact = _offset if options.version == "offset" else _rising_commit_ts
     columns: tuple[tuple[str, bytes, Fact], ...] = (
@@ -273,18 +275,18 @@ def _end_writer(options: FlatOptions) -> Callable[[Source, ConsumerRecord, list[
     def marked(*told: Any) -> bytes:  # noqa: ANN401 - traced values, and JSON
         return marked_end % tuple([each if type(each) is bytes else _print(each) for each in told])
 
-    def write_one(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> bytes:
-        told = only(source, caused_by, lossy)
+    def write_one(source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> bytes:
+        told = only(source, source_record, losses)
         try:
             return end % told
-        except Untraceable:
+        except NotTemplatable:
             return marked(told)
 
-    def write(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> bytes:
-        told = tuple([fact(source, caused_by, lossy) for fact in facts])
+    def write(source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> bytes:
+        told = tuple([fact(source, source_record, losses) for fact in facts])
         try:
             return end % told
-        except Untraceable:
+        except NotTemplatable:
             return marked(*told)
 
     only = facts[0] if facts else _event_time_ms
@@ -295,21 +297,21 @@ def _split_updates(events: list[Event]) -> list[Event]:
     return split_updates(events, TableSchema.handle_key)
 
 
-def _event_time_ms(source: Source, _caused_by: ConsumerRecord, _lossy: list[Lossy]) -> int:
+def _event_time_ms(source: Source, _source_record: ConsumerRecord, _losses: list[Loss]) -> int:
     return source.event_time_ns // 1_000_000
 
 
-def _commit_ts(source: Source, _caused_by: ConsumerRecord, _lossy: list[Lossy]) -> bytes:
+def _commit_ts(source: Source, _source_record: ConsumerRecord, _losses: list[Loss]) -> bytes:
     return _print(source.commit_ts)
 
 
-def _gtid(source: Source, _caused_by: ConsumerRecord, _lossy: list[Lossy]) -> bytes:
+def _gtid(source: Source, _source_record: ConsumerRecord, _losses: list[Loss]) -> bytes:
     return _print(source.gtid)
 
 
-def _rising_commit_ts(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
-    return commit_ts_of(source, caused_by, lossy)
+def _rising_commit_ts(source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> int:
+    return commit_ts_of(source, source_record, losses)
 
 
-def _offset(_source: Source, caused_by: ConsumerRecord, _lossy: list[Lossy]) -> int:
-    return caused_by.offset
+def _offset(_source: Source, source_record: ConsumerRecord, _losses: list[Loss]) -> int:
+    return source_record.offset

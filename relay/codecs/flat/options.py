@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from relay.codecs.codec import ZonedOptions
 from relay.codecs.flat.values import Forms
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.model.errors import Problem
 
 _TARGET: Final = {"side": "target"}
@@ -150,10 +150,10 @@ class FlatOptions(ZonedOptions, frozen=True):
         )
 
 
-def carries(options: FlatOptions) -> Carries:
+def carries(options: FlatOptions) -> Capabilities:
     """What a message can say with these options."""
     has_version = bool(options.version_column) and options.version == "commit-ts"
-    return Carries(
+    return Capabilities(
         before=Before.NONE,
         deletes=options.deletes != "drop",
         delete_image=options.deletes in {"rewrite", "both"},

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.conversions import Convert, Read, Write
 from relay.codecs.shared.lenient_json import json_document
 from relay.model.events import Column
@@ -29,8 +29,8 @@ from relay.mysql.types import BINARIES
 
 #: Types of which some values are no dates of the calendar.
 _DATES: Final = ("date", "datetime", "timestamp")
-_ENUM_INDEX: Final = Lossy.ENUM_INDEX
-_ZERO_DATE: Final = Lossy.ZERO_DATE
+_ENUM_INDEX: Final = Loss.ENUM_INDEX
+_ZERO_DATE: Final = Loss.ZERO_DATE
 #: Characters of a DATE, and of a DATETIME with microseconds.
 _SHORTEST, _LONGEST = len("0000-00-00"), len("0000-00-00 00:00:00.000000")
 
@@ -58,7 +58,7 @@ class ValueWriter:
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
-        self.lost: list[Lossy] = []
+        self.lost: list[Loss] = []
         # Each is made once: `shortcuts` knows them by identity.
         self._writes = self._all_writes()
         self._null_dates: dict[str, Write] = {}

@@ -8,7 +8,7 @@ import msgspec
 
 from relay.catalog import Catalog, DdlMessage, learn, left_by
 from relay.codecs.codec import TracedMessage
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.maxwell.definitions import defined, parse_definition, table_of
 from relay.codecs.maxwell.messages import (
     CONNECTOR,
@@ -39,7 +39,7 @@ from relay.model.events import (
     TableSchema,
     TransactionMark,
 )
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.ddl.drops import rename_words
 from relay.mysql.ddl.parts import renames_alone, words_of_drops
@@ -55,7 +55,7 @@ _READ: Final = Op.READ
 class Decoder:
     """Reads Maxwell 1.x, and TiCDC's and others' dialects of it."""
 
-    def __init__(self, options: MaxwellOptions, answers: Answers) -> None:
+    def __init__(self, options: MaxwellOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
         self._rows = RowDecoder(
             answers.limits,
@@ -64,21 +64,21 @@ class Decoder:
         )
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         events: list[Event] = []
-        for message in parse(record.value, self._limits, lossy):
+        for message in parse(record.value, self._limits, losses):
             word = message.type.lower()
             if word in _OPS:
-                self._row(_OPS[word], message, record, catalog, lossy, events)
+                self._row(_OPS[word], message, record, catalog, losses, events)
             elif word in MARKERS:
-                lossy.append(Lossy.SNAPSHOT)
+                losses.append(Loss.SNAPSHOT)
             elif message.sql is not None:
-                catalog = self._ddl(word, message, record, catalog, lossy, events)
+                catalog = self._ddl(word, message, record, catalog, losses, events)
             else:
                 raise UnsupportedMessage(NAME, "type", "not a type of Maxwell's")
         return events, catalog
@@ -95,21 +95,21 @@ class Decoder:
         message: Message,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
         events: list[Event],
     ) -> None:
         """Add a row, and the end of its transaction if it is the last one."""
         if not message.table:
             raise Malformed(NAME, "table", NAMELESS)
-        event_time_ns = row_time_ns(message, record, lossy)
+        event_time_ns = row_time_ns(message, record, losses)
         source = source_of(message, event_time_ns, is_read=op is _READ)
         if record.key is not None:
             source = with_unknown(source, unknown_in_key(record.key))
         at = source.at(record)
-        read = self._rows.read(op, message, record.key, at, catalog, lossy)
+        read = self._rows.read(op, message, record.key, at, catalog, losses)
         emitted, transaction = emitted_at_ns(message, record, event_time_ns), transaction_of(message)
         if read is None:
-            lossy.append(Lossy.EMPTY_ROW)
+            losses.append(Loss.EMPTY_ROW)
         else:
             events.append(RowChange(op, *read, source, emitted, transaction))
         if message.commit and transaction is not None:
@@ -124,11 +124,11 @@ class Decoder:
         message: Message,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
         events: list[Event],
     ) -> Catalog:
         """Add a statement, and return the catalogue after it."""
-        event_time_ns = ddl_time_ns(message, record, lossy)
+        event_time_ns = ddl_time_ns(message, record, losses)
         source = source_of(message, event_time_ns)
         told = parse_definition(message.definition, "def", self._limits)
         before = None
@@ -159,7 +159,7 @@ class Decoder:
             ddl = msgspec.structs.replace(ddl, definitions=definitions, gone=gone)
             learnt, change = learn(catalog, ddl)
         if not change.kinds:
-            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+            losses.append(Loss.DDL_NOT_UNDERSTOOD)
         self._rows.forget(change)
         events.append(change)
         return learnt

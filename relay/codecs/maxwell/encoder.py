@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import Payload
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.codec import EncodedRecord
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.maxwell.definitions import shown_table
 from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
@@ -43,10 +43,10 @@ from relay.model.events import (
     Transaction,
     TransactionMark,
 )
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.types import has_parameters
-from relay.templates.tracing import Traced, TracedNumber, TracedOp, Untraceable, mark_of
+from relay.templates.tracing import NotTemplatable, Traced, TracedNumber, TracedOp, mark_of
 
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
@@ -118,11 +118,11 @@ class _Target(RowTarget[_Plan]):
         """Return about how much memory a plan takes."""
         return len(plan.head) + len(plan.key_head) + _PLAN_COLUMN_BYTES * plan.width
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return what every row of a table loses: types and parameters that the source tells."""
-        untyped = (Lossy.UNTYPED,) if type_info.types else ()
+        untyped = (Loss.UNTYPED,) if type_info.types else ()
         loses_parameters = type_info.parameters and plan.loses_parameters
-        return (*untyped, Lossy.TYPE_PARAMETERS) if loses_parameters else untyped
+        return (*untyped, Loss.TYPE_PARAMETERS) if loses_parameters else untyped
 
     def columns_of(self, schema: TableSchema) -> Sequence[Column]:
         """Return a table's columns by the names that rows have; NULL is let in everywhere but in its key."""
@@ -142,7 +142,7 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: MaxwellOptions, answers: Answers) -> None:
+    def __init__(self, options: MaxwellOptions, answers: LookupCache) -> None:
         self._options, says = options, carries(options)
         target = _Target(options)
         self._rows, self._lost = (
@@ -157,8 +157,8 @@ class Encoder:
         self._is_array = options.kafka_key_format == "array"
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """Give the events' messages; see `relay.codecs.codec.Encoder`."""
         numbers = iter(range(len(events) + 1))
         for at, event in enumerate(events):
@@ -166,44 +166,50 @@ class Encoder:
                 if isinstance(event, RowChange):
                     following = events[at + 1] if at + 1 < len(events) else None
                     is_last = _ends(following, event.transaction)
-                    yield self._row(event, caused_by, next(numbers), lossy, is_last=is_last)
+                    yield self._row(event, source_record, next(numbers), losses, is_last=is_last)
                 elif isinstance(event, SchemaChange) and self._options.output_ddl:
-                    yield from self._ddl(event, caused_by, lossy)
+                    yield from self._ddl(event, source_record, losses)
                 elif self._options.output_commit_info and at and _ends_row(event, events[at - 1]):
-                    self._count_lost_of_end(event.source, lossy)
-                    lossy += _lost_of_end(event)
+                    self._count_lost_of_end(event.source, losses)
+                    losses += _lost_of_end(event)
                 else:
-                    lossy.append(loss_of(event))
+                    losses.append(loss_of(event))
             except _UNPRINTABLE:
                 raise NotRepresentable(
                     NAME, "", "a number beyond 64 bits, or text that is no Unicode"
                 ) from None
 
     def _row(
-        self, change: RowChange, caused_by: ConsumerRecord, number: int, lossy: list[Lossy], *, is_last: bool
-    ) -> Payload:
+        self,
+        change: RowChange,
+        source_record: ConsumerRecord,
+        number: int,
+        losses: list[Loss],
+        *,
+        is_last: bool,
+    ) -> EncodedRecord:
         options, lost = self._options, self._lost
         if lost:
             lost.clear()
-        plan, before, after, losses = self._rows.write(change)
+        plan, before, after, row_losses = self._rows.write(change)
         op, row = change.op, before if after is None else after
         if op is _UPDATE and before is None:
             op = op_without_before(options.unknown_before, NAME)
         if change.source.snapshot is not None and op is Op.INSERT:
             op = _READ
-        parts = [plan.head, *self._facts(op, change, lossy, is_last=is_last)]
+        parts = [plan.head, *self._facts(op, change, losses, is_last=is_last)]
         parts += self._key_facts(plan, row)
         parts.append(self._member("data", self._data(row)))
         if op is _UPDATE and before is not None:
             parts.append(self._member("old", self._old(before, row)))
-        lossy += [*losses, *lost]
-        return Payload(self._key(plan, row, caused_by, number), b",".join(parts) + b"}")
+        losses += [*row_losses, *lost]
+        return EncodedRecord(self._key(plan, row, source_record, number), b",".join(parts) + b"}")
 
     def _data(self, row: dict[str, Any]) -> bytes:
         if self._options.output_nulls:
             return _print(row)
         if _are_traced(row):
-            raise Untraceable  # which of them are NULL is not the same in all messages
+            raise NotTemplatable  # which of them are NULL is not the same in all messages
         return _print({name: value for name, value in row.items() if value is not None})
 
     def _old(self, before: dict[str, Any], row: dict[str, Any]) -> bytes:
@@ -216,19 +222,19 @@ class Encoder:
 
     # ------------------------------------------------------------ facts
 
-    def _facts(self, op: Op, change: RowChange, lossy: list[Lossy], *, is_last: bool) -> list[bytes]:
+    def _facts(self, op: Op, change: RowChange, losses: list[Loss], *, is_last: bool) -> list[bytes]:
         """The members between the table's name and the row."""
         source, options = change.source, self._options
         if source.event_time_ns % _SECOND_NS:
-            lossy.append(Lossy.EVENT_TIME_PRECISION)
+            losses.append(Loss.EVENT_TIME_PRECISION)
         found: list[tuple[str, Any]] = []
         if options.output_row_query and source.query is not None:
             found.append(("query", self._query(source.query)))
         found += [("type", _WORDS[op]), ("ts", source.event_time_ns // _SECOND_NS)]
         transaction = change.transaction
         if op is not _READ and options.output_commit_info:
-            transaction = self._commit(transaction, found, lossy, is_last=is_last)
-        self._count_lost(source, lossy, transaction)
+            transaction = self._commit(transaction, found, losses, is_last=is_last)
+        self._count_lost(source, losses, transaction)
         found += self._origin(source)
         if options.output_push_timestamp:
             micros = change.emitted_at_ns // _MICROSECOND_NS
@@ -244,7 +250,7 @@ class Encoder:
         self,
         transaction: Transaction | None,
         found: list[tuple[str, Any]],
-        lossy: list[Lossy],
+        losses: list[Loss],
         *,
         is_last: bool,
     ) -> Transaction | None:
@@ -262,9 +268,9 @@ class Encoder:
             found.append(("xoffset", order - 1))
             order = None
         if order is not None or transaction.table_order is not None:
-            lossy.append(Lossy.TRANSACTION_ORDER)
+            losses.append(Loss.TRANSACTION_ORDER)
         if transaction.total is not None:
-            lossy.append(Lossy.TRANSACTION_TOTAL)
+            losses.append(Loss.TRANSACTION_TOTAL)
         return None
 
     def _origin(self, source: Source) -> Iterator[tuple[str, Any]]:
@@ -294,7 +300,9 @@ class Encoder:
 
     # ------------------------------------------------------------ keys
 
-    def _key(self, plan: _Plan, row: dict[str, Any], caused_by: ConsumerRecord, number: int) -> bytes | None:
+    def _key(
+        self, plan: _Plan, row: dict[str, Any], source_record: ConsumerRecord, number: int
+    ) -> bytes | None:
         """Return the key of a row after the change: an id of its own in a table without a primary key, None
         for a row that lacks columns of its key.
         """
@@ -308,20 +316,22 @@ class Encoder:
         if self._is_array:
             return plan.key_head + b"[%b]]" % b",".join([b"{%b:%b}" % (n, _print(v)) for n, v in columns])
         if not columns:
-            return plan.key_head + b'"_uuid":"%b"}' % _made_id(caused_by, number)
+            return plan.key_head + b'"_uuid":"%b"}' % _made_id(source_record, number)
         return plan.key_head + b",".join([b"%b:%b" % (n, _print(v)) for n, v in columns]) + b"}"
 
     # ------------------------------------------------------------ DDL
 
-    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+    def _ddl(
+        self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """The messages of a statement, one a table, each with the whole text; none, counted, of what Maxwell
         has no message for.
         """
         messages = _statements(change)
         if not messages:
-            lossy.append(loss_of(change))
+            losses.append(loss_of(change))
             return
-        self._count_lost_of_ddl(change.source, lossy)
+        self._count_lost_of_ddl(change.source, losses)
         event_ms = change.source.event_time_ns // _MS_NS
         for number, shown in enumerate(messages):
             message = {
@@ -330,7 +340,7 @@ class Encoder:
                 "sql": mysql_text(change),
                 **dict(self._origin_of_ddl(change.source)),
             }
-            yield Payload(_made_id(caused_by, number), _print(message))
+            yield EncodedRecord(_made_id(source_record, number), _print(message))
 
     def _origin_of_ddl(self, source: Source) -> Iterator[tuple[str, Any]]:
         for name, value in self._origin(source):
@@ -349,7 +359,7 @@ def _comparable(row: dict[str, Any]) -> TracedCells:
     for name, cell in row.items():
         put = put_of(cell)
         if put.write == SOME_DOCUMENT:
-            found[name] = TracedOp(cell.trace, put._replace(lossy=None, adds=0))
+            found[name] = TracedOp(cell.trace, put._replace(losses=None, adds=0))
     return found
 
 
@@ -389,15 +399,15 @@ def _ends_row(event: Event, row: Event) -> bool:
     return row.op is not _READ and _ends(event, msgspec.structs.replace(row.transaction, total=None))
 
 
-def _lost_of_end(event: Event) -> list[Lossy]:
+def _lost_of_end(event: Event) -> list[Loss]:
     """Return what the last row of a transaction does not say of its END."""
     has_counts = isinstance(event, TransactionMark) and event.count is not None
-    return [Lossy.TRANSACTION_TOTAL] if has_counts else []
+    return [Loss.TRANSACTION_TOTAL] if has_counts else []
 
 
-def _made_id(caused_by: ConsumerRecord, number: int) -> bytes:
+def _made_id(source_record: ConsumerRecord, number: int) -> bytes:
     """The UUID of the message of this number that a source record becomes."""
-    place = f"{caused_by.topic}/{caused_by.partition}/{caused_by.offset}/{number}"
+    place = f"{source_record.topic}/{source_record.partition}/{source_record.offset}/{number}"
     digest = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=16).digest()
     return str(uuid.UUID(bytes=digest, version=4)).encode()
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.maxwell import detection as signs
 from relay.codecs.maxwell.options import NAME
 from relay.codecs.shared import unknown_members
@@ -71,12 +71,12 @@ _TICDC: Final = re.compile(rb"\}\s*\{").search
 _ENCRYPTED: Final = "encrypted"
 
 
-def parse(value: bytes, limits: Limits, lossy: list[Lossy]) -> Iterator[Message]:
+def parse(value: bytes, limits: Limits, losses: list[Loss]) -> Iterator[Message]:
     """Give the messages of a value. Bytes that are no UTF-8 become U+FFFD, counted."""
     try:
         message = _decode(value)
     except UnicodeDecodeError:
-        lossy.append(Lossy.INVALID_TEXT)
+        losses.append(Loss.INVALID_TEXT)
         value = value.decode("utf-8", "replace").encode()
     except REFUSED:
         pass
@@ -166,15 +166,15 @@ _SECOND_NS: Final = 1_000_000_000
 END_OF_PLACES: Final = 1 << 63
 
 
-def row_time_ns(message: Message, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+def row_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) -> int:
     """Return when a row changed: `ts`, in seconds, or else (counted) the next best time. Raises Malformed."""
     ts = message.ts or 0
     if not -TIME_END_MS <= ts * 1_000 < TIME_END_MS:
         raise Malformed(NAME, "ts", "not a time in seconds")
-    return event_time_ns(ts * _SECOND_NS, _pushed_at_ns(message), record, lossy)
+    return event_time_ns(ts * _SECOND_NS, _pushed_at_ns(message), record, losses)
 
 
-def ddl_time_ns(message: Message, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+def ddl_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) -> int:
     """Return when a statement was executed: `ts`, in milliseconds, or else (counted) the next best time.
     Raises Malformed.
     """
@@ -183,7 +183,7 @@ def ddl_time_ns(message: Message, record: ConsumerRecord, lossy: list[Lossy]) ->
         ts >>= TSO_LOGICAL_BITS
     if not -TIME_END_MS <= ts < TIME_END_MS:
         raise Malformed(NAME, "ts", "not a time in milliseconds")
-    return event_time_ns(ts * 1_000_000, _pushed_at_ns(message), record, lossy)
+    return event_time_ns(ts * 1_000_000, _pushed_at_ns(message), record, losses)
 
 
 def _pushed_at_ns(message: Message) -> int | None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.codec import Options
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.shaping import KeepUnknownBefore, Key, Tombstones
 
 NAME: Final = "maxwell-json"
@@ -110,12 +110,12 @@ class MaxwellOptions(Options, frozen=True):
         return found
 
 
-def carries(options: MaxwellOptions) -> Carries:
+def carries(options: MaxwellOptions) -> Capabilities:
     """Return what a message can say with these options.
 
     Transactions are not included: `xid` is a number, and few sources have ids that are numbers.
     """
-    return Carries(
+    return Capabilities(
         before=Before.CHANGED,
         delete_image=True,
         primary_key=True,

@@ -61,7 +61,7 @@ CODEC: Final = Codec(
     marker=Marker("value", b"", b',"ts":'),
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
-    row_signature=RowSignature(
+    non_ddl_marker=RowSignature(
         (
             (
                 b'"type":"insert"',

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.maxwell import values
 from relay.codecs.maxwell.messages import Message, camel_case, key_columns
 from relay.codecs.maxwell.options import NAME
@@ -207,7 +207,7 @@ class RowDecoder:
         key: bytes | None,
         at: Position,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> tuple[TableSchema, Images] | None:
         """Return a row's definition and images, None for a row of NULLs of which nobody knows the columns.
         Raises Malformed.
@@ -217,7 +217,7 @@ class RowDecoder:
             known = table.newest
         else:
             known = catalog.table(table.id, at)
-        known = known or catalog.of_moment(table.id, at)
+        known = known or catalog.created_at_same_instant(table.id, at)
         data, old = message.data, _old_of(op, message)
         if self._has_nulls:
             for layout in table.kept:
@@ -226,11 +226,11 @@ class RowDecoder:
                 new = layout.row(bytes(data))
                 before = None if new is None or old is None else layout.changed(bytes(old))
                 if new is not None and (old is None or before is not None):
-                    return self._images(op, layout, before, new, lossy)
-        return self._general(_WireRow(op, message, old, key), table, known, lossy)
+                    return self._images(op, layout, before, new, losses)
+        return self._general(_WireRow(op, message, old, key), table, known, losses)
 
     def _general(
-        self, row: _WireRow, table: Table[Layout], known: TableSchema | None, lossy: list[Lossy]
+        self, row: _WireRow, table: Table[Layout], known: TableSchema | None, losses: list[Loss]
     ) -> tuple[TableSchema, Images] | None:
         op, message, old, key = row
         new_members, old_members = _members(message.data, "data"), _members(old, "old")
@@ -246,7 +246,7 @@ class RowDecoder:
         layout.count_use()
         new = layout.cells(new_members, "data")
         before = None if old_members is None else layout.cells(old_members, "old")
-        return self._images(op, layout, before, new, lossy)
+        return self._images(op, layout, before, new, losses)
 
     def _places(self, known: TableSchema) -> dict[str, int]:
         """Where the columns of a definition stand, by their names in messages."""
@@ -319,24 +319,24 @@ class RowDecoder:
         layout: Layout,
         old: Sequence[Any] | None,
         new: Sequence[Any],
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> tuple[TableSchema, Images]:
         reader = layout.reader
         if reader.is_guessed:
-            lossy += [Lossy.SCHEMA_GUESSED, Lossy.VALUE_GUESSED]
+            losses += [Loss.SCHEMA_GUESSED, Loss.VALUE_GUESSED]
         if layout.times and any(isinstance(new[at], str) for at in layout.times):
-            lossy.append(Lossy.TIME_RANGE)
+            losses.append(Loss.TIME_RANGE)
         before: Sequence[Any] | None = None
         after: Sequence[Any] | None = new
         if op is _DELETE:
             before, after = new, None
         elif op is _UPDATE and old is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
+            losses.append(Loss.BEFORE_UNKNOWN)
         elif op is _UPDATE and old is not None:
             before = [now if was is ABSENT else was for was, now in zip(old, new, strict=True)]
         is_partial = ABSENT in new or (before is not None and ABSENT in before)
         if reader.is_partial or is_partial:
-            lossy.append(Lossy.COLUMNS_ABSENT)
+            losses.append(Loss.COLUMNS_ABSENT)
         rows = PartialRows if is_partial else TypedRows
         return reader.schema, rows(reader, before, after)
 

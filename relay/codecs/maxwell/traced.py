@@ -46,12 +46,12 @@ from relay.templates.scanning import (
     source_ops,
 )
 from relay.templates.tracing import (
+    NotTemplatable,
     Trace,
     Traced,
     TracedCell,
     TracedNumber,
     TracedText,
-    Untraceable,
     Written,
 )
 
@@ -99,11 +99,11 @@ def traced_row(
     trace: Trace,
     limits: Limits,
 ) -> TracedMessage:
-    """Return a message of one row with traced values. Raises Untraceable."""
+    """Return a message of one row with traced values. Raises NotTemplatable."""
     message = _RowMessage(rows, record, change, trace, limits)
     ts = message.number(_TS)
     if ts is None or not ts or not (ts * 1_000 >= -TIME_END_MS and ts * 1_000 < TIME_END_MS):
-        raise Untraceable
+        raise NotTemplatable
     event_time_ns = ts * _SECOND_NS
     standing = catalog.standing(change.table, change.source.at(record))
     after = follows_ddl(message.layout.reader.known, standing, None, event_time_ns, record)
@@ -124,25 +124,25 @@ def traced_row(
 
 
 class _RowMessage:
-    """A row's message cut into ops. Raises Untraceable."""
+    """A row's message cut into ops. Raises NotTemplatable."""
 
     def __init__(
         self, rows: RowDecoder, record: ConsumerRecord, change: RowChange, trace: Trace, limits: Limits
     ) -> None:
         value, images = record.value or b"", change.images
         if type(images) is not TypedRows:
-            raise Untraceable
+            raise NotTemplatable
         layout = rows.layout(change.table, images.reader)
         if layout is None or not layout.has_nulls:
-            raise Untraceable
+            raise NotTemplatable
         self.layout = layout
         self._record, self._value, self._trace, self._images = record, value, trace, images
         self._root = parsed(value)
         # Other members have other meanings, or none; an old row may have more members than this one.
         if not FIELDS.keys() >= (self._root.members or {}).keys() or len(value) > limits.values:
-            raise Untraceable
+            raise NotTemplatable
         if len(layout.names) > limits.columns or self._has_query():
-            raise Untraceable
+            raise NotTemplatable
         self._cells = self._told_cells()
         given = self._given() | self._given_rows()
         self.key, first_slot = _key_ops(record.key)
@@ -167,7 +167,7 @@ class _RowMessage:
             if token is None or token.kind == "null" or self._text(token) == b'""':
                 continue
             if token.kind not in take.kinds:
-                raise Untraceable
+                raise NotTemplatable
             found[path] = take
         key = self._root.at(_KEY_VALUES)
         if key is not None:
@@ -218,9 +218,9 @@ class _RowMessage:
         position: Any = self.number(_PLACE)
         if source.binlog_position is None:
             if position is not None:
-                raise Untraceable
+                raise NotTemplatable
         elif position is None or not position < END_OF_PLACES or not position >= 0:
-            raise Untraceable
+            raise NotTemplatable
         thread: Any = self.number(_THREAD)
         gtid: Any = self._traced_text(_GTID)
         return msgspec.structs.replace(
@@ -256,13 +256,13 @@ class _RowMessage:
         layout = self.layout
         data = self._root.at((_DATA,))
         if data is None or (data.members or {}).keys() != set(layout.names):
-            raise Untraceable
+            raise NotTemplatable
         schema = layout.reader.schema
         columns = [schema.columns[at] for at in layout.reader.places]
         kinds = [_kind_of(data, name) for name in layout.names]
         if layout.guessed:
             if layout.reader.known is not None or layout.guessed.keys() != set(layout.names):
-                raise Untraceable
+                raise NotTemplatable
             return [_guessed_cell(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         cells = [self._known_cell(at, column) for at, column in enumerate(columns)]
         # What is lost of TIME is counted once for a row that has one.
@@ -271,7 +271,7 @@ class _RowMessage:
             cells[at] = cells[at]._replace(new=("string",) if found else ("null",))
         for cell, kind in zip(cells, kinds, strict=True):
             if kind not in cell.new:
-                raise Untraceable
+                raise NotTemplatable
         return cells
 
     def _known_cell(self, at: int, column: Column) -> _Cell:
@@ -280,7 +280,7 @@ class _RowMessage:
         has_null = not any(place == at for place, _ in layout.nulls)
         if base in _WITHOUT_TOKENS:
             if base == "json" and at not in layout.documents:
-                raise Untraceable
+                raise NotTemplatable
             return _Cell(("null",), ("null",), None)
         kinds, read = _KINDS.get(base, _STRINGS)
         if base in INTEGERS:
@@ -298,7 +298,7 @@ class _RowMessage:
         if self._images.old is not None and self._images.new is not None:
             data, old = self._root.at((_DATA,)), self._root.at((_OLD,))
             if data is None or data.members is None or old is None or old.members is None:
-                raise Untraceable
+                raise NotTemplatable
             kinds = {name: cell.old for name, cell in zip(layout.names, cells, strict=True)}
             starts = zip(names_of(self._value, data), data.members, strict=True)
             given[_OLD,] = Members(tuple([(start, kinds[name]) for start, name in starts]))
@@ -330,7 +330,7 @@ class _RowMessage:
             old = [TracedCell(trace, (slots[_OLD, name], slots[_DATA, name])) for name in names]
         for cells in (old or (), new or ()):
             self._look_at(cells)
-        return TracedRows(reader, old, new, images.surely_keeps_keys())
+        return TracedRows(reader, old, new, images.keys_unchanged_on_wire())
 
 
 #: How numbers of these types are printed to see that they can be read.
@@ -363,7 +363,7 @@ def _guessed_cell(column: Column, kind: Kind | None) -> _Cell:
         return _Cell(("integer",), ("integer", "null"), READ_SIGNED)
     if base == "decimal" and kind == "number":
         return _Cell(("number",), ("number", "null"), READ_PLAIN_DECIMAL)
-    raise Untraceable
+    raise NotTemplatable
 
 
 def _key_ops(key: bytes | None) -> tuple[tuple[SourceOp, ...] | None, int]:
@@ -400,12 +400,12 @@ class TracedXid(Traced):
     def __eq__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
         """Whether it is the same: a message has one."""
         if not isinstance(other, TracedXid):
-            raise Untraceable
+            raise NotTemplatable
         return True
 
     def __hash__(self) -> NoReturn:  # type: ignore[override]  # other cells have none
         """Refuse, as other traced values do."""
-        raise Untraceable
+        raise NotTemplatable
 
 
 class TracedSeconds(Traced):
@@ -435,7 +435,7 @@ class TracedSeconds(Traced):
             return True
         if other >= END_OF_PLACES - 1:
             return False
-        raise Untraceable
+        raise NotTemplatable
 
     def __gt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
         return self._is_above(other)

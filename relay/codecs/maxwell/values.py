@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final, TypeGuard
 import msgspec
 from msgspec import Meta
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.maxwell.geometry import geometry_text, read_geometry
 from relay.codecs.shared.base64_text import base64_text, read_base64
 from relay.codecs.shared.conversions import Read, Write
@@ -368,7 +368,7 @@ class ValueWriter:
 
     def __init__(self, *, has_null_dates: bool, has_nulls: bool) -> None:
         self._has_null_dates, self._has_nulls = has_null_dates, has_nulls
-        self.lost: list[Lossy] = []
+        self.lost: list[Loss] = []
 
     def of(self, column: Column) -> Write | None:
         """Return how a column's values are written; None if msgspec prints them as they are. No date of a
@@ -456,9 +456,9 @@ class ValueWriter:
         return value
 
 
-_ENUM_INDEX: Final = Lossy.ENUM_INDEX
-_ZERO_DATE: Final = Lossy.ZERO_DATE
-_JSON_NULL: Final = Lossy.JSON_NULL
+_ENUM_INDEX: Final = Loss.ENUM_INDEX
+_ZERO_DATE: Final = Loss.ZERO_DATE
+_JSON_NULL: Final = Loss.JSON_NULL
 
 
 @native("int64")

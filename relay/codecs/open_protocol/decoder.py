@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
 from relay.codecs.codec import TracedMessage
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.open_protocol.frames import DDL, NAME, RESOLVED, ROW, unframe
 from relay.codecs.open_protocol.options import OpenOptions
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
@@ -30,9 +30,9 @@ from relay.codecs.shared.unknown_members import Message, MessageParser, below, m
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import TSO_LOGICAL_BITS, Event, RowChange, SchemaChange, Source, TableId, Watermark
 from relay.model.limits import check_levels, check_values, uncounted_bytes
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
-from relay.templates.tracing import Trace, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace
 
 _NS_PER_MS: Final = 1_000_000
 _TIME_END_NS: Final = TIME_END_MS * _NS_PER_MS
@@ -65,7 +65,7 @@ _parse_ddl: Final = MessageParser(_Ddl).parse
 class Decoder:
     """Reads Open Protocol of all releases."""
 
-    def __init__(self, options: OpenOptions, answers: Answers) -> None:
+    def __init__(self, options: OpenOptions, answers: LookupCache) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
@@ -74,11 +74,11 @@ class Decoder:
         self._rows = (RowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
 
     def decode(  # noqa: C901, PLR0912, PLR0915 - what is called here is called for every row
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
         if record.key is None and record.value is None:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         events: list[Event] = []
         budget = ddl_budget = None
@@ -93,7 +93,7 @@ class Decoder:
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
             if not ts and key.t != RESOLVED:
-                source = Source(CONNECTOR, event_time_ns(None, None, record, lossy))
+                source = Source(CONNECTOR, event_time_ns(None, None, record, losses))
             if not 0 <= emitted_at_ns < _TIME_END_NS:
                 emitted_at_ns = source.event_time_ns
             if key.ptn:
@@ -114,7 +114,7 @@ class Decoder:
                 ddl = _statement(value)
                 if ddl.unknown is not None:
                     source = with_unknown(source, below("value", ddl.unknown))
-                catalog, change = _ddl(key, ddl, source, record, catalog, lossy, ddl_budget)
+                catalog, change = _ddl(key, ddl, source, record, catalog, losses, ddl_budget)
                 self._rows.forget(change)
                 events.append(change)
             elif value != b"{}":
@@ -122,15 +122,15 @@ class Decoder:
                     raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
                 name = key.scm, key.tbl
                 if key.ohk:
-                    row = self._handle_key_row(name, value, source, record, catalog, lossy)
+                    row = self._handle_key_row(name, value, source, record, catalog, losses)
                 else:
-                    row = self._rows.read(name, value, source, record, catalog, lossy)
+                    row = self._rows.read(name, value, source, record, catalog, losses)
                 op, schema, images, unknown = row
                 if unknown is not None:
                     source = with_unknown(source, below("value", unknown))
                 events.append(RowChange(op, schema, images, source, emitted_at_ns))
             else:
-                lossy.append(Lossy.EMPTY_ROW)
+                losses.append(Loss.EMPTY_ROW)
         return events, catalog
 
     def traced(
@@ -138,7 +138,7 @@ class Decoder:
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
         if self._is_compressed:
-            raise Untraceable
+            raise NotTemplatable
         return traced_row(record, change, catalog, trace, self._zone, self._limits)
 
     def _handle_key_row(
@@ -148,13 +148,13 @@ class Decoder:
         source: Source,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> ReadRow:
         """A row with the handle key's columns alone."""
-        counted = len(lossy)
-        row = self._rows.read(name, value, source, record, catalog, lossy)
-        if Lossy.COLUMNS_ABSENT not in lossy[counted:]:
-            lossy.append(Lossy.COLUMNS_ABSENT)
+        counted = len(losses)
+        row = self._rows.read(name, value, source, record, catalog, losses)
+        if Loss.COLUMNS_ABSENT not in losses[counted:]:
+            losses.append(Loss.COLUMNS_ABSENT)
         return row
 
     def _stored(self, key: _Key) -> tuple[_Key, bytes]:
@@ -202,7 +202,7 @@ def _ddl(  # noqa: PLR0913, PLR0917 - of one place
     source: Source,
     record: ConsumerRecord,
     catalog: Catalog,
-    lossy: list[Lossy],
+    losses: list[Loss],
     budget: DdlBudget,
 ) -> tuple[Catalog, SchemaChange]:
     message = DdlMessage(
@@ -216,6 +216,6 @@ def _ddl(  # noqa: PLR0913, PLR0917 - of one place
     )
     catalog, change = learn(catalog, message, budget)
     if not change.kinds:
-        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        losses.append(Loss.DDL_NOT_UNDERSTOOD)
         change = msgspec.structs.replace(change, kinds=kinds_of(int(ddl.t)))
     return catalog, change

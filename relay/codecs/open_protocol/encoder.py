@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relay.codecs.codec import Payload
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.codec import EncodedRecord
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.open_protocol.frames import (
     DDL,
     LENGTH_BYTES,
@@ -41,7 +41,7 @@ from relay.codecs.shared.ticdc import (
 )
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, Event, Op, RowChange, SchemaChange, TableSchema, Watermark
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.templates.tracing import mark_of
 
@@ -93,8 +93,8 @@ class _Target(RowTarget[_Plan]):
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self.lost: list[Lossy] = []
-        self._unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+        self.lost: list[Loss] = []
+        self._unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
 
     def plan(self, schema: TableSchema) -> _Plan:
         """Return the plan of a table version. Raises NotRepresentable for a table without a name."""
@@ -136,9 +136,9 @@ class _Target(RowTarget[_Plan]):
             return plan
         return msgspec.structs.replace(plan, cells=cells | said, handle=frozenset())
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return what every row of a table loses: types without a code, and parameters."""
-        losses = {Lossy.COLUMN_TYPE: plan.loses_type, Lossy.TYPE_PARAMETERS: type_info.parameters}
+        losses = {Loss.COLUMN_TYPE: plan.loses_type, Loss.TYPE_PARAMETERS: type_info.parameters}
         return tuple(what for what, is_lost in losses.items() if is_lost)
 
     def write_of(self, column: Column) -> Write | None:
@@ -169,18 +169,18 @@ class _Batch:
         self._room = room
         return True
 
-    def taken(self) -> list[Payload]:
+    def taken(self) -> list[EncodedRecord]:
         """Return the message, if there is one."""
         rows = self._rows
         if not rows:
             return []
-        return [Payload(framed_key(one.key for one in rows), framed_value(one.value for one in rows))]
+        return [EncodedRecord(framed_key(one.key for one in rows), framed_value(one.value for one in rows))]
 
 
 class Encoder:
     """Writes Open Protocol as TiCDC's new architecture does."""
 
-    def __init__(self, options: OpenOptions, answers: Answers) -> None:
+    def __init__(self, options: OpenOptions, answers: LookupCache) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
@@ -193,19 +193,19 @@ class Encoder:
         self._rows = TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes))
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see
         `relay.codecs.codec.Encoder`.
         """
         batch = self._batch()
         for event in events:
             if isinstance(event, RowChange):
-                message = self._row(event, caused_by, lossy)
-                payload = Payload(message.key, message.value)
+                message = self._row(event, source_record, losses)
+                payload = EncodedRecord(message.key, message.value)
                 if self._limit.exceeded(payload):
                     yield from batch.taken()
-                    yield self._reduced(event, payload, caused_by, lossy)
+                    yield self._reduced(event, payload, source_record, losses)
                     batch = self._batch()
                 elif not batch.add(message):
                     yield from batch.taken()
@@ -214,57 +214,59 @@ class Encoder:
                 continue
             yield from batch.taken()
             batch = self._batch()
-            yield from self._control(event, caused_by, lossy)
+            yield from self._control(event, source_record, losses)
         yield from batch.taken()
 
     def _batch(self) -> _Batch:
         return _Batch(self._options.max_batch_size, self._limit.room + 2 * LENGTH_BYTES)
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Segments:
-        key = self._row_key(change, caused_by, lossy)
+    def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> _Segments:
+        key = self._row_key(change, source_record, losses)
         lost = self._lost
         if lost:
             lost.clear()
-        document = self._document(change, lossy)
+        document = self._document(change, losses)
         if lost:
-            lossy += lost
+            losses += lost
         return _Segments(_to_json(key), compressed(printed(document), self._compression))
 
-    def _row_key(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> dict[str, Any]:
+    def _row_key(
+        self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> dict[str, Any]:
         source, table = change.source, change.schema.id
         key: dict[str, Any] = {
-            "ts": commit_ts_of(source, caused_by, lossy),
+            "ts": commit_ts_of(source, source_record, losses),
             "scm": table.database,
             "tbl": table.table,
             "t": ROW,
         }
         if source.physical_partition is not None:
             key["ptn"] = source.physical_partition
-        self._count_lost(source, lossy, change.transaction)
+        self._count_lost(source, losses, change.transaction)
         return key
 
-    def _document(self, change: RowChange, lossy: list[Lossy], *, only_key: bool = False) -> dict[str, Any]:
+    def _document(self, change: RowChange, losses: list[Loss], *, only_key: bool = False) -> dict[str, Any]:
         """The value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
         options = self._options
-        plan, before, after, losses = self._rows.write(change)
-        lossy += losses
+        plan, before, after, row_losses = self._rows.write(change)
+        losses += row_losses
         if change.op is _READ and not change.source.snapshot:
-            lossy.append(Lossy.SNAPSHOT)
+            losses.append(Loss.SNAPSHOT)
         keys = plan.handle_key if only_key else None
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
-                if lacks_handle_key(change, before, lossy):
+                if lacks_handle_key(change, before, losses):
                     return {"d": _out_cells(_marked(plan, before), before, None)}
                 keys = plan.handle_key
                 if len(keys) < len(before):
-                    lossy.append(Lossy.DELETE_IMAGE)
+                    losses.append(Loss.DELETE_IMAGE)
             return {"d": _out_cells(_marked(plan, before), before, keys)}
         cells = _marked(plan, after)
         document = {"u": _out_cells(cells, after, keys)}
         if change.op is not _UPDATE:
             return document
         if before is None or not options.output_old_value:
-            self._count_lost_old(before, lossy)
+            self._count_lost_old(before, losses)
             return document
         if options.only_output_updated_columns:
             before = {
@@ -273,48 +275,50 @@ class Encoder:
         document["p"] = _out_cells(cells, before, keys)
         return document
 
-    def _count_lost_old(self, old: object, lossy: list[Lossy]) -> None:
+    def _count_lost_old(self, old: object, losses: list[Loss]) -> None:
         """Count what an UPDATE without `p` loses. Raises NotRepresentable where that shall be refused."""
         if old is not None:
-            lossy.append(Lossy.BEFORE_IMAGE)
+            losses.append(Loss.BEFORE_IMAGE)
         elif self._options.output_old_value:
             op_without_before(self._options.unknown_before, NAME)
 
     def _reduced(
-        self, change: RowChange, payload: Payload, caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Payload:
+        self, change: RowChange, payload: EncodedRecord, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> EncodedRecord:
         """The message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
 
-        def reduced(location: str | None) -> Payload:
-            key = self._row_key(change, caused_by, [])
+        def reduced(location: str | None) -> EncodedRecord:
+            key = self._row_key(change, source_record, [])
             if location is None:
                 key["ohk"] = True
             else:
                 key["ccl"] = location
             value = compressed(printed(self._document(change, [], only_key=True)), self._compression)
-            return Payload(_to_json(key), value)
+            return EncodedRecord(_to_json(key), value)
 
-        def stored(whole: Payload) -> bytes:
+        def stored(whole: EncodedRecord) -> bytes:
             return claim_check_document(framed_key([whole.key or b""]), framed_value([whole.value or b""]))
 
-        small = self._limit.reduce(payload, change, caused_by, lossy, reduced=reduced, stored=stored)
-        return Payload(framed_key([small.key or b""]), framed_value([small.value or b""]), small.blobs)
+        small = self._limit.reduce(payload, change, source_record, losses, reduced=reduced, stored=stored)
+        return EncodedRecord(framed_key([small.key or b""]), framed_value([small.value or b""]), small.blobs)
 
-    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+    def _control(
+        self, event: Event, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         if isinstance(event, Watermark):
-            self._count_lost_beside_rows(event.source, lossy)
+            self._count_lost_beside_rows(event.source, losses)
             key = _to_json({"ts": event.source.commit_ts or 0, "t": RESOLVED})
-            yield Payload(framed_key([key]), NO_VALUE)
+            yield EncodedRecord(framed_key([key]), NO_VALUE)
             return
         if not isinstance(event, SchemaChange):
-            lossy.append(loss_of(event))
+            losses.append(loss_of(event))
             return
-        commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
-        self._count_lost_beside_rows(event.source, lossy)
+        commit_ts, code = commit_ts_of(event.source, source_record, losses), code_of(event)
+        self._count_lost_beside_rows(event.source, losses)
         for table, ddl in per_table_statements(event):
             key = _to_json({"ts": commit_ts, "scm": table.database, "tbl": table.table, "t": DDL})
             value = compressed(printed({"q": ddl, "t": code}), self._compression)
-            yield Payload(framed_key([key]), framed_value([value]))
+            yield EncodedRecord(framed_key([key]), framed_value([value]))
 
 
 def _marked(plan: _Plan, values: Mapping[str, Any]) -> Mapping[str, _ColumnCell]:

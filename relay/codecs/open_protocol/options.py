@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.large_messages import LargeMessageOptions
 from relay.codecs.shared.shaping import InsertUnknownBefore
 from relay.codecs.shared.ticdc import RawChangeEvent
@@ -49,9 +49,9 @@ def _before(options: OpenOptions) -> Before:
     return Before.CHANGED if options.only_output_updated_columns else Before.FULL
 
 
-def carries(options: OpenOptions) -> Carries:
+def carries(options: OpenOptions) -> Capabilities:
     """What a message can say with these options."""
-    return Carries(
+    return Capabilities(
         before=_before(options),
         delete_image=not options.delete_only_output_handle_key_columns,
         primary_key=True,

@@ -74,7 +74,7 @@ CODEC: Final = Codec(
     parts=parts,
     frames=Frames(VERSION, LENGTH_BYTES),
     writes_rows_alone=writes_rows_alone,
-    row_signature=RowSignature(
+    non_ddl_marker=RowSignature(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
     ),
     signs=signs,

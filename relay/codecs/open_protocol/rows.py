@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.open_protocol.definitions import DeclaredColumn, resolved
 from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.open_protocol.values import is_base64, is_wide, read_of, wire_type
@@ -252,7 +252,7 @@ class RowDecoder:
         source: Source,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> ReadRow:
         """Read the value segment of a row of the named table. Raises Malformed and UnsupportedMessage."""
         table, commit_ts = self._tables[name], source.commit_ts or 0
@@ -269,9 +269,9 @@ class RowDecoder:
                 row = layout.read(data)
                 if row is not None:
                     if reader.is_guessed or reader.is_partial:
-                        _count(reader, lossy)
+                        _count(reader, losses)
                     return row
-        return _GeneralRow(self._tables, table, known, self._zone, lossy, self._limits).read(data)
+        return _GeneralRow(self._tables, table, known, self._zone, losses, self._limits).read(data)
 
 
 class ZonedRowDecoder(RowDecoder):
@@ -290,10 +290,10 @@ class ZonedRowDecoder(RowDecoder):
         source: Source,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> ReadRow:
         """Read the value segment of a row of the named table. Raises Malformed and UnsupportedMessage."""
-        row = super().read(name, data, source, record, catalog, lossy)
+        row = super().read(name, data, source, record, catalog, losses)
         images: Any = row[2]
         reader: TypedReader = images.reader
         times: list[int] | None = reader.plans.get(ZonedRowDecoder)
@@ -303,16 +303,16 @@ class ZonedRowDecoder(RowDecoder):
             reader.plans[ZonedRowDecoder] = times
         if times:
             self._times.count(
-                [cells[at] for cells in (images.old, images.new) if cells for at in times], lossy
+                [cells[at] for cells in (images.old, images.new) if cells for at in times], losses
             )
         return row
 
 
-def _count(reader: TypedReader, lossy: list[Lossy]) -> None:
+def _count(reader: TypedReader, losses: list[Loss]) -> None:
     if reader.is_guessed:
-        lossy.append(Lossy.SCHEMA_GUESSED)
+        losses.append(Loss.SCHEMA_GUESSED)
     if reader.is_partial:
-        lossy.append(Lossy.COLUMNS_ABSENT)
+        losses.append(Loss.COLUMNS_ABSENT)
 
 
 class _GeneralRow:
@@ -324,11 +324,11 @@ class _GeneralRow:
         table: Table[_Layout],
         known: TableSchema | None,
         zone: tzinfo,
-        lossy: list[Lossy],
+        losses: list[Loss],
         limits: Limits,
     ) -> None:
         self._limits = limits
-        self._tables, self._table, self._known, self._zone, self._lossy = tables, table, known, zone, lossy
+        self._tables, self._table, self._known, self._zone, self._losses = tables, table, known, zone, losses
 
     def read(self, data: bytes) -> ReadRow:
         """Read a value segment.
@@ -340,7 +340,7 @@ class _GeneralRow:
         try:
             return self._row(data)
         except UnicodeDecodeError:
-            self._lossy.append(Lossy.INVALID_TEXT)
+            self._losses.append(Loss.INVALID_TEXT)
             return self._row(data.decode("utf-8", "replace").encode())
 
     def _row(self, data: bytes) -> ReadRow:
@@ -364,7 +364,7 @@ class _GeneralRow:
             }
         )
         schema = layout.reader.schema
-        _count(layout.reader, self._lossy)
+        _count(layout.reader, self._losses)
         if value.d is not None:
             return _DELETE, schema, self._images(layout, new, None), unknown
         before = None if old is None else {**new, **old}
@@ -388,7 +388,7 @@ class _GeneralRow:
             except (ValueError, *REFUSED):
                 raise _malformed(text, error) from None
             if old.p is None:
-                self._lossy.append(Lossy.BEFORE_UNKNOWN)
+                self._losses.append(Loss.BEFORE_UNKNOWN)
         return old.p, old.unknown
 
     def _layout(self, declared: dict[str, DeclaredColumn]) -> _Layout:
@@ -423,7 +423,7 @@ class _GeneralRow:
         if ABSENT not in (before or ()) and ABSENT not in (after or ()):
             return TypedRows(reader, before, after)
         if not reader.is_partial:
-            self._lossy.append(Lossy.COLUMNS_ABSENT)
+            self._losses.append(Loss.COLUMNS_ABSENT)
         return PartialRows(reader, before, after)
 
     def _cells(self, layout: _Layout, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:

@@ -21,7 +21,7 @@ from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.mysql.conversion_names import READ_DOUBLE, READ_INTEGER
 from relay.templates.ops import TIME_MS, Constant, Conversion, Kinds, Length, Members, Take, Unordered
 from relay.templates.scanning import INTEGER, Path, Token, parsed, source_ops
-from relay.templates.tracing import Trace, TracedCell, TracedNumber, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber
 
 _MILLISECOND_NS: Final = 1_000_000
 _TIME_END_NS: Final = TIME_END_MS * _MILLISECOND_NS
@@ -59,13 +59,13 @@ def traced_row(
     zone: tzinfo,
     limits: Limits,
 ) -> TracedMessage:
-    """Return a message of one row with traced values. Raises Untraceable."""
+    """Return a message of one row with traced values. Raises NotTemplatable."""
     key, value = record.key or b"", record.value or b""
     images: Images = change.images
     parts = _PARTS.get(change.op)
     is_plain = value.startswith(_PLAIN, _VALUE_START)
     if type(images) is not TypedRows or parts is None or not is_plain:
-        raise Untraceable
+        raise NotTemplatable
     _check_times(images.reader, zone)
     head, body = parsed(key, _KEY_START), parsed(value, _VALUE_START)
     _check_shape(head, key, body, parts, images)
@@ -91,9 +91,9 @@ def traced_row(
 
 
 def _check_times(reader: TypedReader, zone: tzinfo) -> None:
-    """Raise Untraceable for local times, of which some are counted."""
+    """Raise NotTemplatable for local times, of which some are counted."""
     if zone is not UTC and any(map(is_local_time, _columns(reader))):
-        raise Untraceable
+        raise NotTemplatable
 
 
 def _columns(reader: TypedReader) -> list[Column]:
@@ -103,15 +103,15 @@ def _columns(reader: TypedReader) -> list[Column]:
 def _check_shape(
     head: Token, key: bytes, body: Token, parts: tuple[str | None, str | None], images: TypedRows
 ) -> None:
-    """Raise Untraceable if the message is not the one that the images are of."""
+    """Raise NotTemplatable if the message is not the one that the images are of."""
     kind = head.at(("t",))
     if kind is None or key[kind.start : kind.end] != _ROW or head.at(("ccl",)) is not None:
-        raise Untraceable
+        raise NotTemplatable
     has_images = (images.old is not None, images.new is not None)
     if has_images != tuple(part is not None for part in parts):
-        raise Untraceable
+        raise NotTemplatable
     if {name for name in ("u", "p", "d") if body.at((name,)) is not None} != set(parts) - {None}:
-        raise Untraceable
+        raise NotTemplatable
 
 
 def _cells(
@@ -131,18 +131,18 @@ def _cells(
             # A fuller row has less than twice the members of this message, which it has two bytes each for.
             given["p",] = _optional_cells(value, body, kinds)
         else:
-            raise Untraceable
+            raise NotTemplatable
     return given
 
 
 def _names(body: Token, part: str) -> set[str]:
-    """The names of an image's columns. Raises Untraceable if something in it is no cell with a value."""
+    """The names of an image's columns. Raises NotTemplatable if something in it is no cell with a value."""
     image = body.at((part,))
     if image is None or image.members is None:
-        raise Untraceable
+        raise NotTemplatable
     for cell in image.members.values():
         if cell.at(("v",)) is None:
-            raise Untraceable
+            raise NotTemplatable
     return set(image.members)
 
 
@@ -153,11 +153,11 @@ def _optional_cells(value: bytes, body: Token, kinds: Mapping[str, Kinds]) -> Me
     for name, kind in kinds.items():
         cell, cell_value = body.at(("u", name)), body.at(("u", name, "v"))
         if cell is None or cell_value is None:
-            raise Untraceable
+            raise NotTemplatable
         members.append((cell.start, value[cell.name_start : cell_value.start], kind))
         ends.add(value[cell_value.end : cell.end])
     if len(ends) != 1:
-        raise Untraceable
+        raise NotTemplatable
     members.sort()
     return Members(tuple([(name, kind) for _, name, kind in members]), ends.pop())
 
@@ -171,12 +171,12 @@ def _times(
 ) -> tuple[TracedNumber, TracedNumber, TracedNumber]:
     """The commit ts, which is the first slot, the event's time, and when the message was made."""
     if source.commit_ts is None:
-        raise Untraceable
+        raise NotTemplatable
     commit_ts = TracedNumber(trace, 0, source.commit_ts)
     event_time_ns = (commit_ts >> TSO_LOGICAL_BITS) * _MILLISECOND_NS
     emitted_at_ns = TracedNumber(trace, TIME_MS, record.timestamp_ms) * _MILLISECOND_NS
     if not commit_ts > 0:
-        raise Untraceable
+        raise NotTemplatable
     if not (emitted_at_ns >= 0 and emitted_at_ns < _TIME_END_NS):
         emitted_at_ns = event_time_ns
     return commit_ts, event_time_ns, emitted_at_ns
@@ -201,7 +201,7 @@ def _images(
                 found.append(TracedCell(trace, (slots[part, name, "v"],)))
         return found
 
-    return TracedRows(traced, cells(old), cells(new), images.surely_keeps_keys())
+    return TracedRows(traced, cells(old), cells(new), images.keys_unchanged_on_wire())
 
 
 def _reads(reader: TypedReader) -> list[Conversion | None]:

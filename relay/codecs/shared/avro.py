@@ -25,7 +25,7 @@ import msgspec
 from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.model.avro_types import AvroType, parse_types
 from relay.model.errors import Malformed, SchemaRefused, UnsupportedMessage
-from relay.model.lookups import LARGEST_SCHEMA_ID, Answers, RegisteredSchema, SchemaById, SchemaId
+from relay.model.lookups import LARGEST_SCHEMA_ID, LookupCache, RegisteredSchema, SchemaById, SchemaId
 from relay.model.records import ConsumerRecord, Header
 
 Part = Literal["key", "value"]
@@ -273,7 +273,7 @@ def is_full_name(text: str) -> bool:
 class RegisteredSchemas:
     """The schemas of a registry that a decoder has met, compiled, as a cache."""
 
-    def __init__(self, protocol: str, answers: Answers, registry: str = SOURCE_REGISTRY) -> None:
+    def __init__(self, protocol: str, answers: LookupCache, registry: str = SOURCE_REGISTRY) -> None:
         self._protocol, self._answers, self._registry = protocol, answers, registry
         pool = CachePool(answers.limits.cache_bytes)
         self._kept: ByteCache[int | str, AvroSchema] = pool.cache()
@@ -323,7 +323,7 @@ class RegisteredSchemas:
 class SchemaIds:
     """The ids of schemas that an encoder writes, as a cache."""
 
-    def __init__(self, answers: Answers, pool: CachePool, registry: str = TARGET_REGISTRY) -> None:
+    def __init__(self, answers: LookupCache, pool: CachePool, registry: str = TARGET_REGISTRY) -> None:
         self._answers, self._registry = answers, registry
         self._kept: ByteCache[tuple[str, str], bytes] = pool.cache()
 

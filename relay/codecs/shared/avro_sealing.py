@@ -43,7 +43,7 @@ class EngineSealer:
         self._last: ByteCache[tuple[str, Part], list[_Writer]] = pool.cache()
 
     def seal(self, topic: str, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        """Return the Avro of a message's JSON; see `SealingEncoder`."""
+        """Return the Avro of a message's JSON; see `SerializingEncoder`."""
         return (
             None if key is None else self._part(topic, "key", key),
             None if value is None else self._part(topic, "value", value),

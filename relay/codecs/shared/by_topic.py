@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from relay.codecs.codec import Encode, Payload
-from relay.codecs.losses import Lossy
+from relay.codecs.codec import Encode, EncodedRecord
+from relay.codecs.losses import Loss
 from relay.model.events import Event
 from relay.model.records import ConsumerRecord
 
@@ -30,13 +30,13 @@ class ByTopic:
         return found
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Give the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
-        return self._encode(caused_by.topic, events, caused_by, lossy)
+        return self._encode(source_record.topic, events, source_record, losses)
 
     def _encode(
-        self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, topic: str, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Give the events' messages for a topic."""
         raise NotImplementedError

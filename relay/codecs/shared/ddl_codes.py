@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 from relay.catalog import Catalog, DdlMessage, learn
-from relay.codecs.losses import Lossy, is_administration
+from relay.codecs.losses import Loss, is_administration
 from relay.codecs.shared.ticdc import is_restored
 from relay.model.errors import DdlNotUnderstood
 from relay.model.events import DdlKind, Event, SchemaChange
@@ -241,7 +241,7 @@ def _words(sql: str) -> list[str]:
 
 
 def ddl_events(
-    message: DdlMessage, catalog: Catalog, lossy: list[Lossy], *, is_certain: bool = True
+    message: DdlMessage, catalog: Catalog, losses: list[Loss], *, is_certain: bool = True
 ) -> tuple[list[Event], Catalog]:
     """Return the event of a DDL message and the catalogue after it; what is not understood is counted.
 
@@ -250,12 +250,12 @@ def ddl_events(
     """
     learnt, change = learn(catalog, message)
     if not is_certain and is_administration(change):
-        lossy.append(Lossy.ADMIN_STATEMENT)
+        losses.append(Loss.ADMIN_STATEMENT)
         return [], catalog
     if change.kinds:
         return [change], learnt
     if not is_certain and learnt is catalog:
-        lossy.append(Lossy.STATEMENT)
+        losses.append(Loss.STATEMENT)
         return [], catalog
-    lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+    losses.append(Loss.DDL_NOT_UNDERSTOOD)
     return [change], learnt

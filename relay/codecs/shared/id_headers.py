@@ -13,8 +13,8 @@ from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import Meta
 
-from relay.codecs.codec import Payload, TopicEncoder
-from relay.codecs.losses import Lossy
+from relay.codecs.codec import EncodedRecord, TopicEncoder
+from relay.codecs.losses import Loss
 from relay.codecs.shared.avro import ID_HEADERS, PREFIX_BYTES, Part
 from relay.codecs.shared.by_topic import ByTopic
 from relay.model.events import Event
@@ -55,16 +55,16 @@ class _InHeaders(ByTopic):
         self._of_topic = encoder.for_topic
 
     def _encode(
-        self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
-        return map(_in_headers, self._of_topic(topic)(events, caused_by, lossy))
+        self, topic: str, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
+        return map(_in_headers, self._of_topic(topic)(events, source_record, losses))
 
 
-def _in_headers(payload: Payload) -> Payload:
+def _in_headers(payload: EncodedRecord) -> EncodedRecord:
     headers: list[Header] = []
     key = _moved("key", payload.key, headers)
     value = _moved("value", payload.value, headers)
-    return Payload(key, value, payload.blobs, (*headers, *payload.headers))
+    return EncodedRecord(key, value, payload.blobs, (*headers, *payload.headers))
 
 
 def _moved(part: Part, data: bytes | None, headers: list[Header]) -> bytes | None:

@@ -22,13 +22,13 @@ import cramjam
 import msgspec
 from msgspec import Meta
 
-from relay.codecs.codec import Payload, ZonedOptions
-from relay.codecs.losses import Lossy
+from relay.codecs.codec import EncodedRecord, ZonedOptions
+from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.model.errors import Malformed, MessageTooLarge, Problem, UnsupportedMessage
 from relay.model.events import ABSENT, Op, RowChange
 from relay.model.limits import Budget, Limits, check_levels, exceeded
-from relay.model.lookups import Answers, ClaimCheck
+from relay.model.lookups import ClaimCheck, LookupCache
 from relay.model.records import Blob, ConsumerRecord
 from relay.text.redaction import shown_uri
 
@@ -265,7 +265,7 @@ def claim_check_name(protocol: str, path: str, location: object) -> str:
 
 
 def claim_checked(
-    protocol: str, path: str, location: object, answers: Answers, options: LargeMessageOptions
+    protocol: str, path: str, location: object, answers: LookupCache, options: LargeMessageOptions
 ) -> bytes:
     """Return the bytes of the object that a message's `location` (of any type: untrusted) refers to.
 
@@ -324,20 +324,20 @@ class SizeLimit:
         self._storage = options.claim_check_storage_uri
         self.room = options.max_message_bytes - RECORD_OVERHEAD - framing
 
-    def exceeded(self, payload: Payload) -> bool:
+    def exceeded(self, payload: EncodedRecord) -> bool:
         """Whether this message, already compressed, is above the limit."""
         return _size(payload) > self.room
 
     def reduce(
         self,
-        payload: Payload,
+        payload: EncodedRecord,
         change: RowChange,
-        caused_by: ConsumerRecord,
-        lossy: list[Lossy],
+        source_record: ConsumerRecord,
+        losses: list[Loss],
         *,
-        reduced: Callable[[str | None], Payload],
-        stored: Callable[[Payload], bytes],
-    ) -> Payload:
+        reduced: Callable[[str | None], EncodedRecord],
+        stored: Callable[[EncodedRecord], bytes],
+    ) -> EncodedRecord:
         """Return the message to write instead of one above the limit, with the blob to store before it.
 
         `reduced` encodes the row with the handle key's columns only, marked with the location of its
@@ -358,16 +358,16 @@ class SizeLimit:
         blobs: tuple[Blob, ...] = ()
         if self._handling is Handling.CLAIM_CHECK:
             data = stored(payload)
-            blob = Blob(self._storage, object_name(caused_by, data), data)
+            blob = Blob(self._storage, object_name(source_record, data), data)
             location, blobs = object_location(self._storage, blob.name), (blob,)
         small = reduced(location)
         if self.exceeded(small):
             raise self._too_large(small, "although it has only the handle key's columns; raise the limit")
         if location is None:
-            lossy.append(Lossy.COLUMNS_ABSENT)
-        return Payload(small.key, small.value, blobs)
+            losses.append(Loss.COLUMNS_ABSENT)
+        return EncodedRecord(small.key, small.value, blobs)
 
-    def _too_large(self, payload: Payload, why: str) -> MessageTooLarge:
+    def _too_large(self, payload: EncodedRecord, why: str) -> MessageTooLarge:
         size = _size(payload) + self._limit - self.room
         return MessageTooLarge(
             self._protocol, "", f"{size} bytes where max-message-bytes is {self._limit}: {why}"
@@ -381,13 +381,15 @@ def _has_handle_key(change: RowChange) -> bool:
     return present.issuperset(change.schema.handle_key())
 
 
-def _size(payload: Payload) -> int:
+def _size(payload: EncodedRecord) -> int:
     return len(payload.key or b"") + len(payload.value or b"")
 
 
-def object_name(caused_by: ConsumerRecord, data: bytes) -> str:
+def object_name(source_record: ConsumerRecord, data: bytes) -> str:
     """Return a claim-check object's name, from the source position and the content: equal in every run."""
-    digest = hashlib.sha256(f"{caused_by.topic}/{caused_by.partition}/{caused_by.offset}/".encode())
+    digest = hashlib.sha256(
+        f"{source_record.topic}/{source_record.partition}/{source_record.offset}/".encode()
+    )
     digest.update(data)
     return f"{uuid.UUID(bytes=digest.digest()[:16], version=5)}.json"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import tzinfo
 from typing import Any, Final
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.events import Column
 from relay.model.records import ConsumerRecord
 from relay.mysql.temporal import is_calm, moments
@@ -27,7 +27,7 @@ class LocalTimes:
         self._zone = zone
         self._calm_days: dict[str, bool] = {}
 
-    def count(self, cells: Iterable[Any], lossy: list[Lossy]) -> None:
+    def count(self, cells: Iterable[Any], losses: list[Loss]) -> None:
         """Count among the TIMESTAMP cells of a row what is text."""
         calm_days = self._calm_days
         for cell in cells:
@@ -40,7 +40,7 @@ class LocalTimes:
                     calm_days.clear()
                 is_calm_day = calm_days[day] = is_calm(self._zone, day)
             if not is_calm_day and (found := moments(self._zone, cell.replace("T", " ", 1))) != 1:
-                lossy.append(Lossy.REPEATED_HOUR if found else Lossy.ZERO_DATE)
+                losses.append(Loss.REPEATED_HOUR if found else Loss.ZERO_DATE)
 
 
 def is_local_time(column: Column) -> bool:
@@ -49,7 +49,7 @@ def is_local_time(column: Column) -> bool:
 
 
 def event_time_ns(
-    own_ns: int | None, envelope_ns: int | None, record: ConsumerRecord, lossy: list[Lossy]
+    own_ns: int | None, envelope_ns: int | None, record: ConsumerRecord, losses: list[Loss]
 ) -> int:
     """Return when a change happened, in nanoseconds since 1970: its own time or, counted as `event-time`,
     that of the message around it, or else the Kafka timestamp of its record.
@@ -58,7 +58,7 @@ def event_time_ns(
     """
     if own_ns is not None and own_ns > 0:
         return own_ns
-    lossy.append(Lossy.EVENT_TIME)
+    losses.append(Loss.EVENT_TIME)
     if envelope_ns is not None and envelope_ns > 0:
         return envelope_ns
     return record.time_ms(0) * 1_000_000

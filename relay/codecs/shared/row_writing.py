@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.shared.compiled import Null, RowFunction, is_due, plain_row_function, row_function
 from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
@@ -35,7 +35,7 @@ _UNTYPED: Final = TypeInfo(types=False, parameters=False)
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
 #: is none), and what is lost of every row like this one. ABSENT columns are left out.
-Written = tuple[_Plan, Any, Any, tuple[Lossy, ...]]
+Written = tuple[_Plan, Any, Any, tuple[Loss, ...]]
 
 
 class RowTarget(Protocol[_Plan]):
@@ -68,7 +68,7 @@ class RowTarget(Protocol[_Plan]):
         """Return a table's columns as the target has them: it may give them other names, and let NULL in."""
         return schema.columns
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return what every row of a table loses, given what the source's messages tell."""
         ...
 

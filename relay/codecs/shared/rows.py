@@ -45,7 +45,7 @@ class TypedReader:
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
     `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
     type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
-    `key_cell`: a cell of a key as `Images.wire_key` has it, None if canonical values say the same whatever is
+    `key_cell`: a cell of a key as `Images.raw_key` has it, None if canonical values say the same whatever is
     known of types.
     """
 
@@ -70,14 +70,14 @@ class TypedReader:
         shown = sum([at not in hidden for at in self.places])
         self.is_partial = shown < len(schema.columns) - len(hidden) or schema.lacks_key_columns
         self.type_info = TypeInfo(tells_types, parameters=False)
-        #: The key that messages name, as `Images.named_key`.
-        self.named_key: tuple[str, ...] | None = None
+        #: The key that messages name, as `Images.message_key_columns`.
+        self.message_key_columns: tuple[str, ...] | None = None
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         #: The columns of the cells.
         self.names = [schema.columns[at].name for at in self.places]
         #: Where columns stand that an image may have, ascending.
-        self.possible_places = self.places
+        self.possible_destinations = self.places
         keys = frozenset(schema.key_columns())
         #: The places of the cells of the columns by which TiCDC recognises an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
@@ -89,8 +89,8 @@ class TypedReader:
         self._has_wire_key = key_cell is not None and len(self._handle_cells) == len(handle)
         self._cells_of: dict[tuple[int, ...], list[int | None]] = {}
 
-    def wire_key(self, cells: Sequence[Any]) -> WireKey | None:
-        """Return what these cells say of the row's key (`Images.wire_key`)."""
+    def raw_key(self, cells: Sequence[Any]) -> WireKey | None:
+        """Return what these cells say of the row's key (`Images.raw_key`)."""
         key_cell = self._key_cell
         if key_cell is None or not self._has_wire_key:
             return None
@@ -169,30 +169,30 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         row = self.before if is_old else self.after
         return None if row is None else [row[at] for at in places]
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         """Return whether the wire shows that no key column has changed; False if only values can tell."""
         return False
 
     @property
-    def named_key(self) -> tuple[str, ...] | None:
+    def message_key_columns(self) -> tuple[str, ...] | None:
         """As in `Images`: the definition's, unless a codec knows better."""
         return None
 
     @property
-    def possible_places(self) -> Sequence[int] | None:
+    def possible_destinations(self) -> Sequence[int] | None:
         """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
         return None
 
     @property
     def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
-        """What `wire_key` says of the old row and of the new one."""
+        """What `raw_key` says of the old row and of the new one."""
         return None, None
 
-    def wire_key(self) -> WireKey | None:
+    def raw_key(self) -> WireKey | None:
         """As in `Images`: what the values say, unless a codec knows better."""
         return None
 
-    def halves(self) -> tuple[Images, Images]:
+    def split_images(self) -> tuple[Images, Images]:
         """Return the old row and the new row of an update as images of their own."""
         return HalfRows(self, is_old=True), HalfRows(self, is_old=False)
 
@@ -214,7 +214,7 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return repr(Rows(self.before, self.after))
 
     def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
-        return Rows, (self.before, self.after, self.named_key, self.wire_keys)
+        return Rows, (self.before, self.after, self.message_key_columns, self.wire_keys)
 
 
 class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -249,14 +249,14 @@ class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
         return reader.cells_at(places, cells, self.old_part if is_old else reader.parts.new)
 
     @property
-    def named_key(self) -> tuple[str, ...] | None:
+    def message_key_columns(self) -> tuple[str, ...] | None:
         """The reader's."""
-        return self.reader.named_key
+        return self.reader.message_key_columns
 
     @property
-    def possible_places(self) -> Sequence[int]:
+    def possible_destinations(self) -> Sequence[int]:
         """The reader's."""
-        return self.reader.possible_places
+        return self.reader.possible_destinations
 
 
 class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
@@ -281,14 +281,14 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
     def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
         """What the cells say of the key, of the old row and of the new one."""
         old, new, reader = self.old, self.new, self.reader
-        return None if old is None else reader.wire_key(old), None if new is None else reader.wire_key(new)
+        return None if old is None else reader.raw_key(old), None if new is None else reader.raw_key(new)
 
-    def wire_key(self) -> WireKey | None:
+    def raw_key(self) -> WireKey | None:
         """Return what the cells say of the key."""
         cells = self.old if self.new is None else self.new
-        return None if cells is None else self.reader.wire_key(cells)
+        return None if cells is None else self.reader.raw_key(cells)
 
-    def halves(self) -> tuple[Images, Images]:
+    def split_images(self) -> tuple[Images, Images]:
         """Return the old row and the new row, still as cells."""
         return _OldRow(self.reader, self.old, None), TypedRows(self.reader, None, self.new)
 
@@ -296,7 +296,7 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
         """Return these rows."""
         return self
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         """Return whether the key columns have the same wire values in both images, if there are two."""
         old, new = self.old, self.new
         if old is None or new is None:
@@ -326,7 +326,7 @@ class _OldRow(TypedRows, frozen=True, eq=False, gc=False):
 class PartialRows(_CellRows, frozen=True, eq=False, gc=False):
     """A change's images as the wire values that came, like `TypedRows`, but some of them ABSENT."""
 
-    def halves(self) -> tuple[Images, Images]:
+    def split_images(self) -> tuple[Images, Images]:
         """Return the old row and the new row, still as cells."""
         return PartialRows(self.reader, self.old, None), PartialRows(self.reader, None, self.new)
 
@@ -348,14 +348,14 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
         return None if self.is_old else self.images.after
 
     @property
-    def named_key(self) -> tuple[str, ...] | None:
+    def message_key_columns(self) -> tuple[str, ...] | None:
         """The update's."""
-        return self.images.named_key
+        return self.images.message_key_columns
 
     @property
-    def possible_places(self) -> Sequence[int] | None:
+    def possible_destinations(self) -> Sequence[int] | None:
         """The update's."""
-        return self.images.possible_places if isinstance(self.images, LazyRows) else None
+        return self.images.possible_destinations if isinstance(self.images, LazyRows) else None
 
     @property
     def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
@@ -367,7 +367,7 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
         """Return the update's cells, if they are of this row."""
         return self.images.cells_at(places, is_old=is_old) if is_old is self.is_old else None
 
-    def wire_key(self) -> WireKey | None:
+    def raw_key(self) -> WireKey | None:
         """Return what the update says of this row's key."""
         return self.images.wire_keys[not self.is_old]
 
@@ -382,17 +382,17 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
 
 def present_places(images: Images, row: Row) -> tuple[int, ...]:
     """Return the places of a row's columns, in time proportional to their number if its images know them."""
-    possible: Sequence[int] | None = getattr(images, "possible_places", None)
+    possible: Sequence[int] | None = getattr(images, "possible_destinations", None)
     if possible is None:
         return tuple([at for at, cell in enumerate(row) if cell is not ABSENT])
     return tuple([at for at in possible if row[at] is not ABSENT])
 
 
-def halves(images: Images) -> tuple[Images, Images]:
+def split_images(images: Images) -> tuple[Images, Images]:
     """Return the old row and the new row of an update as images of their own."""
     if isinstance(images, LazyRows):
-        return images.halves()
+        return images.split_images()
     if isinstance(images, Rows):
         return HalfRows(images, is_old=True), HalfRows(images, is_old=False)
-    key = images.named_key
+    key = images.message_key_columns
     return Rows(images.before, None, key), Rows(None, images.after, key)

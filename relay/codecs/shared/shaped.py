@@ -23,15 +23,15 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import ChosenKey, Codec, Encoder, Options, Payload, chooses_none
-from relay.codecs.losses import Lossy
+from relay.codecs.codec import ChosenKey, Codec, EncodedRecord, Encoder, Options, chooses_none
+from relay.codecs.losses import Loss
 from relay.codecs.row_keys import has_row_keys, without_key
 from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.shared.large_messages import RECORD_OVERHEAD, LargeMessageOptions
 from relay.codecs.shared.ticdc import split_chosen_keys, split_updates
 from relay.model.errors import NotRepresentable
 from relay.model.events import ABSENT, Event, Op, RowChange, TableSchema
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.conversion_names import native
 from relay.mysql.numbers import decimal_text
@@ -46,7 +46,9 @@ _DELETE: Final = Op.DELETE
 _to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 
-def encoder_of(codec: Codec, options: Options, answers: Answers, chosen: ChosenKey | None = None) -> Encoder:
+def encoder_of(
+    codec: Codec, options: Options, answers: LookupCache, chosen: ChosenKey | None = None
+) -> Encoder:
     """Return the encoder of a target with these options. `chosen`: what rules say of keys, None if nothing;
     the codec is one that they are for (`key_rule_problem`).
     """
@@ -60,7 +62,7 @@ def encoder_of(codec: Codec, options: Options, answers: Answers, chosen: ChosenK
 class _KeyedEncoder:
     """An encoder whose rows get another key, or tombstones."""
 
-    def __init__(self, codec: Codec, options: Options, answers: Answers, chosen: ChosenKey) -> None:
+    def __init__(self, codec: Codec, options: Options, answers: LookupCache, chosen: ChosenKey) -> None:
         self._codec, self._options, self._answers, self._chosen = codec, options, answers, chosen
         self._inner = codec.open_encoder(options, answers)
         self._has_tombstones: bool = getattr(options, "tombstones", False)
@@ -81,42 +83,44 @@ class _KeyedEncoder:
         return () if self._chosen(schema.id) else schema.handle_key()
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """Give the events' messages; see `relay.codecs.codec.Encoder`."""
         for event in events:
             if isinstance(event, RowChange):
-                yield from self._row(event, caused_by, lossy)
+                yield from self._row(event, source_record, losses)
             else:
-                yield from self._inner.encode([event], caused_by, lossy)
+                yield from self._inner.encode([event], source_record, losses)
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterable[Payload]:
-        counted = len(lossy)
-        payloads = list(self._inner.encode([change], caused_by, lossy))
+    def _row(
+        self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
+        counted = len(losses)
+        payloads = list(self._inner.encode([change], source_record, losses))
         if not (self._has_row_keys or self._chosen(change.table)):
             key = payloads[0].key if change.schema.handle_key() else None
         else:
             key = self._key_of(change)
             if self._is_too_large(payloads, key):
-                del lossy[counted:]
-                payloads = self._with_room_for(key or b"", change, caused_by, lossy)
+                del losses[counted:]
+                payloads = self._with_room_for(key or b"", change, source_record, losses)
             payloads = [msgspec.structs.replace(each, key=key) for each in payloads]
         if self._has_tombstones and change.op is _DELETE and key is not None:
-            payloads.append(Payload(key, None))
+            payloads.append(EncodedRecord(key, None))
         return payloads
 
-    def _is_too_large(self, payloads: Sequence[Payload], key: bytes | None) -> bool:
+    def _is_too_large(self, payloads: Sequence[EncodedRecord], key: bytes | None) -> bool:
         most = self._most_bytes
         return most is not None and any(len(key or b"") + len(each.value or b"") > most for each in payloads)
 
     def _with_room_for(
-        self, key: bytes, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> list[Payload]:
+        self, key: bytes, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> list[EncodedRecord]:
         """Encode the row again, within a limit that leaves room for the key. Raises MessageTooLarge."""
         options: Any = self._options
         most = max(1, options.max_message_bytes - len(key))
         smaller = msgspec.structs.replace(options, max_message_bytes=most)
-        return list(self._codec.open_encoder(smaller, self._answers).encode([change], caused_by, lossy))
+        return list(self._codec.open_encoder(smaller, self._answers).encode([change], source_record, losses))
 
 
 def _prepared(

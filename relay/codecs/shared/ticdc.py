@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.codec import ChosenKey
-from relay.codecs.losses import Lossy
-from relay.codecs.shared.rows import HalfRows, halves
+from relay.codecs.losses import Loss
+from relay.codecs.shared.rows import HalfRows, split_images
 from relay.model.events import (
     ABSENT,
     TSO_LOGICAL_BITS,
@@ -44,18 +44,18 @@ TSO_END: Final = 1 << 64
 Milliseconds = Annotated[int, Meta(ge=-TIME_END_MS, lt=TIME_END_MS)]
 
 
-def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
+def commit_ts_of(source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> int:
     """Return the event's commit ts, or (counted) one made of event time and offset if the source has none."""
     commit_ts = source.commit_ts
     if commit_ts is not None:
         return commit_ts
-    lossy.append(_COMMIT_TS_SYNTHETIC)
+    losses.append(_COMMIT_TS_SYNTHETIC)
     event_time_ns = source.event_time_ns
     first = event_time_ns // 1_000_000 << TSO_LOGICAL_BITS if event_time_ns > 0 else 0
-    return first + (caused_by.offset & _COUNTER)
+    return first + (source_record.offset & _COUNTER)
 
 
-_COMMIT_TS_SYNTHETIC: Final = Lossy.COMMIT_TS_SYNTHETIC
+_COMMIT_TS_SYNTHETIC: Final = Loss.COMMIT_TS_SYNTHETIC
 #: The bits of a commit ts that count within a millisecond.
 _COUNTER: Final = (1 << TSO_LOGICAL_BITS) - 1
 
@@ -92,7 +92,7 @@ def split_updates(
     pkg/common/event, 2026-08).
     """
     for event in events:
-        if type(event) is RowChange and event.op is _UPDATE and not event.images.surely_keeps_keys():
+        if type(event) is RowChange and event.op is _UPDATE and not event.images.keys_unchanged_on_wire():
             return _with_split(events, key_of)
     return events
 
@@ -135,7 +135,11 @@ def _changes_key(
     key_of: Callable[[TableSchema], tuple[str, ...]],
 ) -> TypeGuard[RowChange]:
     """Whether it is an UPDATE of a key; `places` keeps where the key columns of definitions stand."""
-    if not isinstance(change, RowChange) or change.op is not Op.UPDATE or change.images.surely_keeps_keys():
+    if (
+        not isinstance(change, RowChange)
+        or change.op is not Op.UPDATE
+        or change.images.keys_unchanged_on_wire()
+    ):
         return False
     images, schema = change.images, change.schema
     keys = places.get(schema)
@@ -155,7 +159,7 @@ def differ(before: Sequence[Cell], after: Sequence[Cell]) -> bool:
 
 def split_update(change: RowChange) -> list[Event]:
     """Return an UPDATE as DELETE of the old row and INSERT of the new one."""
-    old, new = halves(change.images)
+    old, new = split_images(change.images)
     delete = msgspec.structs.replace(change, op=Op.DELETE, images=old)
     return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=new)]
 
@@ -213,7 +217,7 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
     return [(change.table, change.ddl)]
 
 
-def lacks_handle_key(change: RowChange, names: Container[str], lossy: list[Lossy]) -> bool:
+def lacks_handle_key(change: RowChange, names: Container[str], losses: list[Loss]) -> bool:
     """Whether a DELETE with these columns lacks some of its handle key, so that the key cannot stand for it.
 
     It is counted as `columns-absent` then: readers cannot find the row by its key. What lacks columns of its
@@ -223,7 +227,7 @@ def lacks_handle_key(change: RowChange, names: Container[str], lossy: list[Lossy
     is_missing = any(name not in names for name in schema.handle_key())
     was_counted = schema.lacks_key_columns
     if is_missing and not was_counted and _has_all(schema, names) and not _is_of_partial_update(change):
-        lossy.append(Lossy.COLUMNS_ABSENT)
+        losses.append(Loss.COLUMNS_ABSENT)
     return is_missing
 
 

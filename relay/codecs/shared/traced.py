@@ -1,8 +1,9 @@
 """Traced rows: changes whose cells stand for the values of a message, while its template is derived.
 
-Contract: a decoder that offers templates (`relay.codecs.codec.TracingDecoder`) says what of a message is the
-same in all messages of its shape, and gives the same change with traced values. It raises `Untraceable` where
-a message of that shape might mean anything else. Encoders write such changes as any other.
+Contract: a decoder that offers templates (`relay.codecs.codec.TracingDecoder`) says what of a message is
+the same in all messages of its shape, and gives the same change with traced values. It raises
+`NotTemplatable` where a message of that shape might mean anything else. Encoders write such changes as any
+other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from relay.catalog import Standing
+from relay.catalog import EffectiveSchema
 from relay.codecs.codec import AfterDdl
 from relay.codecs.shared.compiled import Null, RowFunction
 from relay.codecs.shared.conversions import Convert, Read, Write
@@ -23,7 +24,7 @@ from relay.model.records import ConsumerRecord
 from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, loss_of
 from relay.templates.ops import Changed, Choice, Conversion, Put
 from relay.templates.scanning import Path, Token
-from relay.templates.tracing import Trace, Traced, TracedCell, TracedNumber, TracedOp, Untraceable, Written
+from relay.templates.tracing import NotTemplatable, Trace, Traced, TracedCell, TracedNumber, TracedOp, Written
 
 _NULL: Final = b"null"
 #: Reads whose numbers are those that the tokens have; but tokens below 0 stand for numbers of 64 bits from
@@ -42,28 +43,28 @@ _name = msgspec.json.Encoder().encode
 
 
 def conversion(function: Callable[..., Any] | None) -> Conversion | None:
-    """Return the name of a column's function; None for none. Raises Untraceable if it has no name."""
+    """Return the name of a column's function; None for none. Raises NotTemplatable if it has no name."""
     if function is None:
         return None
     found = conversion_of(function)
     if found is None:
-        raise Untraceable
+        raise NotTemplatable
     return found
 
 
 def integer_at(
     path: Path, value: bytes, root: Token, slots: Mapping[Path, int], trace: Trace
 ) -> TracedNumber:
-    """Return the traced integer of a message at a path. Raises Untraceable if there is none."""
+    """Return the traced integer of a message at a path. Raises NotTemplatable if there is none."""
     token = root.at(path)
     if token is None or token.kind != "integer":
-        raise Untraceable
+        raise NotTemplatable
     return TracedNumber(trace, slots[path], int(value[token.start : token.end]))
 
 
 def follows_ddl(
     known: TableSchema | None,
-    standing: Standing,
+    standing: EffectiveSchema,
     commit_ts: TracedNumber | None,
     event_time_ns: TracedNumber,
     record: ConsumerRecord,
@@ -73,10 +74,10 @@ def follows_ddl(
 
     `standing`: what the catalogue says of the row at hand. Returns what no condition can say: without a
     commit ts rows in the partition of the DDL are told by their offsets, others by event time. Raises
-    Untraceable if the catalogue does not tell, and for rows before DDL that only commit ts could order.
+    NotTemplatable if the catalogue does not tell, and for rows before DDL that only commit ts could order.
     """
     if standing.schema is not known:
-        raise Untraceable
+        raise NotTemplatable
     if standing.later:
         _precedes(standing.later, commit_ts)
     at = standing.at
@@ -84,20 +85,21 @@ def follows_ddl(
         return None
     if commit_ts is not None and at.commit_ts is not None:
         if not commit_ts > at.commit_ts:
-            raise Untraceable
+            raise NotTemplatable
         return None
     after = AfterDdl(at, is_alone=not event_time_ns > at.event_time_ns)
     if not after.allows(record):
-        raise Untraceable
+        raise NotTemplatable
     return after
 
 
 def _precedes(later: Sequence[Position], commit_ts: TracedNumber | None) -> None:
-    """Note that rows must stand before all of this DDL. Raises Untraceable."""
+    """Note that rows must stand before all of this DDL. Raises NotTemplatable."""
     times = [at.commit_ts for at in later if at.commit_ts is not None]
-    # At the very moment of a statement a table may have its definition already (`Catalog.of_moment`).
+    # At the very moment of a statement a table may have its definition already
+    # (`Catalog.created_at_same_instant`).
     if commit_ts is None or len(times) < len(later) or not commit_ts < min(times):
-        raise Untraceable
+        raise NotTemplatable
 
 
 class TracedCells(dict[str, Any]):
@@ -125,7 +127,7 @@ def _laid_over(new: Traced, old: Traced | None) -> Traced:
         return TracedCell(new.trace, (*old.slots, *new.slots))
     over, under = put_of(old), put_of(new)
     if over._replace(slots=()) != under._replace(slots=()):
-        raise Untraceable
+        raise NotTemplatable
     return TracedOp(new.trace, over._replace(slots=(*over.slots, *under.slots)))
 
 
@@ -154,7 +156,7 @@ class TracedKey(list[Any]):
     def __ne__(self, other: object) -> bool:
         """Whether they differ in the message at hand: noted for all; not known means no, as of most keys."""
         if not isinstance(other, TracedKey) or ABSENT in self or ABSENT in other:
-            raise Untraceable
+            raise NotTemplatable
         if self.actual is not None and other.actual is not None and self.actual != other.actual:
             pairs = [(put_of(old), put_of(new)) for old, new in zip(self, other, strict=True)]
             self[0].trace.differ(pairs)
@@ -178,27 +180,29 @@ def choosing(
 
 
 def choice_of(function: Callable[[str | None], int], cell: Traced) -> TracedOp:
-    """Return what prints the number that such a function gives for a cell. Raises Untraceable for another."""
+    """Return what prints the number that such a function gives for a cell. Raises NotTemplatable for
+    another.
+    """
     found = getattr(function, "choice", None)
     if found is None:
-        raise Untraceable
+        raise NotTemplatable
     null, small, large, least = found
     put = put_of(cell)
     if least is not None and put.read not in _PLAIN_INTEGERS:
-        raise Untraceable
+        raise NotTemplatable
     if put.read == _UNSIGNED and not cell.trace.negative.isdisjoint(put.slots):
         if least is None or least > _NEGATIVE or not cell.trace.negative.issuperset(put.slots):
-            raise Untraceable
+            raise NotTemplatable
         small, least = large, None
     op = Choice(put.slots, b"%d" % null, b"%d" % small, b"%d" % large, least)
     return TracedOp(cell.trace, op)
 
 
 def put_of(cell: Any) -> Put:  # noqa: ANN401 - what a row function made
-    """Return how a cell is printed. Raises Untraceable for what is no traced cell."""
+    """Return how a cell is printed. Raises NotTemplatable for what is no traced cell."""
     op = cell.op() if isinstance(cell, Traced) else None
     if not isinstance(op, Put):
-        raise Untraceable
+        raise NotTemplatable
     return op
 
 
@@ -235,7 +239,7 @@ class TracedReader(TypedReader):
     @classmethod
     def of(cls, reader: TypedReader, reads_as: Sequence[Conversion | None] | None = None) -> TracedReader:
         """Return the traced twin of a reader. `reads_as`: how each cell's token is read; by default as
-        `reads` say of a parsed token. Raises Untraceable if a read has no name.
+        `reads` say of a parsed token. Raises NotTemplatable if a read has no name.
         """
         made = cls.__new__(cls)
         made.__dict__.update(reader.__dict__)
@@ -273,31 +277,31 @@ class TracedReader(TypedReader):
 
     def row(self, *_: object) -> NoReturn:
         """Refuse: canonical values are not traced."""
-        raise Untraceable
+        raise NotTemplatable
 
     def cells_at(self, places: Sequence[int], cells: Sequence[Any], _part: str) -> TracedKey:
         """Return what stands for the cells of a key."""
         found = dict(zip(self.places, zip(cells, self.reads_as, strict=True), strict=True))
         return TracedKey([found.get(at, (ABSENT, None)) for at in places])
 
-    def wire_key(self, *_: object) -> NoReturn:
+    def raw_key(self, *_: object) -> NoReturn:
         """Refuse, like `row`."""
-        raise Untraceable
+        raise NotTemplatable
 
 
 class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
     """Images of traced cells; the reader is a `TracedReader`. `keeps_keys`: what the images at hand say of
-    `surely_keeps_keys`.
+    `keys_unchanged_on_wire`.
     """
 
     keeps_keys: bool
 
     @property
-    def possible_places(self) -> NoReturn:
+    def possible_destinations(self) -> NoReturn:
         """Refuse: who asks wants canonical values."""
-        raise Untraceable
+        raise NotTemplatable
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         """Note that the key columns have the same values in both images, if those at hand have. Else the
         columns that an encoder asks for must tell.
         """

@@ -8,7 +8,7 @@ import msgspec
 
 from relay.catalog import Catalog, DdlMessage, define, learn, left_by
 from relay.codecs.codec import TracedMessage
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.shared.large_messages import (
     Compression,
@@ -45,7 +45,7 @@ from relay.model.events import (
     Watermark,
 )
 from relay.model.limits import check_levels, check_values, uncounted_bytes
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.tracing import Trace
 
@@ -59,7 +59,7 @@ _LOCATION: Final = "claimCheckLocation"
 class SimpleDecoder:
     """Reads Simple of all releases."""
 
-    def __init__(self, wire: Wire, options: SimpleOptions, answers: Answers) -> None:
+    def __init__(self, wire: Wire, options: SimpleOptions, answers: LookupCache) -> None:
         self._wire, self._options, self._answers, self._limits = wire, options, answers, answers.limits
         self._name = wire.name
         self._compression = options.large_message_handle_compression
@@ -70,12 +70,12 @@ class SimpleDecoder:
         self._rows = RowDecoder(wire, options.zone(), answers.limits)
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
         if not value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         message = self._read(value)
         if message.data is not None or message.old is not None:
@@ -83,14 +83,14 @@ class SimpleDecoder:
                 unknown = message.unknown
                 message = self._stored(message)
                 message.unknown = merged(unknown, message.unknown)
-            return [self._row(message, record, catalog, lossy)], catalog
-        source = self._source(message, record, lossy)
+            return [self._row(message, record, catalog, losses)], catalog
+        source = self._source(message, record, losses)
         if message.type == WATERMARK:
             return [Watermark(source, _emitted_at_ns(message, record))], catalog
         if message.type == BOOTSTRAP:
             return self._bootstrap(message, record, catalog)
         if message.type in DDL_TYPES:
-            return self._ddl(message, source, record, catalog, lossy)
+            return self._ddl(message, source, record, catalog, losses)
         if message.type in OPS:
             raise Malformed(self._name, "data", "a row message without a row")
         raise UnsupportedMessage(self._name, "type", "no type of TiCDC Simple")
@@ -117,12 +117,12 @@ class SimpleDecoder:
         if not 0 <= number < TSO_END:
             raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
 
-    def _source(self, message: Message, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+    def _source(self, message: Message, record: ConsumerRecord, losses: list[Loss]) -> Source:
         commit_ts, start_ts, extras = message.commit_ts, message.start_ts or None, message.unknown
         if message.type == BOOTSTRAP:
             return Source(CONNECTOR, _emitted_at_ns(message, record), extras=extras)
         if not commit_ts and message.type != WATERMARK:
-            time_ns = event_time_ns(None, message.build_ts * _NS_PER_MS, record, lossy)
+            time_ns = event_time_ns(None, message.build_ts * _NS_PER_MS, record, losses)
             return Source(CONNECTOR, time_ns, None, start_ts, extras=extras)
         time_ns = (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS
         if extras is None:
@@ -132,7 +132,7 @@ class SimpleDecoder:
     # ------------------------------------------------------------ rows
 
     def _row(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: Message, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> RowChange:
         op = OPS.get(message.type)
         if op is None:
@@ -140,17 +140,17 @@ class SimpleDecoder:
         if (message.old if op is Op.DELETE else message.data) is None:
             path = "old" if op is Op.DELETE else "data"
             raise Malformed(self._name, path, "a row message without its row")
-        schema, images = self._rows.read(message, op, catalog, lossy)
+        schema, images = self._rows.read(message, op, catalog, losses)
         if op is Op.UPDATE and message.old is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
-        source = self._source(message, record, lossy)
+            losses.append(Loss.BEFORE_UNKNOWN)
+        source = self._source(message, record, losses)
         if message.table_id and _is_of_partition(message, schema):
             source = msgspec.structs.replace(source, physical_partition=message.table_id)
         if message.checksum is not None:
-            self._check(message, schema, images, lossy)
+            self._check(message, schema, images, losses)
         return RowChange(op, schema, images, source, _emitted_at_ns(message, record))
 
-    def _check(self, message: Message, schema: TableSchema, images: Images, lossy: list[Lossy]) -> None:
+    def _check(self, message: Message, schema: TableSchema, images: Images, losses: list[Loss]) -> None:
         """Count or refuse a row that is corrupted, or whose checksum says so."""
         found = message.checksum
         if found is None:
@@ -164,7 +164,7 @@ class SimpleDecoder:
         if path and self._refuses_corrupted:
             raise Malformed(self._name, path, "the row is corrupted: its checksum is not that of its values")
         if path:
-            lossy.append(Lossy.CHECKSUM)
+            losses.append(Loss.CHECKSUM)
 
     def _stored(self, stub: Message) -> Message:
         """Return the message that this one, which has the handle key alone, stands for.
@@ -214,7 +214,7 @@ class SimpleDecoder:
         source: Source,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> tuple[list[Event], Catalog]:
         entries = {SCHEMA: message.table_schema, PRE_SCHEMA: message.pre_table_schema}
         told = {name: entry for name, entry in entries.items() if entry is not None}
@@ -238,7 +238,7 @@ class SimpleDecoder:
             definitions = tuple(found.values())
             learnt, change = learn(catalog, msgspec.structs.replace(statement, definitions=definitions))
         if not change.kinds:
-            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+            losses.append(Loss.DDL_NOT_UNDERSTOOD)
         changes = [
             TableChange(message.type, name, found[name].id, found[name], entry_text(entry), DIALECT)
             for name, entry in told.items()

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.codec import Payload
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.codec import EncodedRecord
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.shared.conversions import Write
@@ -41,7 +41,7 @@ from relay.model.events import (
     TableSchema,
     Watermark,
 )
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.templates.tracing import refuse_traced
 
@@ -67,7 +67,7 @@ class _Target(RowTarget[_Plan]):
     def __init__(self, wire: Wire, zone_name: str) -> None:
         self._wire = wire
         self._zone, self._location = location_of(zone_name)
-        self.lost: list[Lossy] = []
+        self.lost: list[Loss] = []
 
     def plan(self, schema: TableSchema) -> _Plan:
         """Return the plan of a definition. Raises NotRepresentable for a table or a column without a name,
@@ -87,7 +87,7 @@ class _Target(RowTarget[_Plan]):
         """Return about how much memory a plan takes."""
         return _PLAN_COLUMN_BYTES * len(plan.entry.columns)
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:  # noqa: ARG002 - definitions tell all
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:  # noqa: ARG002 - definitions tell all
         """Return nothing: a definition tells types and their parameters."""
         return ()
 
@@ -96,13 +96,13 @@ class _Target(RowTarget[_Plan]):
         return self._wire.write_of(column.type, self._zone, self._location, self._unmoved)
 
     def _unmoved(self) -> None:
-        self.lost.append(Lossy.ZERO_DATE)
+        self.lost.append(Loss.ZERO_DATE)
 
 
 class SimpleEncoder:
     """Writes Simple as TiCDC's new architecture does."""
 
-    def __init__(self, wire: Wire, options: SimpleOptions, answers: Answers) -> None:
+    def __init__(self, wire: Wire, options: SimpleOptions, answers: LookupCache) -> None:
         self._wire, self._options = wire, options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
@@ -119,14 +119,14 @@ class SimpleEncoder:
         self._rows = TypedWriters(wire.name, target, CachePool(answers.limits.cache_bytes))
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """Give the events' messages, one each, and those of definitions that rows need; see
         `relay.codecs.codec.Encoder`.
         """
         told: set[TableSchema] = set()
         # The last of so many offsets; as a comparison, it can be asked of any offset that a template is for.
-        is_due = self._every > 0 and caused_by.offset % self._every >= self._every - 1
+        is_due = self._every > 0 and source_record.offset % self._every >= self._every - 1
         for event in events:
             match event:
                 case RowChange(schema=schema):
@@ -135,35 +135,37 @@ class SimpleEncoder:
                         refuse_traced(event.emitted_at_ns)  # once for all rows of a record
                         told.add(schema)
                         yield self._definition(plan.entry, event.emitted_at_ns)
-                    yield self._row(event, plan, caused_by, lossy)
+                    yield self._row(event, plan, source_record, losses)
                 case SchemaChange():
-                    yield from self._statement(event, caused_by, lossy)
+                    yield from self._statement(event, source_record, losses)
                 case Bootstrap():
-                    yield self._bootstrap(event, lossy)
+                    yield self._bootstrap(event, losses)
                 case Watermark():
-                    self._count_lost_beside_rows(event.source, lossy)
+                    self._count_lost_beside_rows(event.source, losses)
                     yield self._payload(_message(WATERMARK, event.source.commit_ts or 0, event.emitted_at_ns))
                 case _:
-                    lossy.append(loss_of(event))
+                    losses.append(loss_of(event))
 
-    def _payload(self, message: Message) -> Payload:
-        return Payload(None, compressed(self._wire.write(message), self._compression))
+    def _payload(self, message: Message) -> EncodedRecord:
+        return EncodedRecord(None, compressed(self._wire.write(message), self._compression))
 
     # ------------------------------------------------------------ rows
 
-    def _row(self, change: RowChange, plan: _Plan, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
+    def _row(
+        self, change: RowChange, plan: _Plan, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> EncodedRecord:
         source, lost = change.source, self._lost
         if lost:
             lost.clear()
-        _, before, after, losses = self._rows.write(change)
-        lossy += losses
+        _, before, after, row_losses = self._rows.write(change)
+        losses += row_losses
         if lost:
-            lossy += lost
+            losses += lost
         entry, partition = plan.entry, source.physical_partition
         message = Message(
             version=VERSION,
-            type=WORDS[self._op(change, before, lossy)],
-            commit_ts=commit_ts_of(source, caused_by, lossy),
+            type=WORDS[self._op(change, before, losses)],
+            commit_ts=commit_ts_of(source, source_record, losses),
             build_ts=change.emitted_at_ns // _NS_PER_MS,
             database=entry.schema,
             table=entry.table,
@@ -175,16 +177,16 @@ class SimpleEncoder:
         )
         if self._has_start_ts and source.start_ts is not None:
             message.start_ts = source.start_ts
-        self._count_lost(source, lossy, change.transaction)
+        self._count_lost(source, losses, change.transaction)
         payload = self._payload(message)
         if self._limit.exceeded(payload):
-            return self._reduced(change, plan, message, payload, caused_by, lossy)
+            return self._reduced(change, plan, message, payload, source_record, losses)
         return payload
 
-    def _op(self, change: RowChange, before: object, lossy: list[Lossy]) -> Op:
+    def _op(self, change: RowChange, before: object, losses: list[Loss]) -> Op:
         op = change.op
         if op is _READ and not change.source.snapshot:
-            lossy.append(Lossy.SNAPSHOT)
+            losses.append(Loss.SNAPSHOT)
         if op is _UPDATE and before is None:
             return op_without_before(self._options.unknown_before, self._wire.name)
         return op
@@ -202,13 +204,13 @@ class SimpleEncoder:
         change: RowChange,
         plan: _Plan,
         message: Message,
-        payload: Payload,
-        caused_by: ConsumerRecord,
-        lossy: list[Lossy],
-    ) -> Payload:
+        payload: EncodedRecord,
+        source_record: ConsumerRecord,
+        losses: list[Loss],
+    ) -> EncodedRecord:
         """The message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
 
-        def reduced(location: str | None) -> Payload:
+        def reduced(location: str | None) -> EncodedRecord:
             small = msgspec.structs.replace(
                 message,
                 claim_check_location=location,
@@ -218,38 +220,40 @@ class SimpleEncoder:
             )
             return self._payload(small)
 
-        return self._limit.reduce(payload, change, caused_by, lossy, reduced=reduced, stored=self._stored)
+        return self._limit.reduce(
+            payload, change, source_record, losses, reduced=reduced, stored=self._stored
+        )
 
-    def _stored(self, payload: Payload) -> bytes:
+    def _stored(self, payload: EncodedRecord) -> bytes:
         value = payload.value or b""
         return value if self._options.claim_check_raw_value else claim_check_document(None, value)
 
     # ------------------------------------------------------------ definitions
 
-    def _definition(self, entry: TableEntry, emitted_at_ns: int) -> Payload:
+    def _definition(self, entry: TableEntry, emitted_at_ns: int) -> EncodedRecord:
         return self._payload(_message(BOOTSTRAP, 0, emitted_at_ns, table_schema=entry))
 
-    def _bootstrap(self, event: Bootstrap, lossy: list[Lossy]) -> Payload:
+    def _bootstrap(self, event: Bootstrap, losses: list[Loss]) -> EncodedRecord:
         if event.source.commit_ts is not None:
-            lossy.append(Lossy.COMMIT_TS)
-        self._count_lost_beside_rows(event.source, lossy)
+            losses.append(Loss.COMMIT_TS)
+        self._count_lost_beside_rows(event.source, losses)
         told = event.told
         if told is not None and told.dialect == DIALECT:
             return self._definition(read_entry(told.wire), event.emitted_at_ns)
         return self._definition(shown_table(event.schema, is_numbered=True), event.emitted_at_ns)
 
     def _statement(
-        self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
-        commit_ts, word = commit_ts_of(change.source, caused_by, lossy), ddl_type(change)
-        self._count_lost_beside_rows(change.source, lossy)
+        self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
+        commit_ts, word = commit_ts_of(change.source, source_record, losses), ddl_type(change)
+        self._count_lost_beside_rows(change.source, losses)
         entries, told = _entries(change), set[TableId]()
         for table, ddl in per_table_statements(change):
             main, other = _tables(change, table)
             told |= {main} if other is None else {main, other}
             entry = entries.get(main)
             if entry is None and main.table:
-                lossy.append(Lossy.TABLE_DEFINITION)
+                losses.append(Loss.TABLE_DEFINITION)
             message = _message(word, commit_ts, change.emitted_at_ns, table_schema=entry)
             message.sql = ddl
             message.pre_table_schema = None if other is None else entries.get(other)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from relay.codecs.codec import KeepOrDrop
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.large_messages import LargeMessageOptions
 from relay.codecs.shared.shaping import InsertUnknownBefore
 from relay.codecs.shared.ticdc import (
@@ -79,9 +79,9 @@ class SimpleJsonOptions(SimpleOptions, frozen=True):
         return self.simple_include_start_ts
 
 
-def carries(options: SimpleOptions) -> Carries:
+def carries(options: SimpleOptions) -> Capabilities:
     """Return what messages can say, definitions among them."""
-    return Carries(
+    return Capabilities(
         before=Before.FULL,
         delete_image=True,
         primary_key=True,

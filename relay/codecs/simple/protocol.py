@@ -20,7 +20,7 @@ def codec_of(
     title: str,
     options: type[SimpleOptions],
     signs: Signs,
-    row_signature: RowSignature | None = None,
+    non_ddl_marker: RowSignature | None = None,
     marker: Marker | None = None,
 ) -> Codec:
     """Return the protocol that has this encoding; `title` and the others: see `Codec`."""
@@ -36,7 +36,7 @@ def codec_of(
         rows_need_definitions=True,
         # But for rows that have a definition before them, which have no templates.
         writes_rows_alone=lambda _: True,
-        row_signature=row_signature,
+        non_ddl_marker=non_ddl_marker,
         marker=marker,
         signs=signs,
     )

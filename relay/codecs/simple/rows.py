@@ -11,7 +11,7 @@ from datetime import UTC, tzinfo
 from typing import Any, Final
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import columns_bytes
 from relay.codecs.shared.local_times import LocalTimes
 from relay.codecs.shared.rows import PartialRows, PartNames, TypedReader, TypedRows
@@ -59,7 +59,7 @@ class RowDecoder:
         self._last: tuple[Catalog, tuple[str | None, str | None, int, int], _Layout] | None = None
 
     def read(
-        self, message: Message, op: Op, catalog: Catalog, lossy: list[Lossy]
+        self, message: Message, op: Op, catalog: Catalog, losses: list[Loss]
     ) -> tuple[TableSchema, Images]:
         """Return the definition and the images of a row. Raises DecodeError."""
         layout = self._layout(message, catalog)
@@ -71,10 +71,10 @@ class RowDecoder:
             new = None
         is_partial = (new is not None and ABSENT in new) or (old is not None and ABSENT in old)
         if layout.times:
-            self._count_times(layout, new, lossy)
-            self._count_times(layout, old, lossy)
+            self._count_times(layout, new, losses)
+            self._count_times(layout, old, losses)
         if is_partial or message.handle_key_only:
-            lossy.append(Lossy.COLUMNS_ABSENT)
+            losses.append(Loss.COLUMNS_ABSENT)
         rows = PartialRows if is_partial else TypedRows
         return layout.schema, rows(layout.reader, old, new)
 
@@ -111,7 +111,7 @@ class RowDecoder:
             raise Malformed(self._wire.name, part, "a row without columns")
         return cells
 
-    def _count_times(self, layout: _Layout, cells: tuple[Any, ...] | None, lossy: list[Lossy]) -> None:
+    def _count_times(self, layout: _Layout, cells: tuple[Any, ...] | None, losses: list[Loss]) -> None:
         """Count local times that their zone does not have, or has twice, and zones that are not named."""
         if cells is None:
             return
@@ -124,13 +124,13 @@ class RowDecoder:
             except ValueError:
                 continue  # refused when it is read
             if zone is None:
-                lossy.append(Lossy.ZONE_GUESSED)
+                losses.append(Loss.ZONE_GUESSED)
                 zone = self._zone
             if zone is not UTC:
                 times = self._local_times.get(location)
                 if times is None:
                     times = self._local_times[location] = LocalTimes(zone)
-                times.count([cells[at].value], lossy)
+                times.count([cells[at].value], losses)
 
 
 _INSERT: Final = Op.INSERT

@@ -21,7 +21,7 @@ from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.mysql.conversion_names import Conversion
 from relay.templates.ops import Take
 from relay.templates.scanning import INTEGER, TEXT_OR_NULL, Path, Token, parsed, source_ops
-from relay.templates.tracing import Trace, TracedCell, TracedNumber, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber
 
 _MILLISECOND_NS: Final = 1_000_000
 _COMMIT_TS: Final[Path] = ("commitTs",)
@@ -47,14 +47,14 @@ class _Cell(NamedTuple):
 
 def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verifies: bool) -> TracedMessage:
     """Return a message of one row with traced values. `verifies`: checksums are compared with the values.
-    Raises Untraceable.
+    Raises NotTemplatable.
     """
     images, value = change.images, record.value or b""
     if type(images) is not TypedRows or record.key is not None:
-        raise Untraceable
+        raise NotTemplatable
     root = parsed(value)
     if root.at(("claimCheckLocation",)) is not None:
-        raise Untraceable
+        raise NotTemplatable
     cells = {part: list(_cells(value, root, images, part)) for part in _parts(root, images)}
     given = {cell.path: cell.take for row in cells.values() for cell in row}
     given |= {_COMMIT_TS: INTEGER, _BUILD_TS: INTEGER}
@@ -68,10 +68,10 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
 
     commit_ts, build_ts = number(_COMMIT_TS), number(_BUILD_TS)
     if not (commit_ts > 0 and build_ts > 0 and build_ts < TIME_END_MS):
-        raise Untraceable
+        raise NotTemplatable
     start_ts = None if change.source.start_ts is None else number(_START_TS)
     if start_ts is not None and not start_ts > 0:
-        raise Untraceable
+        raise NotTemplatable
     rows = {part: [TracedCell(trace, (slots[cell.path],)) for cell in row] for part, row in cells.items()}
     reader = TracedReader.of(images.reader, list(_reads(images)))
     source: dict[str, Any] = {
@@ -82,7 +82,7 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
     emitted_at_ns: Any = build_ts * _MILLISECOND_NS
     traced = msgspec.structs.replace(
         change,
-        images=TracedRows(reader, rows.get(_OLD), rows.get(_DATA), images.surely_keeps_keys()),
+        images=TracedRows(reader, rows.get(_OLD), rows.get(_DATA), images.keys_unchanged_on_wire()),
         source=msgspec.structs.replace(change.source, **source),
         emitted_at_ns=emitted_at_ns,
     )
@@ -94,7 +94,7 @@ def _parts(root: Token, images: TypedRows) -> list[str]:
     parts = [part for part, cells in ((_DATA, images.new), (_OLD, images.old)) if cells is not None]
     told = [part for part in (_DATA, _OLD) if (found := root.at((part,))) is not None and found.members]
     if parts != told:
-        raise Untraceable
+        raise NotTemplatable
     return parts
 
 
@@ -104,7 +104,7 @@ def _sums(root: Token, *, verifies: bool) -> Iterator[Path]:
     if found is None or found.kind == "null":
         return
     if verifies:
-        raise Untraceable
+        raise NotTemplatable
     for name in _SUMS:
         if found.at((name,)) is not None:
             yield (*_CHECKSUM, name)
@@ -114,11 +114,11 @@ def _cells(value: bytes, root: Token, images: TypedRows, part: str) -> Iterator[
     """The values of an image's columns, in their order."""
     reader, image = images.reader, root.at((part,))
     if image is None or (image.members or {}).keys() != set(reader.names):
-        raise Untraceable
+        raise NotTemplatable
     for at, name in zip(reader.places, reader.names, strict=True):
         token, path = image.at((name,)), (part, name)
         if token is None:
-            raise Untraceable
+            raise NotTemplatable
         is_timestamp = reader.schema.columns[at].type.base == "timestamp"
         if token.kind == "null" and is_timestamp:
             yield _Cell(path, _NULL)
@@ -126,14 +126,14 @@ def _cells(value: bytes, root: Token, images: TypedRows, part: str) -> Iterator[
             location, text = token.at(("location",)), token.at(("value",))
             is_alone = (token.members or {}).keys() == {"location", "value"}
             if not is_alone or location is None or text is None or text.kind != "string":
-                raise Untraceable
+                raise NotTemplatable
             if value[location.start : location.end] != _UTC:
-                raise Untraceable
+                raise NotTemplatable
             yield _Cell((*path, "value"), _STRING)
         elif token.kind in TEXT_OR_NULL.kinds:
             yield _Cell(path, TEXT_OR_NULL)
         else:
-            raise Untraceable
+            raise NotTemplatable
 
 
 def _reads(images: TypedRows) -> Iterator[Conversion | None]:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, learn
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.avro import AvroSchema, Part, RegisteredSchemas
 from relay.codecs.shared.checksums import CHECKSUM_VERSION
 from relay.codecs.shared.ddl_codes import kinds_of
@@ -49,7 +49,7 @@ from relay.model.events import (
     Watermark,
 )
 from relay.model.limits import check_levels, check_values
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.INSERT}
@@ -69,7 +69,7 @@ class _Read(NamedTuple):
 class Decoder:
     """Reads TiCDC Avro of both architectures."""
 
-    def __init__(self, options: TicdcAvroOptions, answers: Answers) -> None:
+    def __init__(self, options: TicdcAvroOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
         self._schemas = RegisteredSchemas(NAME, answers)
         zone = options.zone()
@@ -79,12 +79,12 @@ class Decoder:
         self._refuses_corrupted = options.corruption_handle_level == "error"
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
         kind = kind_of(record)
         if kind == DDL:
-            return self._ddl(record, catalog, lossy)
+            return self._ddl(record, catalog, losses)
         if kind == WATERMARK:
             source = _source_at(commit_ts_in(record.value or b""))
             return [
@@ -93,35 +93,35 @@ class Decoder:
         commit_ts = commit_ts_in(record.value or b"") if kind else None
         if record.key is None and (kind or record.value is None):
             # Of a table without a primary key: nothing tells which row it was.
-            lossy.append(Lossy.DELETE)
+            losses.append(Loss.DELETE)
             return [], catalog
         if kind or record.value is None:
-            return [self._deleted(record, commit_ts, catalog, lossy)], catalog
-        return [self._row(record, catalog, lossy)], catalog
+            return [self._deleted(record, commit_ts, catalog, losses)], catalog
+        return [self._row(record, catalog, losses)], catalog
 
     # ------------------------------------------------------------ rows
 
     def _deleted(
-        self, record: ConsumerRecord, commit_ts: int | None, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, commit_ts: int | None, catalog: Catalog, losses: list[Loss]
     ) -> RowChange:
         """A deleted row of which there is the key."""
         key = self._part(record, "key")
         if key is None:
             raise Malformed(NAME, "key", "neither a key nor a value")
-        source = _source_at(commit_ts) if commit_ts is not None else self._source_without(record, lossy)
+        source = _source_at(commit_ts) if commit_ts is not None else self._source_without(record, losses)
         source = with_unknown(source, self._layouts.unknown(key.schema, key.value, "key"))
         layout = self._layouts.find(key.schema, key.schema, catalog, source.at(record))
         images = layout.images(key.value, None)
-        lossy.append(Lossy.COLUMNS_ABSENT)
-        self._count(layout, images, lossy)
+        losses.append(Loss.COLUMNS_ABSENT)
+        self._count(layout, images, losses)
         return self._change(Op.DELETE, layout, images, source, record)
 
-    def _row(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> RowChange:
+    def _row(self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]) -> RowChange:
         found = self._value(record)
         key, has_key = self._key(record)
         row, added = found.value, self._layouts.added(found.schema, found.value)
         op = _op_of(added)
-        source = self._source(added, record, lossy)
+        source = self._source(added, record, losses)
         source = with_unknown(source, self._layouts.unknown(found.schema, row, "value"))
         if key is not None:
             source = with_unknown(source, self._layouts.unknown(key.schema, key.value, "key"))
@@ -134,14 +134,14 @@ class Decoder:
             old = added.get(BEFORE)
             if not isinstance(old, dict):
                 old = None
-                lossy.append(Lossy.BEFORE_UNKNOWN)
+                losses.append(Loss.BEFORE_UNKNOWN)
             images = layout.images(old, row)
         else:
             images = layout.images(None, row)
         if layout.reader.is_partial:
-            lossy.append(Lossy.COLUMNS_ABSENT)
-        self._count(layout, images, lossy)
-        self._check(added, layout, images, op, lossy)
+            losses.append(Loss.COLUMNS_ABSENT)
+        self._count(layout, images, losses)
+        self._check(added, layout, images, op, losses)
         return self._change(op, layout, images, source, record)
 
     def _value(self, record: ConsumerRecord) -> _Read:
@@ -173,10 +173,10 @@ class Decoder:
         emitted_at_ns = record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS
         return RowChange(op, layout.schema, images, source, emitted_at_ns)
 
-    def _source(self, row: Record, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+    def _source(self, row: Record, record: ConsumerRecord, losses: list[Loss]) -> Source:
         commit_ts = row.get(COMMIT_TS)
         if type(commit_ts) is not int or not commit_ts:
-            return self._source_without(record, lossy)
+            return self._source_without(record, losses)
         commit_ts &= _TSO_BITS
         time_ms = row.get(TIME)
         if type(time_ms) is not int or not time_ms or not -TIME_END_MS <= time_ms < TIME_END_MS:
@@ -184,22 +184,22 @@ class Decoder:
         return Source(CONNECTOR, time_ms * _NS_PER_MS, commit_ts)
 
     @staticmethod
-    def _source_without(record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+    def _source_without(record: ConsumerRecord, losses: list[Loss]) -> Source:
         """Return the source of a row whose message has no time, which is counted."""
-        return Source(CONNECTOR, event_time_ns(None, None, record, lossy))
+        return Source(CONNECTOR, event_time_ns(None, None, record, losses))
 
-    def _count(self, layout: Layout, images: TypedRows | PartialRows, lossy: list[Lossy]) -> None:
+    def _count(self, layout: Layout, images: TypedRows | PartialRows, losses: list[Loss]) -> None:
         """Count what the definition of a row does not tell, and local times that are not one moment."""
         if layout.reader.is_guessed:
-            lossy.append(Lossy.SCHEMA_GUESSED)
+            losses.append(Loss.SCHEMA_GUESSED)
         if self._times is None:
             return
         columns = [layout.schema.columns[place] for place in layout.reader.places]
         times = [at for at, column in enumerate(columns) if is_local_time(column)]
         rows = [row for row in (images.old, images.new) if row]
-        self._times.count([row[at] for row in rows for at in times], lossy)
+        self._times.count([row[at] for row in rows for at in times], losses)
 
-    def _check(self, added: Record, layout: Layout, images: Images, op: Op, lossy: list[Lossy]) -> None:
+    def _check(self, added: Record, layout: Layout, images: Images, op: Op, losses: list[Loss]) -> None:
         """Count or refuse a row that is corrupted, or whose checksum says so."""
         path = f"value.{CORRUPTED}" if added.get(CORRUPTED) is True else ""
         checksum = _checksum(added) if self._verifies and not path else None
@@ -208,12 +208,12 @@ class Decoder:
         if path and self._refuses_corrupted:
             raise Malformed(NAME, path, "the row is corrupted: its checksum is not that of its values")
         if path:
-            lossy.append(Lossy.CHECKSUM)
+            losses.append(Loss.CHECKSUM)
 
     # ------------------------------------------------------------ statements
 
     def _ddl(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         value = record.value or b""
         check_levels(NAME, "value", value)
@@ -231,7 +231,7 @@ class Decoder:
         )
         catalog, change = learn(catalog, message)
         if not change.kinds:
-            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+            losses.append(Loss.DDL_NOT_UNDERSTOOD)
             change = _with_kinds(change, told.type)
         return [change], catalog
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import ChosenKey, Encode, Payload, chooses_none
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.codec import ChosenKey, Encode, EncodedRecord, chooses_none
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.row_keys import without_key
 from relay.codecs.shared.avro import Part, SchemaIds, compact, is_full_name, subject_of
 from relay.codecs.shared.avro_writing import value_writer, written
@@ -46,7 +46,7 @@ from relay.codecs.ticdc_avro.values import (
 from relay.model.avro_types import parse_types
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, Event, Generated, Op, RowChange, SchemaChange, TableSchema, Watermark
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 
 _NS_PER_MS: Final = 1_000_000
@@ -87,7 +87,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     names: tuple[str, ...]
     key: tuple[str, ...]
     absent: tuple[str, ...]
-    losses: tuple[Lossy, ...]
+    losses: tuple[Loss, ...]
 
 
 class _Target(RowTarget[_Plan]):
@@ -99,9 +99,9 @@ class _Target(RowTarget[_Plan]):
         self._modes: Modes = options.modes
         self._keyspace, self._zone, self._chosen = options.keyspace, zone, chosen
         self.has_before = options.avro_include_before_value
-        self.lost: list[Lossy] = []
-        self._unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
-        self._unlabelled = functools.partial(self.lost.append, Lossy.ENUM_INDEX)
+        self.lost: list[Loss] = []
+        self._unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
+        self._unlabelled = functools.partial(self.lost.append, Loss.ENUM_INDEX)
 
     def plan(self, schema: TableSchema) -> _Plan:
         """Return the plan of a table version.
@@ -121,8 +121,8 @@ class _Target(RowTarget[_Plan]):
             column.name != own.name for column, own in zip(columns, schema.columns, strict=True)
         )
         lost = {
-            Lossy.COLUMN_TYPE: any(loses_type(column.type) for column in columns),
-            Lossy.NAMES: is_renamed,
+            Loss.COLUMN_TYPE: any(loses_type(column.type) for column in columns),
+            Loss.NAMES: is_renamed,
         }
         key = self._chosen(table) or schema.primary_key or ()
         return _Plan(
@@ -151,9 +151,9 @@ class _Target(RowTarget[_Plan]):
             for column in schema.columns
         ]
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return what every row of a table loses: names, types that have none, and parameters."""
-        return (*plan.losses, Lossy.TYPE_PARAMETERS) if type_info.parameters else plan.losses
+        return (*plan.losses, Loss.TYPE_PARAMETERS) if type_info.parameters else plan.losses
 
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
@@ -180,7 +180,9 @@ def _check_names(schema: TableSchema, columns: Sequence[Column]) -> None:
 class Encoder:
     """Writes TiCDC Avro as TiCDC's new architecture does."""
 
-    def __init__(self, options: TicdcAvroOptions, answers: Answers, chosen: ChosenKey = chooses_none) -> None:
+    def __init__(
+        self, options: TicdcAvroOptions, answers: LookupCache, chosen: ChosenKey = chooses_none
+    ) -> None:
         self._options, self._chosen = options, chosen
         self._has_extension = options.enable_tidb_extension
         self._has_before = options.avro_include_before_value
@@ -215,50 +217,50 @@ class Encoder:
         return found
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Give the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
-        return self._encode(subject_topic(caused_by.topic), events, caused_by, lossy)
+        return self._encode(subject_topic(source_record.topic), events, source_record, losses)
 
     def _encode(
-        self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, topic: str, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         for event in events:
             if isinstance(event, RowChange):
-                payload = self._row(topic, event, caused_by, lossy)
+                payload = self._row(topic, event, source_record, losses)
                 if payload is not None:
                     yield payload
             else:
-                yield from self._control(event, caused_by, lossy)
+                yield from self._control(event, source_record, losses)
 
     # ------------------------------------------------------------ rows
 
     def _row(
-        self, topic: str, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Payload | None:
+        self, topic: str, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> EncodedRecord | None:
         lost, op = self._lost, change.op
         lost.clear()
-        plan, before, after, losses = self._rows.write(change)
-        lossy += losses
+        plan, before, after, row_losses = self._rows.write(change)
+        losses += row_losses
         if op is Op.UPDATE and not self._has_before and change.before is not None:
-            lossy.append(Lossy.BEFORE_IMAGE)
+            losses.append(Loss.BEFORE_IMAGE)
         if op is Op.READ and not change.source.snapshot:
-            lossy.append(Lossy.SNAPSHOT)
+            losses.append(Loss.SNAPSHOT)
         row = before if op is Op.DELETE else after
         key = self._key(topic, change, plan, row)
         if op is Op.DELETE and not self._has_before:
-            return self._deleted(plan, key, change, caused_by, lossy)
-        commit_ts = self._commit_ts(change, caused_by, lossy)
-        self._count_lost(change.source, lossy, change.transaction)
+            return self._deleted(plan, key, change, source_record, losses)
+        commit_ts = self._commit_ts(change, source_record, losses)
+        self._count_lost(change.source, losses, change.transaction)
         value = self._value(topic, change, plan, (before, row), commit_ts)
-        lossy += lost
-        return Payload(key, value)
+        losses += lost
+        return EncodedRecord(key, value)
 
-    def _commit_ts(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
+    def _commit_ts(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> int:
         """The commit ts of a row's message; 0 if it has none, and its time is that of its record."""
         if self._has_extension:
-            return commit_ts_of(change.source, caused_by, lossy)
-        _count_time(change, caused_by, lossy)
+            return commit_ts_of(change.source, source_record, losses)
+        _count_time(change, source_record, losses)
         return 0
 
     def _deleted(
@@ -266,24 +268,24 @@ class Encoder:
         plan: _Plan,
         key: bytes | None,
         change: RowChange,
-        caused_by: ConsumerRecord,
-        lossy: list[Lossy],
-    ) -> Payload | None:
+        source_record: ConsumerRecord,
+        losses: list[Loss],
+    ) -> EncodedRecord | None:
         """The message of a deleted row: its key; None if its table has none, so that nobody could find it."""
         if key is None:
-            lossy.append(Lossy.DELETE)
+            losses.append(Loss.DELETE)
             return None
         value = None
         if self._has_control:
-            value = with_commit_ts(DELETE, commit_ts_of(change.source, caused_by, lossy))
+            value = with_commit_ts(DELETE, commit_ts_of(change.source, source_record, losses))
         else:
-            _count_time(change, caused_by, lossy)
+            _count_time(change, source_record, losses)
             if self._has_extension and change.source.commit_ts is not None:
-                lossy.append(Lossy.COMMIT_TS)
-        self._count_lost(change.source, lossy, change.transaction)
+                losses.append(Loss.COMMIT_TS)
+        self._count_lost(change.source, losses, change.transaction)
         if len(plan.key) < len(plan.fields):
-            lossy.append(Lossy.DELETE_IMAGE)
-        return Payload(key, value)
+            losses.append(Loss.DELETE_IMAGE)
+        return EncodedRecord(key, value)
 
     def _key(self, topic: str, change: RowChange, plan: _Plan, row: Json) -> bytes | None:
         chosen = self._chosen(change.table)
@@ -318,7 +320,7 @@ class Encoder:
             value[TIME] = change.source.event_time_ns // _NS_PER_MS
         if self._has_checksums:
             # A reader computes it from what is written, labels, which may stand for another number.
-            value |= _NO_CHECKSUM if Lossy.ENUM_INDEX in self._lost else _checksum(change)
+            value |= _NO_CHECKSUM if Loss.ENUM_INDEX in self._lost else _checksum(change)
         return self._framed(topic, "value", plan, (names, old_names), value)
 
     def _schema(self, plan: _Plan, part: Part, names: _Names) -> _Schema:
@@ -365,22 +367,26 @@ class Encoder:
 
     # ------------------------------------------------------------ control
 
-    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+    def _control(
+        self, event: Event, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         if isinstance(event, Watermark) and self._has_control:
-            self._count_lost(event.source, lossy)
-            yield Payload(None, with_commit_ts(WATERMARK, event.source.commit_ts or 0))
+            self._count_lost(event.source, losses)
+            yield EncodedRecord(None, with_commit_ts(WATERMARK, event.source.commit_ts or 0))
         elif isinstance(event, SchemaChange) and self._has_control:
-            yield from self._ddl(event, caused_by, lossy)
+            yield from self._ddl(event, source_record, losses)
         else:
-            lossy.append(loss_of(event))
+            losses.append(loss_of(event))
 
-    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
-        commit_ts, code = commit_ts_of(change.source, caused_by, lossy), code_of(change)
-        self._count_lost(change.source, lossy)
+    def _ddl(
+        self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
+        commit_ts, code = commit_ts_of(change.source, source_record, losses), code_of(change)
+        self._count_lost(change.source, losses)
         for table, query in per_table_statements(change):
             statement = Statement(query, code, table.database, table.table, commit_ts)
             try:
-                yield Payload(None, statement_value(statement))
+                yield EncodedRecord(None, statement_value(statement))
             except (OverflowError, UnicodeError, msgspec.MsgspecError):
                 raise NotRepresentable(NAME, "value", "text that is no Unicode") from None
 
@@ -391,10 +397,10 @@ def _prepared(is_split: bool, chosen: ChosenKey, events: list[Event]) -> list[Ev
     return split_chosen_keys(events, chosen)
 
 
-def _count_time(change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> None:
+def _count_time(change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> None:
     """Count that a message has no time, unless that of its record is the row's."""
-    if change.source.event_time_ns // _NS_PER_MS != caused_by.timestamp_ms:
-        lossy.append(Lossy.EVENT_TIME)
+    if change.source.event_time_ns // _NS_PER_MS != source_record.timestamp_ms:
+        losses.append(Loss.EVENT_TIME)
 
 
 def _whole(plan: _Plan, row: Json) -> Json:

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from relay.codecs.codec import ZonedOptions
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.id_headers import SchemaIdPlace
 from relay.codecs.shared.ticdc import (
     CorruptionHandling,
@@ -85,9 +85,9 @@ class TicdcAvroOptions(ZonedOptions, frozen=True):
         return found
 
 
-def carries(options: TicdcAvroOptions) -> Carries:
+def carries(options: TicdcAvroOptions) -> Capabilities:
     """Return what messages can say with these options."""
-    return Carries(
+    return Capabilities(
         before=Before.FULL if options.avro_include_before_value else Before.NONE,
         delete_image=options.avro_include_before_value,
         primary_key=True,

@@ -56,6 +56,6 @@ CODEC: Final = Codec(
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
     # A frame begins with a zero byte, which the JSON of a statement cannot hold.
-    row_signature=RowSignature(((b"\0",),)),
+    non_ddl_marker=RowSignature(((b"\0",),)),
     signs=signs,
 )

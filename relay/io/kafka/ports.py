@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from relay.io.kafka.sizes import Misfit
+from relay.io.kafka.sizes import NoMatch
 from relay.model.errors import BrokerUnavailable
 from relay.model.records import ConsumerRecord, ProducerRecord
 
@@ -266,7 +266,7 @@ class Sink(Protocol):
         """Wait until these batches are acknowledged. Raises Undelivered if one is not, or not in time."""
         ...
 
-    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+    def misfit(self, records: Sequence[ProducerRecord]) -> NoMatch | None:
         """Return why a topic refuses one of the records, if it does: its size, or that it has no key."""
         ...
 

@@ -42,7 +42,7 @@ from relay.io.kafka.hanging_transactions import has_open_transaction, open_parti
 from relay.io.kafka.ports import Batch, Partition, Undelivered
 from relay.io.kafka.progress import progress_records
 from relay.io.kafka.settings import Compression, ProducerSettings, TransactionalSettings
-from relay.io.kafka.sizes import Misfit, TopicLimits
+from relay.io.kafka.sizes import NoMatch, TopicLimits
 from relay.model.errors import DeliveryFailed, InstanceFenced, ServiceError, TopicUnusable
 from relay.model.records import ProducerRecord
 
@@ -251,7 +251,7 @@ class KafkaSink:
     ) -> Undelivered | ServiceError:
         return _undelivered(partition, error, where)
 
-    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+    def misfit(self, records: Sequence[ProducerRecord]) -> NoMatch | None:
         """Return why a topic refuses one of the records, if it does."""
         return self._limits.misfit(records)
 

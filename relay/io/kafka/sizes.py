@@ -29,11 +29,11 @@ class NoKey(NamedTuple):
     topic: str
 
 
-Misfit: TypeAlias = Oversize | NoKey
+NoMatch: TypeAlias = Oversize | NoKey
 
 
 def misfit_error(
-    record: ConsumerRecord, misfit: Misfit, protocol: str, tables: Sequence[str] = ()
+    record: ConsumerRecord, misfit: NoMatch, protocol: str, tables: Sequence[str] = ()
 ) -> RecordTooLarge | KeyMissing:
     """Return the error for a source record whose translation its topic does not accept.
 
@@ -71,7 +71,7 @@ class TopicLimits:
         self.smallest = min(by_topic.values(), default=DEFAULT_LIMIT_BYTES)
         self._surely_fits = self.smallest - OVERHEAD_BYTES
 
-    def misfit(self, records: Sequence[ProducerRecord]) -> Misfit | None:
+    def misfit(self, records: Sequence[ProducerRecord]) -> NoMatch | None:
         """Return why a topic refuses one of the records, if it does."""
         for record in records:
             if record.key is None and record.topic in self.compacted:

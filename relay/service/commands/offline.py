@@ -12,7 +12,7 @@ from relay.core.translator import Translator
 from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Brokers
 from relay.model.errors import TopicUnusable
-from relay.model.records import ConsumerRecord, Place
+from relay.model.records import ConsumerRecord, RecordPosition
 from relay.service.loop.history import read_history, teach
 
 
@@ -24,7 +24,7 @@ class Learned(NamedTuple):
     failed: int
 
 
-async def learned_translator(config: Config, upto: Place | None = None) -> Learned:
+async def learned_translator(config: Config, upto: RecordPosition | None = None) -> Learned:
     """Make the route's translator with the definitions of the schema history.
 
     Raises ServiceError, and TopicUnusable if a source topic whose partitions must be known cannot be seen.

@@ -26,7 +26,7 @@ from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Undelivered, start_sink
 from relay.io.kafka.reading import Progress
 from relay.io.kafka.sink import KafkaSink
-from relay.io.kafka.sizes import Misfit, TopicLimits, misfit_error
+from relay.io.kafka.sizes import NoMatch, TopicLimits, misfit_error
 from relay.io.logs import Log
 from relay.model.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.model.records import ProducerRecord
@@ -95,7 +95,7 @@ async def table_topics(config: Config, others: WrittenTopics, translator: Transl
     return TableTopics(config, topics, brokers, Log(sys.stderr), translator.partitions_of)
 
 
-async def misfit_of(config: Config, produced: Sequence[ProducerRecord]) -> Misfit | None:
+async def misfit_of(config: Config, produced: Sequence[ProducerRecord]) -> NoMatch | None:
     """Return why its target topic refuses a record. Raises TopicUnusable, BrokerUnavailable."""
     if not produced:
         return None

@@ -55,7 +55,7 @@ class DdlFollower:
         self._resolver = resolver or Resolver()
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
         self._places = DdlPlaces(config.ddl_topics)
-        self._signature = codec_named(config.route.from_, "from").row_signature
+        self._signature = codec_named(config.route.from_, "from").non_ddl_marker
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         # What was learnt before its turn, by place; None where the translator is never set back behind it.
         self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}

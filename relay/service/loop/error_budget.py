@@ -18,7 +18,7 @@ from relay.config.tables import Errors
 from relay.core.counts import changes_in
 from relay.core.error_policies import nothing_relayed
 from relay.model.errors import RelayError, TooManyFailures
-from relay.model.records import Place
+from relay.model.records import RecordPosition
 from relay.service.observe.figures import HasCounts
 from relay.service.observe.status import Status
 
@@ -52,13 +52,13 @@ class ErrorBudget:
         self._failed = 0
         # While nothing was translated: the records that failed, as many as may. After a failed delivery they
         # come again.
-        self._first: set[Place] | None = set()
+        self._first: set[RecordPosition] | None = set()
         self._samples = deque([_Sample(steady(), 0, 0)])
         self._is_share_exceeded = False
         self._newest = ""
 
     def spend(
-        self, error: RelayError, place: Place, named: Callable[[], Exception] | None = None
+        self, error: RelayError, place: RecordPosition, named: Callable[[], Exception] | None = None
     ) -> TooManyFailures | None:
         """Take note of a record that its policy gives up; return why relay must end before it, if it must.
 
@@ -97,7 +97,11 @@ class ErrorBudget:
         return changes_in(self._translator.events)
 
     def _spend_first(
-        self, first: set[Place], error: RelayError, place: Place, named: Callable[[], Exception] | None
+        self,
+        first: set[RecordPosition],
+        error: RelayError,
+        place: RecordPosition,
+        named: Callable[[], Exception] | None,
     ) -> TooManyFailures | None:
         most = self._wanted.first_failures
         if len(first) <= most or not first:
@@ -107,7 +111,7 @@ class ErrorBudget:
             return None
         return nothing_relayed(len(first), named() if named else error, self._protocol)
 
-    def _tell_first(self, first: set[Place]) -> None:
+    def _tell_first(self, first: set[RecordPosition]) -> None:
         count = len(first) if len(first) <= self._wanted.first_failures else self._failed
         detail = f"nothing was relayed since the start: {count} of {count} records failed ({self._newest})"
         self._status.set_check(CHECK, ok=False, detail=detail)

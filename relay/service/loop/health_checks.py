@@ -16,7 +16,7 @@ from relay.io.kafka.ports import Fault, FaultKind, Health, Partition, PollFailed
 from relay.model.errors import ServiceError
 from relay.service.check.reasons import Side
 from relay.service.loop.history import Schemas
-from relay.service.loop.ledger import Connections, Ledger
+from relay.service.loop.ledger import Connections, OffsetTracker
 from relay.service.observe.status import Status
 from relay.text.redaction import first_of
 
@@ -55,7 +55,7 @@ class HealthChecks:
     def __init__(
         self,
         connections: Connections,
-        ledger: Ledger,
+        ledger: OffsetTracker,
         schemas: Schemas,
         status: Status,
         *,

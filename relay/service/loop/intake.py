@@ -1,7 +1,7 @@
 """From polled records to a round of batches: translate, apply the error policy, keep the schema history.
 
-Everything that is done for every single record is in `RoundBuilder.take`. What a record needs from outside is
-fetched, and what it leaves in a claim-check storage is stored, before the next one is looked at.
+Everything that is done for every single record is in `InFlightBatchBuilder.take`. What a record needs from
+outside is fetched, and what it leaves in a claim-check storage is stored, before the next one is looked at.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relay.core.detection import FormatHints
 from relay.core.error_policies import ErrorPolicies, Policy, tables_in
 from relay.core.pipeline import State
 from relay.io.kafka.ports import Partition, Sink
-from relay.io.kafka.sizes import Misfit, misfit_error
+from relay.io.kafka.sizes import NoMatch, misfit_error
 from relay.io.logs import Log
 from relay.model.errors import RelayError, ServiceError, TopicUnusable
 from relay.model.lookups import Need
@@ -29,7 +29,7 @@ from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.dialects import DialectWatch
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import history_record
-from relay.service.loop.ledger import GivenUp, Owned, RecordRefused, Round
+from relay.service.loop.ledger import GivenUp, InFlightBatch, Owned, RecordRefused
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
 from relay.topics.table_topics import TableTopics
@@ -44,7 +44,7 @@ LOOK_EVERY = 16
 TOGETHER = 256
 
 
-class Intake:
+class TranslationStage:
     """What every round needs to translate records. `history_topic` "" keeps no history.
 
     `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
@@ -89,9 +89,11 @@ class Intake:
             self._refresh_at = time.monotonic() + REFRESH_SECONDS
         return True
 
-    def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:
+    def builder(
+        self, current: InFlightBatch, sink: Sink, is_over: Callable[[], bool]
+    ) -> InFlightBatchBuilder:
         """Build a round. `is_over`: a stop or a rebalance came."""
-        return RoundBuilder(self, current, sink, is_over)
+        return InFlightBatchBuilder(self, current, sink, is_over)
 
     def ready(
         self, partition: Partition, records: Sequence[ConsumerRecord], end: int | None
@@ -113,10 +115,12 @@ class _Taken(NamedTuple):
     before: State | None
 
 
-class RoundBuilder:
+class InFlightBatchBuilder:
     """Fills one round with what the records of a poll become."""
 
-    def __init__(self, intake: Intake, current: Round, sink: Sink, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, intake: TranslationStage, current: InFlightBatch, sink: Sink, is_over: Callable[[], bool]
+    ) -> None:
         self._intake, self._round, self._sink, self._is_over = intake, current, sink, is_over
         self._translator, self._status = intake.translator, intake.status
 
@@ -373,7 +377,7 @@ class RoundBuilder:
                 return False
         return True
 
-    def _misfit_error(self, record: ConsumerRecord, misfit: Misfit) -> RelayError:
+    def _misfit_error(self, record: ConsumerRecord, misfit: NoMatch) -> RelayError:
         protocol = self._status.about.target.protocol
         return misfit_error(record, misfit, protocol, tables_in(record, self._translator))
 

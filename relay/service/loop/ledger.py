@@ -71,7 +71,7 @@ class GivenUp(NamedTuple):
 
 
 @dataclass
-class Round:
+class InFlightBatch:
     """What is taken at once: batches being filled, batches under way, offsets that are reached once all are
     acknowledged.
 
@@ -125,7 +125,7 @@ class Connections:
         return self.sink
 
 
-class Ledger:
+class OffsetTracker:
     """Keeps the loop's accounts, and acts on them: settles rounds, commits, and goes back to what is safe.
 
     `unopened`: partitions that were assigned, or whose positions only the brokers know; the loop opens them.
@@ -141,9 +141,9 @@ class Ledger:
         self.unopened: Sequence[Partition] = ()
         self.owned: dict[Partition, Owned] = {}
         self.expected_offsets: dict[Partition, int] = {}
-        self.rounds: deque[Round] = deque()
+        self.rounds: deque[InFlightBatch] = deque()
         # Rounds whose batches are acknowledged; readers see them after the next commit.
-        self._uncommitted: list[Round] = []
+        self._uncommitted: list[InFlightBatch] = []
         # In the order in which they were passed over.
         self._passed_over: dict[Partition, None] = {}
         # By partition, for a failure that reset us: the offset reached before, and the one we went back to.
@@ -259,12 +259,12 @@ class Ledger:
 
     # A round is made.
 
-    def begin(self) -> Round:
+    def begin(self) -> InFlightBatch:
         """Begin a round."""
         if self._translator.copies_ddl:
             # The client's metadata is renewed now and then, and knows partitions that were added.
             self._translator.expect_partitions(self._connections.source.partitions())
-        current = Round(self.generation, self._translator.state)
+        current = InFlightBatch(self.generation, self._translator.state)
         if self._safe_state is None:
             self._safe_state = current.before
         return current
@@ -324,7 +324,7 @@ class Ledger:
             partition: offset for partition, offset in passed.items() if offset > self.owned[partition].next
         }
 
-    def skip(self, gaps: Mapping[Partition, int], current: Round) -> None:
+    def skip(self, gaps: Mapping[Partition, int], current: InFlightBatch) -> None:
         """Move over gaps, as part of a round. Partitions that were taken away meanwhile are left alone."""
         for partition in gaps.keys() & self.owned.keys():
             self.owned[partition].next = current.reached[partition] = gaps[partition]

@@ -17,7 +17,7 @@ from relay.model.errors import BrokerUnavailable, DeliveryFailed, ServiceError
 from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import SOURCE, TARGET, HealthChecks
 from relay.service.loop.history import Schemas
-from relay.service.loop.ledger import Connections, Ledger
+from relay.service.loop.ledger import Connections, OffsetTracker
 from relay.service.loop.stopping import Stop
 from relay.service.observe.status import Status
 
@@ -42,7 +42,7 @@ class Recovery:
     def __init__(  # noqa: PLR0913 - what may fail, and who has to know
         self,
         connections: Connections,
-        ledger: Ledger,
+        ledger: OffsetTracker,
         schemas: Schemas,
         stop: Stop,
         log: Log,

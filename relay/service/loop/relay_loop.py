@@ -40,8 +40,8 @@ from relay.model.records import ConsumerRecord, size_of
 from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import COMMIT, TARGET
 from relay.service.loop.history import Schemas
-from relay.service.loop.intake import YIELD_SECONDS, Intake
-from relay.service.loop.ledger import Connections, Ledger, Round
+from relay.service.loop.intake import YIELD_SECONDS, TranslationStage
+from relay.service.loop.ledger import Connections, InFlightBatch, OffsetTracker
 from relay.service.loop.recovery import STALL_CHECK_SECONDS, Recovery
 from relay.service.loop.stopping import Stop
 from relay.service.observe.status import LONGEST_TEXT, Status
@@ -108,7 +108,7 @@ class Relay:
         self,
         make_source: Callable[[], RecordSource],
         make_sink: Callable[[], Sink],
-        intake: Intake,
+        intake: TranslationStage,
         log: Log,
         status: Status,
         schemas: Schemas,
@@ -123,7 +123,7 @@ class Relay:
         self._timing = timing or Timing()
         self._stop, self._find_earlier_output = Stop(), find_earlier_output
         self._connections = Connections(make_source, make_sink)
-        self._ledger = Ledger(self._connections, intake.translator, log, status)
+        self._ledger = OffsetTracker(self._connections, intake.translator, log, status)
         self._recovery = Recovery(
             self._connections,
             self._ledger,
@@ -457,7 +457,7 @@ class Relay:
             )
         self._unwritten_reported += len(unwritten)
 
-    def _is_over(self, current: Round) -> bool:
+    def _is_over(self, current: InFlightBatch) -> bool:
         return self._stop.is_set() or self._is_revoking or current.generation != self._ledger.generation
 
     async def _commit(self) -> bool:

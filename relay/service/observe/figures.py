@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.events import TableId
 
 
@@ -21,7 +21,7 @@ class HasCounts(Protocol):
         ...
 
     @property
-    def lossy(self) -> Counter[Lossy]:
+    def losses(self) -> Counter[Loss]:
         """What could not be carried, by kind."""
         ...
 
@@ -45,7 +45,7 @@ class Counts(NamedTuple):
     """The counters of a translator as they were at some moment, or of several together."""
 
     events: Counter[str]
-    lossy: Counter[Lossy]
+    losses: Counter[Loss]
     guessed_tables: dict[TableId, int]
     ways: Counter[str]
     counts_by_table: dict[TableId, Counter[str]]
@@ -57,7 +57,7 @@ class Counts(NamedTuple):
         for each in translators:
             if each is not None:
                 total.events.update(each.events)
-                total.lossy.update(each.lossy)
+                total.losses.update(each.losses)
                 total.ways.update(each.ways)
                 for table, kinds in each.counts_by_table.items():
                     total.counts_by_table.setdefault(table, Counter()).update(kinds)

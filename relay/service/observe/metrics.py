@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector
 
-from relay.codecs.losses import INFORMATIONAL, Lossy
+from relay.codecs.losses import INFORMATIONAL, Loss
 from relay.model.events import Op
 from relay.service.observe.figures import Histogram, Progress
 from relay.service.observe.process_metrics import ProcessesCollector
@@ -103,9 +103,9 @@ class StatusCollector(Collector):
 
     def _losses(self) -> Iterator[Metric]:
         status, expected = self._status, self._status.about.series.expected_losses
-        counts = dict.fromkeys(map(str, Lossy), 0)
+        counts = dict.fromkeys(map(str, Loss), 0)
         if status.translator is not None:
-            counts |= {str(what): count for what, count in status.translator.lossy.items()}
+            counts |= {str(what): count for what, count in status.translator.losses.items()}
 
         def kind_of(what: str) -> str:
             if what in _INFORMATIONAL:

@@ -160,7 +160,7 @@ def summary(status: Status) -> dict[str, Any]:
 
 def _outcomes(status: Status) -> Json:
     translator = status.translator
-    lossy = translator.lossy if translator is not None else {}
+    losses = translator.losses if translator is not None else {}
     return {
         "events": dict(translator.events) if translator is not None else {},
         "warnings": status.warnings,
@@ -171,13 +171,13 @@ def _outcomes(status: Status) -> Json:
         ],
         "dead_letters": dict(status.dead_letters.most_common()),
         "skipped": dict(status.skips.most_common()),
-        "lossy": {str(what): count for what, count in lossy.items() if what not in INFORMATIONAL},
-        "expected_losses": sorted(status.about.series.expected_losses & {str(what) for what in lossy}),
+        "losses": {str(what): count for what, count in losses.items() if what not in INFORMATIONAL},
+        "expected_losses": sorted(status.about.series.expected_losses & {str(what) for what in losses}),
         "guessed_tables": status.guessed_tables,
         "tables": {name: dict(kinds) for name, kinds in status.tables.items() if name},
         "other_tables": dict(status.tables.get("", {})),
         "records_by_way": dict(translator.ways) if translator is not None else {},
-        "notes": {str(what): count for what, count in lossy.items() if what in INFORMATIONAL},
+        "notes": {str(what): count for what, count in losses.items() if what in INFORMATIONAL},
     }
 
 

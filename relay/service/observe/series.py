@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from relay.codecs import LargeMessageOptions
-from relay.codecs.losses import Lossy, expected_losses
+from relay.codecs.losses import Loss, expected_losses
 from relay.config import Config
 from relay.core.error_policies import ERROR_CLASSES, Policy
 from relay.core.route import Route
@@ -67,7 +67,7 @@ class Series(msgspec.Struct, frozen=True):
         errors = [(stage, kind.code) for stage, kind in _RECOVERED]
         losses = set(expected_losses(route.source.decodes, route.target.output(route.target_options)))
         if not route.passes_watermarks:
-            losses.add(Lossy.WATERMARK)
+            losses.add(Loss.WATERMARK)
         return cls(
             errors=(*errors, *(("translate", code) for code in given_up)),
             dead_letters=codes[Policy.DEAD_LETTER],

@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import Encode, Payload, Seal, TracingDecoder
-from relay.codecs.losses import Lossy
+from relay.codecs.codec import Encode, EncodedRecord, Seal, TracingDecoder
+from relay.codecs.losses import Loss
 from relay.model.events import Event, RowChange, Rows, TransactionMark
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.templates.engine import Engine, Message, Run
 from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, TargetMessage, Template
 from relay.templates.route.known import Known
-from relay.templates.tracing import Trace, TracedNumber, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace, TracedNumber
 
 
 class TracedLine(NamedTuple):
@@ -35,7 +35,7 @@ class TracedLine(NamedTuple):
     decoder: TracingDecoder
     prepared: Callable[[list[Event]], list[Event]]
     encode: Encode
-    refused: frozenset[Lossy]
+    refused: frozenset[Loss]
     writes_ends: bool
     seal: Seal | None
 
@@ -60,21 +60,21 @@ class Deriver:
         record: ConsumerRecord,
         change: RowChange,
         catalog: Catalog,
-        out: Sequence[ProducerRecord] | Sequence[Payload],
-        losses: list[Lossy],
+        out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
+        losses: list[Loss],
     ) -> tuple[Template, Known]:
         """Return the template of a record that was this row, became these messages and lost this, and what is
-        known of it. Raises Untraceable, and what an encoder or an engine raises.
+        known of it. Raises NotTemplatable, and what an encoder or an engine raises.
         """
         template, known = self._traced(record, change, catalog)
         if not _has_headers(known, out):
-            raise Untraceable
+            raise NotTemplatable
         # In an engine of its own: in the route's it could take the place of another template, or of an equal
         # one, which would then be removed with it.
         self._trial.clear()
         number = self._trial.add(template)
         if not _fits(self._trial, record, number, known, out, losses, self._line.seal):
-            raise Untraceable
+            raise NotTemplatable
         return template, known
 
     def _traced(self, record: ConsumerRecord, change: RowChange, catalog: Catalog) -> tuple[Template, Known]:
@@ -85,7 +85,7 @@ class Deriver:
         traced: list[Event] = [message.change]
         if message.end is not None:
             traced.append(message.end)
-        lost: list[Lossy] = []
+        lost: list[Loss] = []
         events = self._written(traced, lost)
         numbered = msgspec.structs.replace(
             record,
@@ -96,11 +96,11 @@ class Deriver:
         line.decoder.decode(record, catalog, lost)
         payloads = list(line.encode(events, numbered, lost))
         if any(payload.blobs for payload in payloads):
-            raise Untraceable
+            raise NotTemplatable
         first, *others = payloads
         allows = None if message.after is None else message.after.check(record.topic)
         is_one_row = only_row(events) is not None
-        has_tombstone = others == [Payload(first.key, None)] and first.key is not None and is_one_row
+        has_tombstone = others == [EncodedRecord(first.key, None)] and first.key is not None and is_one_row
         if has_tombstone:
             others = []
         known = Known(
@@ -127,16 +127,16 @@ class Deriver:
         known.size, known.fingerprint = _bytes_of(template), hash(template)
         return template, known
 
-    def _written(self, events: list[Event], lost: list[Lossy]) -> list[Event]:
+    def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
         """Return what the straight line encodes of decoded events."""
         events = self._line.prepared(events)
         if self._line.writes_ends:
             return events
-        lost += [Lossy.TRANSACTION_MARK for event in events if isinstance(event, TransactionMark)]
+        lost += [Loss.TRANSACTION_MARK for event in events if isinstance(event, TransactionMark)]
         return [event for event in events if not isinstance(event, TransactionMark)]
 
-    def _target(self, payload: Payload, trace: Trace) -> TargetMessage:
-        """Return the ops of a traced payload. Raises Untraceable."""
+    def _target(self, payload: EncodedRecord, trace: Trace) -> TargetMessage:
+        """Return the ops of a traced payload. Raises NotTemplatable."""
         lengths_at = self._form.lengths_at or (None, None)
         parts = zip((payload.key, payload.value), lengths_at, strict=True)
         return TargetMessage(*[None if text is None else trace.target_ops(text, at) for text, at in parts])
@@ -153,16 +153,16 @@ def only_row(events: Sequence[Event]) -> RowChange | None:
 
 def _without_values(event: Event, change: RowChange) -> Event:
     """Return an event that a traced change became, or that stands behind it, without its values. Raises
-    Untraceable for others.
+    NotTemplatable for others.
     """
     if isinstance(event, TransactionMark):
         return TransactionMark(event.is_begin, "", change.source, change.emitted_at_ns)
     if not isinstance(event, RowChange):
-        raise Untraceable
+        raise NotTemplatable
     return msgspec.structs.replace(change, op=event.op, images=_NO_ROWS)
 
 
-def _has_headers(known: Known, out: Sequence[ProducerRecord] | Sequence[Payload]) -> bool:
+def _has_headers(known: Known, out: Sequence[ProducerRecord] | Sequence[EncodedRecord]) -> bool:
     """Whether messages have the headers of the payloads before all others."""
     headers = [known.headers, *known.more, *[()] * known.has_tombstone]
     given = [message.headers for message in out]
@@ -176,8 +176,8 @@ def _fits(  # noqa: PLR0913, PLR0917 - what a template gives, and what it is to 
     record: ConsumerRecord,
     number: int,
     known: Known,
-    out: Sequence[ProducerRecord] | Sequence[Payload],
-    losses: list[Lossy],
+    out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
+    losses: list[Loss],
     seal: Seal | None,
 ) -> bool:
     """Whether a record becomes these messages by a template, and loses this; a tombstone is no message."""
@@ -193,9 +193,11 @@ def _fits(  # noqa: PLR0913, PLR0917 - what a template gives, and what it is to 
     return fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses)
 
 
-def _sealed(messages: list[Message], first: ProducerRecord | Payload, seal: Seal | None) -> list[Message]:
+def _sealed(
+    messages: list[Message], first: ProducerRecord | EncodedRecord, seal: Seal | None
+) -> list[Message]:
     """Return messages of a template as they are written, to the topic of the first of them."""
-    if seal is None or isinstance(first, Payload):
+    if seal is None or isinstance(first, EncodedRecord):
         return messages
     return [seal(first.topic, key, value) for key, value in messages]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.events import Event, TableId
 from relay.model.records import Header
 from relay.templates.engine import Message
@@ -50,7 +50,7 @@ class Known:
     def __init__(  # noqa: PLR0913 - what is known
         self,
         events: list[Event],
-        losses: list[Lossy],
+        losses: list[Loss],
         headers: tuple[Header, ...],
         allows: Allows | None,
         lost: Callable[[int], list[str]],
@@ -81,7 +81,7 @@ class Known:
         """Return the same for records of which values have added this to the template's number."""
         return Known(
             self.events,
-            [*self.losses, *map(Lossy, self.lost(added))],
+            [*self.losses, *map(Loss, self.lost(added))],
             self.headers,
             self.allows,
             self.lost,

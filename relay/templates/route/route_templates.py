@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from relay.catalog import Catalog
-from relay.codecs.codec import Payload
-from relay.codecs.losses import Lossy
+from relay.codecs.codec import EncodedRecord
+from relay.codecs.losses import Loss
 from relay.model.events import Event, RowChange, TableId
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.templates.engine import Engine
@@ -39,7 +39,7 @@ _VAIN: Final = 256
 _FIT_FOR_VAIN: Final = 4
 _IDLE: Final = 15
 
-Count = Callable[[list[Event], list[Lossy], int], None]
+Count = Callable[[list[Event], list[Loss], int], None]
 
 
 class RouteTemplates:
@@ -169,7 +169,7 @@ class RouteTemplates:
         record: ConsumerRecord,
         events: Sequence[Event],
         out: Sequence[ProducerRecord],
-        losses: list[Lossy],
+        losses: list[Loss],
     ) -> None:
         """Learn from a record that fitted no template, was these events, and became these records."""
         is_split = len(out) > 2 or (len(out) == 2 and out[1].value is not None)
@@ -228,8 +228,8 @@ class RouteTemplates:
         self,
         record: ConsumerRecord,
         change: RowChange | None,
-        out: Sequence[ProducerRecord] | Sequence[Payload],
-        losses: list[Lossy],
+        out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
+        losses: list[Loss],
         *,
         is_split: bool = False,
     ) -> None:
@@ -299,8 +299,8 @@ class RouteTemplates:
         topic: TopicTemplates,
         record: ConsumerRecord,
         change: RowChange,
-        out: Sequence[ProducerRecord] | Sequence[Payload],
-        losses: list[Lossy],
+        out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
+        losses: list[Loss],
     ) -> tuple[int, Known] | None:
         """Add the template of a record's shape; None if there is none."""
         try:

@@ -28,15 +28,15 @@ from relay.codecs.canal.shared.row_readers import TextReaders
 from relay.codecs.canal.shared.traced import traced_row
 from relay.codecs.canal.shared.wire_table import are_full, parse_mysql_types
 from relay.codecs.codec import TracedMessage
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.ddl_codes import ddl_events
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import Event, Op, RowChange, Snapshot, Source, TableId
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.types import BINARIES
 from relay.mysql.values import read_hex
-from relay.templates.tracing import Trace, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace
 
 #: INIT, INIT_INSERT, ROW and READ are words of look-alikes for rows of a snapshot (Tencent DTS, Paimon's test
 #: data).
@@ -46,7 +46,7 @@ _OPS: Final = {**ROW_OPS, "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.REA
 class Decoder:
     """Reads upstream Canal of all releases, and its look-alikes."""
 
-    def __init__(self, options: CanalOptions, answers: Answers) -> None:
+    def __init__(self, options: CanalOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         style, most = text_style(options), answers.limits.cache_bytes
         self._is_told = options.hex_binary or options.binary != "producer"
@@ -56,11 +56,11 @@ class Decoder:
         self._hex_rows = zoned(TextReaders(NAME, hex_style, are_full, most_bytes=most), style)
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         message = parse(NAME, record.value, self._limits)
         if len(record.value) > self._unchecked:
@@ -70,20 +70,20 @@ class Decoder:
             # Flink CDC until 2024 and Huawei DRS have the deleted row here; no other meaning is possible.
             message.data, message.old = [row for row in message.old if row], None
         if not message.is_ddl and op is not None and message.data:
-            source = _source(message, record, lossy, is_snapshot=op is READ)
+            source = _source(message, record, losses, is_snapshot=op is READ)
             rows = self._rows
             if len(message.sql_type) <= len(b"null") and not self._is_told:
-                rows = self._rows_without_numbers(message, lossy)
+                rows = self._rows_without_numbers(message, losses)
             if not message.table and self._name[0]:
                 message.database, _, message.table = self._name
-            return rows.changes(message, op, source, record, catalog, lossy), catalog
+            return rows.changes(message, op, source, record, catalog, losses), catalog
         if message.type == "TIDB_WATERMARK":
             raise UnsupportedMessage(NAME, "type", "TiCDC's watermark, which Canal does not have")
         if message.is_ddl or (message.is_ddl is None and op is None and not message.data and message.sql):
-            return ddl_events(_ddl(message, record, lossy), catalog, lossy)
+            return ddl_events(_ddl(message, record, losses), catalog, losses)
         if op is None and message.data is None and message.sql is not None:
             # A query event: DDL of a database (Canal up to 1.1.4), or no change (rows query log, XA).
-            return ddl_events(_ddl(message, record, lossy), catalog, lossy, is_certain=False)
+            return ddl_events(_ddl(message, record, losses), catalog, losses, is_certain=False)
         raise _refusal(message, op)
 
     def traced(
@@ -92,10 +92,10 @@ class Decoder:
         """Return the row's message with traced values; see `TracingDecoder`."""
         message = parse(NAME, record.value or b"", self._limits)
         if len(message.sql_type) <= len(b"null") and not self._is_told:
-            raise Untraceable
+            raise NotTemplatable
         return traced_row(record, change, catalog, trace, ignored=(("id",),), may_have_more=True)
 
-    def _rows_without_numbers(self, message: CanalMessage, lossy: list[Lossy]) -> TextReaders | ZonedReaders:
+    def _rows_without_numbers(self, message: CanalMessage, losses: list[Loss]) -> TextReaders | ZonedReaders:
         """Return who reads rows without `sqlType`, as Tencent DTS and other look-alikes write them.
 
         DTS writes binary values in hex and offsets behind TIMESTAMP, or neither. Where no row has such an
@@ -109,25 +109,25 @@ class Decoder:
         if any(_HAS_OFFSET(row.get(name) or "") for row in rows for name in timestamps):
             return self._hex_rows
         if any(text.partition("(")[0] in BINARIES for text in types.values()):
-            lossy += [Lossy.VALUE_GUESSED] * len(rows)
+            losses += [Loss.VALUE_GUESSED] * len(rows)
         return self._rows
 
 
 _HAS_OFFSET: Final = re.compile(r".* [+-]\d\d:\d\d", re.ASCII).fullmatch
 
 
-def _ddl(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> DdlMessage:
+def _ddl(message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -> DdlMessage:
     # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
     table = TableId((message.database or "").strip("`"), message.table or "")
-    return message.ddl(table, _source(message, record, lossy), record)
+    return message.ddl(table, _source(message, record, losses), record)
 
 
 def _source(
-    message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy], *, is_snapshot: bool = False
+    message: CanalMessage, record: ConsumerRecord, losses: list[Loss], *, is_snapshot: bool = False
 ) -> Source:
     gtid = message.gtid or None
     snapshot = Snapshot.TRUE if is_snapshot else None
-    time_ns, extras = message.event_time_ns(record, lossy), foreign_members(message)
+    time_ns, extras = message.event_time_ns(record, losses), foreign_members(message)
     return Source("canal", time_ns, gtid=gtid, snapshot=snapshot, extras=extras)
 
 

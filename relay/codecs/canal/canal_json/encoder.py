@@ -19,17 +19,17 @@ from relay.codecs.canal.shared.messages import (
     ddl_word,
 )
 from relay.codecs.canal.shared.row_writing import TextWriters
-from relay.codecs.codec import Payload
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.codec import EncodedRecord
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.shaping import op_without_before
 from relay.codecs.shared.ticdc import mysql_text
 from relay.model.events import Event, RowChange, SchemaChange
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.templates.tracing import mark_of
 
-_TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
+_TYPE_PARAMETERS: Final = Loss.TYPE_PARAMETERS
 
 _NULL: Final = msgspec.Raw(b"null")
 
@@ -39,7 +39,7 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: CanalOptions, answers: Answers) -> None:
+    def __init__(self, options: CanalOptions, answers: LookupCache) -> None:
         self._max_batch_size = options.max_batch_size
         self._unknown_before = options.unknown_before
         self._count_lost = source_losses(carries(options))
@@ -52,29 +52,29 @@ class Encoder:
         self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Give the events' messages; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
-            return [Payload(None, self._to_json(self._row(events[0], caused_by, lossy)))]
-        return map(self._payload, self._messages(events, caused_by, lossy))
+            return [EncodedRecord(None, self._to_json(self._row(events[0], source_record, losses)))]
+        return map(self._payload, self._messages(events, source_record, losses))
 
-    def _payload(self, message: FlatMessage) -> Payload:
-        return Payload(None, self._to_json(message))
+    def _payload(self, message: FlatMessage) -> EncodedRecord:
+        return EncodedRecord(None, self._to_json(message))
 
     def _messages(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[FlatMessage]:
         last: FlatMessage | None = None
         for event in events:
             if isinstance(event, RowChange):
-                message = self._row(event, caused_by, lossy)
+                message = self._row(event, source_record, losses)
                 if last is not None and self._has_joined(last, message):
                     continue
             elif isinstance(event, SchemaChange):
-                message = self._ddl(event, caused_by, lossy)
+                message = self._ddl(event, source_record, losses)
             else:
-                lossy.append(loss_of(event))
+                losses.append(loss_of(event))
                 continue
             if last is not None:
                 yield last
@@ -97,29 +97,29 @@ class Encoder:
         last.sqlType = message.sqlType
         return True
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> FlatMessage:
+    def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> FlatMessage:
         source, op = change.source, change.op
         text = self._writers.write(change)
         if self._lost:
-            lossy += self._lost
+            losses += self._lost
         writer, cells = text.writer, text.cells
         if text.loses_parameters:
-            lossy.append(_TYPE_PARAMETERS)
+            losses.append(_TYPE_PARAMETERS)
         old = None
         if op is UPDATE:
             if text.old is None:
                 op = op_without_before(self._unknown_before, NAME)
             else:
                 old = [text.changed()]
-        self._count_lost(source, lossy, change.transaction)
+        self._count_lost(source, losses, change.transaction)
         if op is READ and not source.snapshot:
-            lossy.append(Lossy.SNAPSHOT)
+            losses.append(Loss.SNAPSHOT)
         return FlatMessage(
             [cells],
             writer.table.database,
             source.event_time_ns // 1_000_000,
             source.gtid or "",
-            caused_by.offset,
+            source_record.offset,
             False,
             writer.mysql_type,
             old,
@@ -131,15 +131,15 @@ class Encoder:
             ROW_WORDS[op],
         )
 
-    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> FlatMessage:
+    def _ddl(self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]) -> FlatMessage:
         source = change.source
-        self._count_lost(source, lossy)
+        self._count_lost(source, losses)
         return FlatMessage(
             None,
             change.table.database,
             source.event_time_ns // 1_000_000,
             source.gtid or "",
-            caused_by.offset,
+            source_record.offset,
             True,
             _NULL,
             None,

@@ -11,7 +11,7 @@ from relay.codecs.canal.shared.canal_common import (
     canal_carries,
     canal_style,
 )
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.model.errors import Problem
 from relay.mysql.values import TextStyle, read_hex
 
@@ -44,7 +44,7 @@ class CanalOptions(UpstreamOptions, frozen=True):
         return found
 
 
-def carries(options: CanalOptions) -> Carries:
+def carries(options: CanalOptions) -> Capabilities:
     """Return what a message can say."""
     return canal_carries(options, Before.CHANGED)
 

@@ -79,7 +79,7 @@ CODEC: Final = Codec(
     writes_rows_alone=lambda options: options.max_batch_size == 1,
     parts=parts,
     marker=Marker("value", b',"table":', b',"ts":'),
-    row_signature=RowSignature(
+    non_ddl_marker=RowSignature(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),
         (b'"isDdl":true',),
     ),

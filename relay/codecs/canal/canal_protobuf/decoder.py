@@ -33,7 +33,7 @@ from relay.codecs.canal.shared.messages import (
     CanalMessage,
 )
 from relay.codecs.canal.shared.row_readers import TextReaders
-from relay.codecs.losses import Lossy, is_administration
+from relay.codecs.losses import Loss, is_administration
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.local_times import event_time_ns
 from relay.model.errors import Malformed, UnsupportedMessage
@@ -47,7 +47,7 @@ from relay.model.events import (
     TransactionMark,
 )
 from relay.model.limits import Limits, check_rows
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 
 #: Kinds of events that change nothing: of XA transactions, of the position, a sign of life.
@@ -70,20 +70,22 @@ _NONE: Final = _Open(None, None, has_begun=False)
 class Decoder:
     """Reads packets of Canal's server and of TiCDC."""
 
-    def __init__(self, options: ProtobufOptions, answers: Answers) -> None:
+    def __init__(self, options: ProtobufOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
         self._packets = PacketReader(NAME, answers.limits)
         self._rows = canal_readers(NAME, canal_style(options), answers.limits.cache_bytes)
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
-        entries = list(self._packets.entries_of(record.value, lossy))
-        return _PacketDecoder(self._packets, self._rows, self._limits, record, lossy).events(entries, catalog)
+        entries = list(self._packets.entries_of(record.value, losses))
+        return _PacketDecoder(self._packets, self._rows, self._limits, record, losses).events(
+            entries, catalog
+        )
 
 
 class _PacketDecoder:
@@ -95,10 +97,10 @@ class _PacketDecoder:
         rows: TextReaders | ZonedReaders,
         limits: Limits,
         record: ConsumerRecord,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> None:
         self._packets, self._rows, self._limits = packets, rows, limits
-        self._record, self._lossy = record, lossy
+        self._record, self._losses = record, losses
         self._events: list[Event] = []
         self._open = _NONE
         self._row_count = 0
@@ -117,7 +119,7 @@ class _PacketDecoder:
                 self._events.append(Heartbeat(self._source(entry), self._emitted_at_ns(entry.header)))
             elif entry.kind == packets.GTID:
                 # The entries after it have the same GTID.
-                self._lossy.append(Lossy.STATEMENT)
+                self._losses.append(Loss.STATEMENT)
             elif entry.kind == packets.ROWS:
                 if self._open is _NONE and ends[at] is not None:
                     self._open = _Open(ends[at], None, has_begun=False)
@@ -144,14 +146,14 @@ class _PacketDecoder:
         return boundary.id or f"{entry.header.file}:{entry.header.position}"
 
     def _begin(self, entry: Entry, id: str | None) -> None:
-        boundary = self._packets.boundary(entry, self._lossy)
+        boundary = self._packets.boundary(entry, self._losses)
         id = boundary.id or id
         self._open = _Open(id, boundary.thread_id, has_begun=True)
         self._row_count = 0
         self._tables.clear()
         if id is None:
             # Its END, which has the id, is in another packet.
-            self._lossy.append(Lossy.TRANSACTION_MARK)
+            self._losses.append(Loss.TRANSACTION_MARK)
             return
         source = self._source(entry)
         self._events.append(
@@ -161,7 +163,7 @@ class _PacketDecoder:
         )
 
     def _end(self, entry: Entry) -> None:
-        boundary = self._packets.boundary(entry, self._lossy)
+        boundary = self._packets.boundary(entry, self._losses)
         count, tables = _counts(boundary)
         if count is None and self._open.has_begun:
             count, tables = self._row_count, tuple(self._tables.items())
@@ -182,9 +184,9 @@ class _PacketDecoder:
         if not -TIME_END_MS <= header.time_ms < TIME_END_MS:
             raise Malformed(NAME, "entry.header.executeTime", "not a time in milliseconds")
         has_place = bool(header.file) and header.position >= 0
-        lossy: list[Lossy] = []
-        time_ns = event_time_ns(header.time_ms * MS_NS, None, self._record, lossy)
-        self._lossy += lossy * rows
+        losses: list[Loss] = []
+        time_ns = event_time_ns(header.time_ms * MS_NS, None, self._record, losses)
+        self._losses += losses * rows
         return Source(
             "canal",
             time_ns,
@@ -202,7 +204,7 @@ class _PacketDecoder:
     # ------------------------------------------------------------ rows and statements
 
     def _change(self, entry: Entry, catalog: Catalog) -> Catalog:
-        change = self._packets.row_change(entry, self._lossy)
+        change = self._packets.row_change(entry, self._losses)
         op = ROW_OPS.get(change.event_type)
         if not change.is_ddl and op is not None and change.rows:
             self._add_rows(op, entry, change, catalog)
@@ -210,7 +212,7 @@ class _PacketDecoder:
         if change.is_ddl or (change.sql and op is None):
             return self._statement(entry, change, catalog)
         if change.event_type in _IDLE:
-            self._lossy.append(Lossy.STATEMENT)
+            self._losses.append(Loss.STATEMENT)
             return catalog
         if op is not None and change.sql:
             reason = "a statement without its rows (binlog_format is not ROW)"
@@ -232,13 +234,13 @@ class _PacketDecoder:
         )
         learnt, event = learn(catalog, message, self._budget)
         if not change.is_ddl and is_administration(event):
-            self._lossy.append(Lossy.ADMIN_STATEMENT)
+            self._losses.append(Loss.ADMIN_STATEMENT)
             return catalog
         if not event.kinds and not change.is_ddl and learnt is catalog:
-            self._lossy.append(Lossy.STATEMENT)
+            self._losses.append(Loss.STATEMENT)
             return catalog
         if not event.kinds:
-            self._lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+            self._losses.append(Loss.DDL_NOT_UNDERSTOOD)
         self._events.append(event)
         return learnt
 
@@ -246,7 +248,7 @@ class _PacketDecoder:
         source = self._source(entry, len(change.rows))
         check_rows(NAME, "body", len(self._events) + len(change.rows), self._limits)
         message = _message(op, entry.header, change.rows)
-        found = self._rows.changes(message, op, source, self._record, catalog, self._lossy)
+        found = self._rows.changes(message, op, source, self._record, catalog, self._losses)
         for event in found:
             self._row_count += 1
             self._tables[TableId(entry.header.database, entry.header.table)] += 1

@@ -32,8 +32,8 @@ from relay.codecs.canal.shared.messages import (
     ddl_word,
 )
 from relay.codecs.canal.shared.row_writing import TextChange, TextWriter, TextWriters
-from relay.codecs.codec import Payload
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.codec import EncodedRecord
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.codecs.shared.shaping import op_without_before
 from relay.codecs.shared.ticdc import mysql_text
@@ -48,9 +48,9 @@ from relay.model.events import (
     TableId,
     TransactionMark,
 )
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
-from relay.templates.tracing import Untraceable
+from relay.templates.tracing import NotTemplatable
 
 
 class _Shape(NamedTuple):
@@ -71,7 +71,7 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: ProtobufOptions, answers: Answers) -> None:
+    def __init__(self, options: ProtobufOptions, answers: LookupCache) -> None:
         self._options = options
         self._count_lost = source_losses(carries(options))
         pool = CachePool(answers.limits.cache_bytes)
@@ -79,40 +79,40 @@ class Encoder:
         self._shapes: ByteCache[TextWriter, _Shape] = pool.cache()
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """Give the events' packets; see `relay.codecs.codec.Encoder`."""
         entries: list[bytes] = []
         for event in events:
             try:
-                entry = self._entry(event, lossy)
+                entry = self._entry(event, losses)
             except UnicodeError:
                 raise NotRepresentable(NAME, "", "text that is no Unicode") from None
             if entry is None:
-                lossy.append(loss_of(event))
+                losses.append(loss_of(event))
                 continue
             entries.append(entry)
             if len(entries) >= self._options.max_batch_size:
-                yield Payload(None, packets.packet(caused_by.offset, entries))
+                yield EncodedRecord(None, packets.packet(source_record.offset, entries))
                 entries = []
         if entries:
-            yield Payload(None, packets.packet(caused_by.offset, entries))
+            yield EncodedRecord(None, packets.packet(source_record.offset, entries))
 
-    def _entry(self, event: Event, lossy: list[Lossy]) -> bytes | None:
+    def _entry(self, event: Event, losses: list[Loss]) -> bytes | None:
         """The entry of an event, None if there is none for it."""
         if isinstance(event, RowChange):
-            return self._row(event, lossy)
+            return self._row(event, losses)
         if isinstance(event, SchemaChange):
-            self._count_lost(event.source, lossy)
+            self._count_lost(event.source, losses)
             header = _header(event.source, event.table, ddl_word(event))
             value = packets.statement_value(header.event_type, mysql_text(event), event.table.database)
             return packets.entry(packets.ROWS, header, value)
         if isinstance(event, TransactionMark) and not self._options.filter_transaction_entry:
-            return self._mark(event, lossy)
+            return self._mark(event, losses)
         return None
 
-    def _mark(self, mark: TransactionMark, lossy: list[Lossy]) -> bytes:
-        self._count_lost(mark.source, lossy)
+    def _mark(self, mark: TransactionMark, losses: list[Loss]) -> bytes:
+        self._count_lost(mark.source, losses)
         props = []
         if mark.count is not None:
             tables = [(table.database, table.table, count) for table, count in mark.table_counts]
@@ -122,19 +122,19 @@ class Encoder:
         value = packets.boundary_value(mark.id, props)
         return packets.entry(kind, _header(mark.source, TableId("", ""), ""), value)
 
-    def _row(self, change: RowChange, lossy: list[Lossy]) -> bytes:
+    def _row(self, change: RowChange, losses: list[Loss]) -> bytes:
         op, source = change.op, change.source
         text = self._writers.write(change)
         if type(text.cells) is TracedCells:
-            raise Untraceable
-        lossy += self._writers.lost
+            raise NotTemplatable
+        losses += self._writers.lost
         if text.loses_parameters:
-            lossy.append(Lossy.TYPE_PARAMETERS)
+            losses.append(Loss.TYPE_PARAMETERS)
         if op is UPDATE and text.old is None:
             op = op_without_before(self._options.unknown_before, NAME)
-        self._count_lost(source, lossy, change.transaction)
+        self._count_lost(source, losses, change.transaction)
         if op is READ and not source.snapshot:
-            lossy.append(Lossy.SNAPSHOT)
+            losses.append(Loss.SNAPSHOT)
         word = ROW_WORDS[op]
         header = _header(source, text.writer.table, word)
         value = packets.rows_value(word, [self._row_data(op, text)])

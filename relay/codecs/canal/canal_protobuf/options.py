@@ -11,7 +11,7 @@ from relay.codecs.canal.shared.canal_common import (
     UpstreamOptions,
     canal_carries,
 )
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 
 NAME: Final = "canal-protobuf"
 
@@ -38,7 +38,7 @@ class ProtobufOptions(UpstreamOptions, frozen=True):
     ] = msgspec.field(name="canal.instance.filter.transaction.entry", default=False)
 
 
-def carries(options: ProtobufOptions) -> Carries:
+def carries(options: ProtobufOptions) -> Capabilities:
     """Return what a message can say."""
     return msgspec.structs.replace(
         canal_carries(options, Before.FULL),

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field, signed
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.limits import Limits, check_columns, check_rows
 
@@ -101,7 +101,7 @@ class PacketReader:
     def __init__(self, protocol: str, limits: Limits) -> None:
         self._protocol, self._limits = protocol, limits
 
-    def entries_of(self, value: bytes, lossy: list[Lossy]) -> Iterator[Entry]:
+    def entries_of(self, value: bytes, losses: list[Loss]) -> Iterator[Entry]:
         """Give the entries of a packet."""
         unknown: dict[str, Any] = {}
         body = self._body(value, unknown)
@@ -111,7 +111,7 @@ class PacketReader:
             if number == 2 and isinstance(data, bytes)
         ]
         for data in entries:
-            yield self._entry(data, dict(unknown), lossy)
+            yield self._entry(data, dict(unknown), losses)
 
     def _body(self, value: bytes, unknown: dict[str, Any]) -> bytes:
         kind, compression, body = 0, 0, b""
@@ -142,19 +142,19 @@ class PacketReader:
         except ValueError as error:
             raise Malformed(self._protocol, path, str(error)) from None
 
-    def _entry(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> Entry:
+    def _entry(self, data: bytes, unknown: dict[str, Any], losses: list[Loss]) -> Entry:
         # Canal's proto has ROWDATA and INSERT as defaults.
         header, kind, value = Header(), ROWS, b""
         for number, part in self._fields(data, "entry", _ENTRY_FIELDS, unknown):
             if number == 1 and isinstance(part, bytes):
-                header = self._header(part, unknown, lossy)
+                header = self._header(part, unknown, losses)
             elif number == 2 and isinstance(part, int):
                 kind = part
             elif number == 3 and isinstance(part, bytes):
                 value = part
         return Entry(header, kind, value, unknown)
 
-    def _header(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> Header:
+    def _header(self, data: bytes, unknown: dict[str, Any], losses: list[Loss]) -> Header:
         found = Header()
         for number, part in self._fields(data, "entry.header", _HEADER_FIELDS, unknown):
             if number == _HEADER_PROPS and isinstance(part, bytes):
@@ -163,33 +163,33 @@ class PacketReader:
             if isinstance(part, bytes):
                 name = _HEADER_TEXTS.get(number)
                 if name is not None:
-                    setattr(found, name, _text(part, lossy))
+                    setattr(found, name, _text(part, losses))
             elif number == 11:
                 found.event_type = EVENT_TYPES.get(part, "")
             elif number in _HEADER_NUMBERS:
                 setattr(found, _HEADER_NUMBERS[number], signed(part))
         return found
 
-    def boundary(self, entry: Entry, lossy: list[Lossy]) -> Boundary:
+    def boundary(self, entry: Entry, losses: list[Loss]) -> Boundary:
         """Read the value of a begin or an end."""
         found = Boundary(props={})
         for number, part in self._fields(entry.value, _VALUE, _BOUNDARY_FIELDS, entry.unknown):
             if number == 2 and isinstance(part, bytes):
-                found.id = _text(part, lossy)
+                found.id = _text(part, losses)
             elif number == 3 and isinstance(part, bytes):
-                found.props.update([self._pair(part, f"{_VALUE}.props", entry.unknown, lossy)])
+                found.props.update([self._pair(part, f"{_VALUE}.props", entry.unknown, losses)])
             elif number == 4 and isinstance(part, int):
                 found.thread_id = signed(part)
         return found
 
-    def _pair(self, data: bytes, path: str, unknown: dict[str, Any], lossy: list[Lossy]) -> tuple[str, str]:
+    def _pair(self, data: bytes, path: str, unknown: dict[str, Any], losses: list[Loss]) -> tuple[str, str]:
         texts = {1: "", 2: ""}
         for number, part in self._fields(data, path, _PAIR_FIELDS, unknown):
             if isinstance(part, bytes):
-                texts[number] = _text(part, lossy)
+                texts[number] = _text(part, losses)
         return texts[1], texts[2]
 
-    def row_change(self, entry: Entry, lossy: list[Lossy]) -> WireChange:
+    def row_change(self, entry: Entry, losses: list[Loss]) -> WireChange:
         """Read the value of rows or of a statement."""
         found = WireChange(entry.header.event_type, False, "", "", [])
         unknown = entry.unknown
@@ -200,17 +200,17 @@ class PacketReader:
                 elif number == 10:
                     found.is_ddl = bool(part)
             elif number == 11:
-                found.sql = _text(part, lossy)
+                found.sql = _text(part, losses)
             elif number == 14:
-                found.ddl_database = _text(part, lossy)
+                found.ddl_database = _text(part, losses)
             elif number == 12:
                 check_rows(self._protocol, "rowDatas", len(found.rows) + 1, self._limits)
-                found.rows.append(self._row(part, unknown, lossy))
+                found.rows.append(self._row(part, unknown, losses))
             elif number == 13:
                 self._pair(part, f"{_VALUE}.props", unknown, [])
         return found
 
-    def _row(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> WireRow:
+    def _row(self, data: bytes, unknown: dict[str, Any], losses: list[Loss]) -> WireRow:
         found = WireRow([], [])
         for number, part in self._fields(data, "rowDatas", _ROW_FIELDS, unknown):
             if number == 3 and isinstance(part, bytes):
@@ -219,10 +219,10 @@ class PacketReader:
             columns = {1: found.before, 2: found.after}.get(number)
             if columns is not None and isinstance(part, bytes):
                 check_columns(self._protocol, "rowDatas", len(columns) + 1, self._limits)
-                columns.append(self._column(part, unknown, lossy))
+                columns.append(self._column(part, unknown, losses))
         return found
 
-    def _column(self, data: bytes, unknown: dict[str, Any], lossy: list[Lossy]) -> WireColumn:
+    def _column(self, data: bytes, unknown: dict[str, Any], losses: list[Loss]) -> WireColumn:
         found, is_null = WireColumn(), False
         for number, part in self._fields(data, "rowDatas.columns", _COLUMN_FIELDS, unknown):
             if isinstance(part, int):
@@ -233,7 +233,7 @@ class PacketReader:
                 elif number == 6:
                     is_null = bool(part)
             elif number in _COLUMN_TEXTS:
-                setattr(found, _COLUMN_TEXTS[number], _text(part, lossy))
+                setattr(found, _COLUMN_TEXTS[number], _text(part, losses))
             elif number == 7:
                 self._pair(part, "rowDatas.columns.props", unknown, [])
         if is_null:
@@ -259,11 +259,11 @@ _HEADER_TEXTS: Final = {2: "file", 8: "database", 9: "table", 13: "gtid"}
 _HEADER_NUMBERS: Final = {3: "position", 4: "server_id", 6: "time_ms"}
 
 
-def _text(data: bytes, lossy: list[Lossy]) -> str:
+def _text(data: bytes, losses: list[Loss]) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        lossy.append(Lossy.INVALID_TEXT)
+        losses.append(Loss.INVALID_TEXT)
         return data.decode("utf-8", "replace")
 
 

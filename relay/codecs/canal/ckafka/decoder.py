@@ -30,7 +30,7 @@ from relay.codecs.canal.shared.messages import (
 )
 from relay.codecs.canal.shared.wire_table import parse_mysql_types
 from relay.codecs.codec import TracedMessage
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.ddl_codes import ddl_events
 from relay.codecs.shared.local_times import event_time_ns
 from relay.codecs.shared.tables import NAMELESS
@@ -38,7 +38,7 @@ from relay.codecs.shared.unknown_members import Unknown, merged
 from relay.model.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model.events import Event, Op, RowChange, Snapshot, Source
 from relay.model.limits import Limits, check_columns
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.tracing import Trace
 from relay.text.durations import clock_seconds
@@ -97,7 +97,7 @@ def _read_time(text: str, zone: tzinfo) -> int:
 class Decoder:
     """Reads rows of official format 1 and of the "canal format", and the DDL of both."""
 
-    def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
+    def __init__(self, options: CkafkaOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._rows = CkafkaReaders(NAME, text_style(options), options.value_style, answers.limits.cache_bytes)
@@ -106,34 +106,34 @@ class Decoder:
         self._seconds = 0
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         message = parse_message(record.value, self._limits)
         if len(record.value) > self._unchecked:
             _check_size(message, self._limits)
         if isinstance(message, RowMessage):
-            return [self._row(message, record, catalog, lossy)], catalog
+            return [self._row(message, record, catalog, losses)], catalog
         unit_ns = _to_milliseconds(message)
-        source = _canal_source(message, record, unit_ns, lossy)
+        source = _canal_source(message, record, unit_ns, losses)
         op = ROW_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
-            return self._canal_rows(message, op, source, record, catalog, lossy), catalog
+            return self._canal_rows(message, op, source, record, catalog, losses), catalog
         if message.is_ddl or (op is None and message.sql):
             ddl = message.ddl(message.table_id(), source, record)
-            return ddl_events(ddl, catalog, lossy, is_certain=bool(message.is_ddl))
+            return ddl_events(ddl, catalog, losses, is_certain=bool(message.is_ddl))
         raise _refusal(op)
 
     def _row(
-        self, message: RowMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: RowMessage, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> RowChange:
         op = _OPS.get(message.TYPE)
         if op is None:
             raise UnsupportedMessage(NAME, "TYPE", "not one of I, U, D")
-        source = self._source(message, record, lossy)
+        source = self._source(message, record, losses)
         if op is Op.INSERT and source.snapshot:
             op = Op.READ
         images = _images(op, message.NEW_VALUES, message.OLD_VALUES)
@@ -143,9 +143,9 @@ class Decoder:
         if not 0 <= emitted_at_ns < _TIME_END_NS:
             emitted_at_ns = source.event_time_ns
         database = message.DATABASE or ""
-        return self._rows.row(database, message.TABLE, images, source, emitted_at_ns, record, catalog, lossy)
+        return self._rows.row(database, message.TABLE, images, source, emitted_at_ns, record, catalog, losses)
 
-    def _source(self, message: RowMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+    def _source(self, message: RowMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
         time, seconds = message.TIME, None
         if time is not None:
             if time != self._time:
@@ -153,7 +153,7 @@ class Decoder:
             seconds = self._seconds
         return Source(
             CONNECTOR,
-            event_time_ns((seconds or 0) * SECOND_NS, None, record, lossy),
+            event_time_ns((seconds or 0) * SECOND_NS, None, record, losses),
             gtid=message.GLOBAL_ID or None,
             binlog_file=message.BINLOG_NAME or None,
             binlog_position=message.BINLOG_POS,
@@ -175,7 +175,7 @@ class Decoder:
         source: Source,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> list[Event]:
         """Read rows of the "canal format".
 
@@ -199,7 +199,9 @@ class Decoder:
                 whole = None if old is None else row | old
                 images = CkafkaImages(op, row, whole, path, f"old[{index}]")
             changes.append(
-                self._rows.change(table, types, message.pk_names, images, source, emitted_at_ns, known, lossy)
+                self._rows.change(
+                    table, types, message.pk_names, images, source, emitted_at_ns, known, losses
+                )
             )
         return changes
 
@@ -228,11 +230,11 @@ def _extras(message: RowMessage) -> Unknown | None:
 
 
 def _canal_source(
-    message: CanalMessage, record: ConsumerRecord, unit_ns: int | None, lossy: list[Lossy]
+    message: CanalMessage, record: ConsumerRecord, unit_ns: int | None, losses: list[Loss]
 ) -> Source:
     return Source(
         CONNECTOR,
-        message.event_time_ns(record, lossy),
+        message.event_time_ns(record, losses),
         gtid=message.gtid or None,
         extras=foreign_members(message),
         time_unit_ns=unit_ns,

@@ -26,8 +26,8 @@ from relay.codecs.canal.shared.messages import (
     ddl_word,
     unchecked_bytes,
 )
-from relay.codecs.codec import Payload
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.codec import EncodedRecord
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.shaping import (
     op_without_before,
@@ -35,7 +35,7 @@ from relay.codecs.shared.shaping import (
 from relay.codecs.shared.ticdc import mysql_text
 from relay.codecs.shared.unknown_members import Unknown, unknown_in
 from relay.model.events import Event, Op, RowChange, SchemaChange, Source
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.templates.tracing import mark_of
 
@@ -59,7 +59,7 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
+    def __init__(self, options: CkafkaOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._unknown_before = options.unknown_before
@@ -74,31 +74,31 @@ class Encoder:
         self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
         for event in events:
             if isinstance(event, RowChange):
-                yield Payload(None, self._to_json(self._row(event, caused_by, lossy)))
+                yield EncodedRecord(None, self._to_json(self._row(event, source_record, losses)))
             elif isinstance(event, SchemaChange):
-                yield Payload(None, self._to_json(self._ddl(event, lossy)))
+                yield EncodedRecord(None, self._to_json(self._ddl(event, losses)))
             else:
-                lossy.append(loss_of(event))
+                losses.append(loss_of(event))
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> RowMessage:
+    def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> RowMessage:
         source, table = change.source, change.table
         writer, images = self._rows.images(change)
-        lossy += self._rows.lost
+        losses += self._rows.lost
         kept, others = _split_extras(source)
         if kept is not None:
             source = msgspec.structs.replace(source, extras=others)
-        self._count_lost(source, lossy, change.transaction)
+        self._count_lost(source, losses, change.transaction)
         if source.connector != CONNECTOR:  # the connector's own rows never had types and keys
-            lossy += writer.losses
+            losses += writer.losses
         op = change.op
         if op is UPDATE and images.old is None:
             op = op_without_before(self._unknown_before, NAME)
-        binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
+        binlog_file, binlog_position = self._binlog(source, source_record, losses)
         return RowMessage(
             BINLOG_NAME=binlog_file,
             BINLOG_POS=binlog_position,
@@ -107,12 +107,12 @@ class Encoder:
             NEW_VALUES=images.new,
             OLD_VALUES=images.old,
             TABLE=table.table,
-            TIME=self._time(change, lossy),
+            TIME=self._time(change, losses),
             TYPE=_LETTERS[op],
             **(kept or {}),
         )
 
-    def _binlog(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> tuple[str, int]:
+    def _binlog(self, source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> tuple[str, int]:
         """Return the binlog file and position; "" and the record's offset if the source has none (counted).
 
         Readers order rows and recognise repeats by the pair, and expect both. The offset rises within a
@@ -121,10 +121,10 @@ class Encoder:
         """
         if source.binlog_position is not None:
             return source.binlog_file or "", source.binlog_position
-        lossy.append(Lossy.BINLOG_POSITION_SYNTHETIC)
-        return "", caused_by.offset
+        losses.append(Loss.BINLOG_POSITION_SYNTHETIC)
+        return "", source_record.offset
 
-    def _time(self, change: RowChange, lossy: list[Lossy]) -> str:
+    def _time(self, change: RowChange, losses: list[Loss]) -> str:
         """Return the event time in whole seconds; 0 for a row of a snapshot.
 
         The connector writes it so, and readers know snapshots by it.
@@ -136,16 +136,16 @@ class Encoder:
             seconds, rest_ns = divmod(source.event_time_ns, SECOND_NS)
             is_lost = rest_ns > 0
         if is_lost:
-            lossy.append(Lossy.EVENT_TIME_PRECISION)
+            losses.append(Loss.EVENT_TIME_PRECISION)
         return time_text(seconds, self._zone)
 
-    def _ddl(self, change: SchemaChange, lossy: list[Lossy]) -> DdlMessage:
+    def _ddl(self, change: SchemaChange, losses: list[Loss]) -> DdlMessage:
         source = change.source
-        self._count_lost_of_ddl(source, lossy)
+        self._count_lost_of_ddl(source, losses)
         unit_ns = self._ddl_unit_ns or source.time_unit_ns or SECOND_NS
         time, rest_ns = divmod(source.event_time_ns, unit_ns)
         if rest_ns:
-            lossy.append(Lossy.EVENT_TIME_PRECISION)
+            losses.append(Loss.EVENT_TIME_PRECISION)
         word, emitted_at = ddl_word(change), time
         if source.connector == CONNECTOR:  # what CKafka has sent is sent again
             emitted_at = change.emitted_at_ns // unit_ns

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from relay.codecs.canal.ckafka.values import ValueStyle
 from relay.codecs.codec import ZonedOptions, zone_of
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.shaping import (
     Binary,
     KeepUnknownBefore,
@@ -66,9 +66,9 @@ class CkafkaOptions(ZonedOptions, frozen=True):
         return zone_of(self.event_time_offset)
 
 
-def carries(options: CkafkaOptions) -> Carries:
+def carries(options: CkafkaOptions) -> Capabilities:
     """Return what a message can say."""
-    return Carries(
+    return Capabilities(
         before=Before.FULL,
         delete_image=True,
         primary_key=False,

@@ -36,6 +36,6 @@ CODEC: Final = Codec(
     encoder=Encoder,
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b',"TABLE":', b',"TIME":'),
-    row_signature=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
+    non_ddl_marker=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
     signs=signs.ckafka,
 )

@@ -24,7 +24,7 @@ from relay.codecs.canal.shared.messages import DELETE, UPDATE, Cells
 from relay.codecs.canal.shared.row_writing import SHORTCUTS
 from relay.codecs.canal.shared.rows import TextReader
 from relay.codecs.canal.shared.wire_table import MysqlTypes, SqlTypes, WireTable
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.shared.compiled import RowFunction, is_due
 from relay.codecs.shared.local_times import LocalTimes
@@ -91,7 +91,7 @@ class CkafkaRows(LazyRows, frozen=True, eq=False, gc=False):
         cells, path = (images.old, images.old_path) if is_old else (images.new, images.new_path)
         return None if cells is None else self.text_reader.cells_at(places, cells, path)
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         """Return whether the key columns have the same text in both images, if there are two."""
         old, new = self.images.old, self.images.new
         if old is None or new is None:
@@ -100,14 +100,14 @@ class CkafkaRows(LazyRows, frozen=True, eq=False, gc=False):
         return all(old.get(name, ABSENT) == new.get(name, ABSENT) for name in names)
 
     @property
-    def named_key(self) -> tuple[str, ...]:
+    def message_key_columns(self) -> tuple[str, ...]:
         """The columns of `pkNames`."""
-        return self.text_reader.named_key
+        return self.text_reader.message_key_columns
 
     @property
-    def possible_places(self) -> tuple[int, ...]:
+    def possible_destinations(self) -> tuple[int, ...]:
         """The reader's."""
-        return self.text_reader.possible_places
+        return self.text_reader.possible_destinations
 
 
 class _KeptReader:
@@ -259,7 +259,7 @@ class CkafkaReaders:
         emitted_at_ns: int,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> RowChange:
         """Return the change of a row of official format 1. Raises Malformed for an image without columns."""
         table = self._last
@@ -276,7 +276,7 @@ class CkafkaReaders:
         text = kept.text
         # Without members a definition is no complete one, which else says that columns are missing.
         has_gaps = not is_whole or (text.leaves_out and not kept.has_members)
-        self._count(text, images, lossy, has_gaps=has_gaps)
+        self._count(text, images, losses, has_gaps=has_gaps)
         typed = text.typed
         if typed is None and is_whole:
             typed = text.typed_reader()
@@ -296,7 +296,7 @@ class CkafkaReaders:
         source: Source,
         emitted_at_ns: int,
         known: TableSchema | None,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> RowChange:
         """Return the change of a row of the "canal format"; `known` is the catalogue's definition. Raises
         Malformed for an image without columns.
@@ -305,7 +305,7 @@ class CkafkaReaders:
         kept = table.compiled(WireTable(table_id, names, types, pk_names), known)
         text = self._with_labels(table, kept, images).text
         given = [image for image in (images.new, images.old) if image is not None]
-        self._count(text, images, lossy, has_gaps=any(len(image) < len(names) for image in given))
+        self._count(text, images, losses, has_gaps=any(len(image) < len(names) for image in given))
         return RowChange(images.op, text.schema, CkafkaRows(text, images), source, emitted_at_ns)
 
     def _names(self, images: CkafkaImages) -> tuple[str, ...]:
@@ -323,20 +323,20 @@ class CkafkaReaders:
             return table.compiled(kept.text.wire, kept.text.known, has_members=False)
         return kept
 
-    def _count(self, text: TextReader, images: CkafkaImages, lossy: list[Lossy], *, has_gaps: bool) -> None:
+    def _count(self, text: TextReader, images: CkafkaImages, losses: list[Loss], *, has_gaps: bool) -> None:
         """Count what a row lacks. `has_gaps`: columns of its table."""
-        lossy += text.losses
+        losses += text.losses
         if has_gaps and not text.is_partial:
-            lossy.append(Lossy.COLUMNS_ABSENT)
+            losses.append(Loss.COLUMNS_ABSENT)
         if self._has_own_zone:
-            self._count_times(text, images, lossy)
+            self._count_times(text, images, losses)
         if images.op is UPDATE and images.old is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
+            losses.append(Loss.BEFORE_UNKNOWN)
 
-    def _count_times(self, text: TextReader, images: CkafkaImages, lossy: list[Lossy]) -> None:
-        self._times.count(local_times(text, images.new, images.old), lossy)
+    def _count_times(self, text: TextReader, images: CkafkaImages, losses: list[Loss]) -> None:
+        self._times.count(local_times(text, images.new, images.old), losses)
         if text.is_guessed:
-            lossy += [Lossy.VALUE_GUESSED] * _times_of_no_type(text, images)
+            losses += [Loss.VALUE_GUESSED] * _times_of_no_type(text, images)
 
 
 def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
@@ -364,9 +364,9 @@ class CkafkaWriter:
         ]
         types = [column.type for column in schema.columns]
         losses = {
-            Lossy.COLUMN_TYPE: any(column_type != _GUESS for column_type in types),
-            Lossy.PRIMARY_KEY: bool(schema.primary_key),
-            Lossy.ENUM_INDEX: any(
+            Loss.COLUMN_TYPE: any(column_type != _GUESS for column_type in types),
+            Loss.PRIMARY_KEY: bool(schema.primary_key),
+            Loss.ENUM_INDEX: any(
                 column_type.base in {"enum", "set"} and column_type.members is None for column_type in types
             ),
         }
@@ -418,8 +418,8 @@ class CkafkaWriters:
     """An encoder's writers, by table version. `lost`: what the values of the last row have lost."""
 
     def __init__(self, protocol: str, style: TextStyle, pool: CachePool) -> None:
-        self.lost: list[Lossy] = []
-        unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+        self.lost: list[Loss] = []
+        unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
         self._protocol, self._style = protocol, replace(style, unmoved=unmoved)
         self._writers: ByteCache[TableSchema, CkafkaWriter] = pool.cache()
 
@@ -434,7 +434,7 @@ class CkafkaWriters:
         typed = images.typed(has_before=True) if isinstance(images, LazyRows) else None
         if typed is not None:
             return self._of_cells(change, typed)
-        possible: Sequence[int] | None = getattr(images, "possible_places", None)
+        possible: Sequence[int] | None = getattr(images, "possible_destinations", None)
         before: Sequence[Cell] | None
         after: Sequence[Cell] | None
         if possible is None or 2 * len(possible) >= len(change.schema.columns):

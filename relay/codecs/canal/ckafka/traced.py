@@ -27,7 +27,7 @@ from relay.templates.scanning import (
     parsed,
     source_ops,
 )
-from relay.templates.tracing import Trace, TracedCell, TracedNumber, TracedText, Untraceable, Written
+from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber, TracedText, Written
 
 _TIME: Final[Path] = ("TIME",)
 _POSITION: Final[Path] = ("BINLOG_POS",)
@@ -50,17 +50,17 @@ def ahead_of_utc(zone: tzinfo) -> int:
 def traced_row(
     record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace, zone: tzinfo
 ) -> TracedMessage:
-    """Return a message with traced values; `zone`: that of TIME. Raises Untraceable for what is not of
+    """Return a message with traced values; `zone`: that of TIME. Raises NotTemplatable for what is not of
     official format 1, and for rows that lack columns of their message.
     """
     images, value = change.images, record.value or b""
     if record.key is not None:
-        raise Untraceable
+        raise NotTemplatable
     reader, root = _reader_of(images), parsed(value)
     ops, slots = source_ops(value, root, _given(value, root, change), 0)
     time_ms = TracedNumber(trace, TIME_MS, record.timestamp_ms)
     if not (time_ms >= 0 and time_ms < TIME_END_MS):
-        raise Untraceable
+        raise NotTemplatable
     emitted_at_ns = event_time_ns = time_ms * _MILLISECOND_NS
     if _TIME in slots:
         event_time_ns = _seconds(change.source, trace, slots[_TIME], zone) * _SECOND_NS
@@ -76,7 +76,8 @@ def traced_row(
 
 
 def _reader_of(images: Images) -> TypedReader:
-    """Return the reader of the cells in the order of the table. Raises Untraceable if labels of ENUM and SET
+    """Return the reader of the cells in the order of the table. Raises NotTemplatable if labels of ENUM and
+    SET
     stay as they came, although the members are known: other messages have labels that are among them.
     """
     if isinstance(images, CkafkaRows):
@@ -84,12 +85,12 @@ def _reader_of(images: Images) -> TypedReader:
     elif isinstance(images, TypedRows):
         reader = images.reader
     else:
-        raise Untraceable
+        raise NotTemplatable
     known = () if reader.known is None else reader.known.columns
     with_members = {column.name for column in known if column.type.members is not None}
     columns = [reader.schema.columns[at] for at in reader.places]
     if any(column.type.members is None and column.name in with_members for column in columns):
-        raise Untraceable
+        raise NotTemplatable
     return reader
 
 
@@ -109,7 +110,7 @@ def _given(value: bytes, root: Token, change: RowChange) -> dict[Path, Given]:
     time = root.at(_TIME)
     if time is not None and time.kind == "string" and source.snapshot is None:
         if not value[time.start + 1 : time.end - 1].isdigit():
-            raise Untraceable
+            raise NotTemplatable
         given[_TIME] = DIGITS
     return given
 
@@ -117,12 +118,12 @@ def _given(value: bytes, root: Token, change: RowChange) -> dict[Path, Given]:
 def _traced_source(
     source: Source, event_time_ns: TracedNumber, trace: Trace, slots: Mapping[Path, int]
 ) -> Source:
-    """Return the source with traced values. Raises Untraceable."""
+    """Return the source with traced values. Raises NotTemplatable."""
     position: Any = source.binlog_position
     if position is not None:
         position = TracedNumber(trace, slots[_POSITION], position)
         if not (position >= 0 and position < _POSITION_END):
-            raise Untraceable
+            raise NotTemplatable
     return msgspec.structs.replace(
         source,
         event_time_ns=event_time_ns,
@@ -133,11 +134,11 @@ def _traced_source(
 
 
 def _seconds(source: Source, trace: Trace, slot: int, zone: tzinfo) -> TracedNumber:
-    """Return TIME in seconds since 1970: not 0, which is a snapshot's. Raises Untraceable."""
+    """Return TIME in seconds since 1970: not 0, which is a snapshot's. Raises NotTemplatable."""
     known = source.event_time_ns // _SECOND_NS
     seconds = TracedNumber(trace, slot, 0).as_clock(ahead_of_utc(zone), known)
     if not seconds or not seconds * 1000 < TIME_END_MS:
-        raise Untraceable
+        raise NotTemplatable
     return seconds
 
 
@@ -151,13 +152,13 @@ def _traced_images(
         old = _cells(typed, trace, slots, _OLD)
     if images.cells_at((), is_old=False) is not None:
         new = _cells(typed, trace, slots, _NEW)
-    return TracedRows(typed, old, new, images.surely_keeps_keys())
+    return TracedRows(typed, old, new, images.keys_unchanged_on_wire())
 
 
 def _cells(reader: TracedReader, trace: Trace, slots: Mapping[Path, int], image: Path) -> list[TracedCell]:
-    """Return an image's cells in the order of the table. Raises Untraceable if it lacks one."""
+    """Return an image's cells in the order of the table. Raises NotTemplatable if it lacks one."""
     if {path[-1] for path in slots if path[:-1] == image} != set(reader.names):
-        raise Untraceable
+        raise NotTemplatable
     cells = [TracedCell(trace, (slots[*image, name],)) for name in reader.names]
     for at, cell, read in zip(reader.places, cells, reader.reads_as, strict=True):
         if reader.schema.columns[at].type.members is not None:

@@ -15,7 +15,7 @@ from relay.codecs.canal.shared.messages import Dialect
 from relay.codecs.canal.shared.row_readers import Spelling, TextReaders
 from relay.codecs.canal.shared.wire_table import SqlTypes, WireTable, are_full
 from relay.codecs.codec import ZonedOptions
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.shaping import (
     Binary,
     InsertUnknownBefore,
@@ -56,9 +56,9 @@ class UpstreamOptions(ZonedOptions, frozen=True):
     tombstones: Tombstones = False
 
 
-def canal_carries(options: UpstreamOptions, before: Before) -> Carries:
+def canal_carries(options: UpstreamOptions, before: Before) -> Capabilities:
     """Return what both forms can say; `before`: what an UPDATE has of its old row."""
-    return Carries(
+    return Capabilities(
         before=before,
         delete_image=True,
         primary_key=True,

@@ -10,7 +10,7 @@ from relay.catalog import Catalog
 from relay.codecs.canal.shared.messages import CanalMessage, Cells
 from relay.codecs.canal.shared.row_readers import TextReaders
 from relay.codecs.canal.shared.rows import TextReader, TextRows
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.local_times import LocalTimes, is_local_time
 from relay.model.events import Event, Op, RowChange, Source
 from relay.model.records import ConsumerRecord
@@ -30,14 +30,14 @@ class ZonedReaders:
         source: Source,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> list[Event]:
         """Return the row changes of a message, which must have rows."""
-        changes = self._readers.changes(message, op, source, record, catalog, lossy)
+        changes = self._readers.changes(message, op, source, record, catalog, losses)
         for change in changes:
             if isinstance(change, RowChange) and isinstance(images := change.images, TextRows):
                 cells = local_times(images.reader, images.cells, images.old)
-                self._times.count(cells, lossy)
+                self._times.count(cells, losses)
         return changes
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from relay.catalog import DdlMessage
 from relay.codecs.canal import detection as signs
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared import lenient_json as _json
 from relay.codecs.shared.base64_text import read_base64
 from relay.codecs.shared.local_times import event_time_ns
@@ -70,13 +70,13 @@ class CanalMessage(Message, kw_only=True, gc=False):
         """Return the name of the table that the message is about."""
         return TableId(self.database or "", self.table or "")
 
-    def event_time_ns(self, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+    def event_time_ns(self, record: ConsumerRecord, losses: list[Loss]) -> int:
         """Return when the rows changed: `es`, or else (counted) the next best time."""
         if self.es is not None and self.es > 0:
             return self.es * 1_000_000
         # Rows are counted one by one.
-        lossy += [Lossy.EVENT_TIME] * (len(self.data or ()) - 1)
-        return event_time_ns(None, (self.ts or 0) * 1_000_000, record, lossy)
+        losses += [Loss.EVENT_TIME] * (len(self.data or ()) - 1)
+        return event_time_ns(None, (self.ts or 0) * 1_000_000, record, losses)
 
     def emitted_at_ns(self, record: ConsumerRecord) -> int:
         """Return when the producer made the message: `ts`, else the record's timestamp, else `es`.

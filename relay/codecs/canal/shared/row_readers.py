@@ -19,7 +19,7 @@ from relay.codecs.canal.shared.wire_table import (
     parse_mysql_types,
     types_checker,
 )
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import columns_bytes
 from relay.codecs.shared.compiled import is_due
 from relay.codecs.shared.lenient_json import REFUSED
@@ -94,7 +94,7 @@ class TextReaders:
         source: Source,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> list[Event]:
         """Return the row changes of a message, which must have rows."""
         rows, olds = message.data or [], message.old
@@ -118,7 +118,7 @@ class TextReaders:
             if op is UPDATE:
                 old = None if olds is None else olds[index]
                 if old is None:
-                    lossy.append(Lossy.BEFORE_UNKNOWN)
+                    losses.append(Loss.BEFORE_UNKNOWN)
                 elif tuple(old) != names and not old.keys() <= cells.keys():
                     names += _only_in(old, cells)  # minimal row images: ABSENT in the new row
                     has_gaps = True
@@ -129,9 +129,9 @@ class TextReaders:
                     known = _definition(catalog, table.id, source.at(record))
                     shapes = _Shapes(table, reader.wire, known, message)
                 reader = shapes.reader_for(names)
-            lossy += reader.losses
+            losses += reader.losses
             if has_gaps and not reader.is_partial:
-                lossy.append(Lossy.COLUMNS_ABSENT)
+                losses.append(Loss.COLUMNS_ABSENT)
             images = TextRows(reader, op, cells, old, index)
             changes.append(RowChange(op, reader.schema, images, source, emitted_at_ns))
         return changes
@@ -141,7 +141,7 @@ def _definition(catalog: Catalog, table: TableId, at: Position) -> TableSchema |
     """The definition as of a row's position. Canal's times are whole seconds: of a table that a
     statement in another partition made in the row's second, it is the definition that was made.
     """
-    return catalog.table(table, at) or catalog.of_moment(table, at)
+    return catalog.table(table, at) or catalog.created_at_same_instant(table, at)
 
 
 def _only_in(old: Cells, cells: Cells) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import msgspec
 
 from relay.codecs.canal.shared.messages import DELETE, UPDATE, Cells, Dialect
 from relay.codecs.canal.shared.rows import TextReader, TextRows
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.shared.conversions import Convert, Read, Write
 from relay.codecs.shared.rows import TypedReader, TypedRows, present_places
@@ -226,9 +226,9 @@ class TextWriters:
     """An encoder's writers and plans, by table version. `lost`: what the values of the last row have lost."""
 
     def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
-        self.lost: list[Lossy] = []
-        unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
-        unlabelled = functools.partial(self.lost.append, Lossy.ENUM_INDEX)
+        self.lost: list[Loss] = []
+        unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
+        unlabelled = functools.partial(self.lost.append, Loss.ENUM_INDEX)
         style = msgspec.structs.replace(dialect.style, unmoved=unmoved, unlabelled=unlabelled)
         self._dialect = msgspec.structs.replace(dialect, style=style)
         self._protocol = protocol
@@ -251,7 +251,7 @@ class TextWriters:
 
     def _plan_for(self, reader: TextReader | TypedReader) -> Plan:
         """Return how a reader's rows are written: directly if they have the target's columns in its order."""
-        places = tuple(reader.possible_places)
+        places = tuple(reader.possible_destinations)
         if reader.places != self._without_hidden(reader.schema, places):
             return self._write_canonical
         if isinstance(reader, TextReader) and not reader.is_plain:

@@ -16,7 +16,7 @@ import msgspec
 from relay.codecs.canal.shared.definitions import Resolved
 from relay.codecs.canal.shared.messages import DELETE, INSERT, UPDATE, Cells
 from relay.codecs.canal.shared.wire_table import WireTable, key_columns
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import columns_bytes
 from relay.codecs.shared.compiled import is_due
 from relay.codecs.shared.rows import LazyRows, PartNames, TypedReader, TypedRows, TypeInfo
@@ -55,7 +55,7 @@ class TextReader:
         self.sql_types = sql_types or {}
         columns = self.schema.columns
         #: The columns that the message names as its key.
-        self.named_key = key_columns(wire.pk_names or (), place_of, lambda at: columns[at].name)
+        self.message_key_columns = key_columns(wire.pk_names or (), place_of, lambda at: columns[at].name)
         #: What encoders (`relay.codecs.canal.shared.row_writing`) have compiled for these rows. It lives
         #: and dies with the reader.
         self.plans: dict[object, Any] = {}
@@ -64,7 +64,7 @@ class TextReader:
         #: Where the message's columns stand in the table.
         self.places = tuple(place_of[name] for name in wire.names)
         #: The places of the columns that an image may have, ascending.
-        self.possible_places = tuple(sorted(self.places))
+        self.possible_destinations = tuple(sorted(self.places))
         wire_names = {columns[at].name: name for name, at in zip(wire.names, self.places, strict=True)}
         #: The columns by which TiCDC knows an UPDATE of a key, by their names in messages.
         self.key_columns = [wire_names.get(name, name) for name in self.schema.key_columns()]
@@ -89,15 +89,15 @@ class TextReader:
         self.leaves_out = shown < len(columns) - len(hidden)
         self.is_partial = self.leaves_out or self.schema.lacks_key_columns
         #: What is counted for every row.
-        self.losses: list[Lossy] = []
+        self.losses: list[Loss] = []
         #: What takes the reader's `mysqlType` in any order, and raises for others (`types_checker`), once it
         #: pays; and how many texts in new orders were read before that.
         self.check_types: Callable[[bytes], object] | None = None
         self.reordered_uses = 0
         if self.is_guessed:
-            self.losses.append(Lossy.SCHEMA_GUESSED)
+            self.losses.append(Loss.SCHEMA_GUESSED)
         if self.is_partial:
-            self.losses.append(Lossy.COLUMNS_ABSENT)
+            self.losses.append(Loss.COLUMNS_ABSENT)
 
     def row(self, cells: Cells, part: str) -> Row:
         """Return the canonical row; columns that the cells lack are ABSENT.
@@ -153,7 +153,7 @@ class TextReader:
             self.parts,
             known=self.known,
         )
-        typed.type_info, typed.named_key = self.type_info, self.named_key
+        typed.type_info, typed.message_key_columns = self.type_info, self.message_key_columns
         return typed
 
     def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
@@ -219,7 +219,7 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
         cells = self.cells | self.old if places else self.cells
         return self.reader.cells_at(places, cells, f"old[{self.index}]")
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         """Return whether `old` lacks the key columns or has the text of the new row."""
         old, cells = self.old, self.cells
         if old is None:
@@ -246,23 +246,23 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
             return None
         return TypedRows(typed, old, new)
 
-    def halves(self) -> tuple[Images, Images]:
+    def split_images(self) -> tuple[Images, Images]:
         """Return the old row and the new row, still as text if both have all columns of their reader."""
         old, cells = self.old, self.cells
         if old is None or not old.keys() <= cells.keys():
-            return LazyRows.halves(self)
+            return LazyRows.split_images(self)
         new = TextRows(self.reader, INSERT, cells, None, self.index)
         return _OldText(self.reader, DELETE, cells | old, None, self.index), new
 
     @property
-    def named_key(self) -> tuple[str, ...]:
+    def message_key_columns(self) -> tuple[str, ...]:
         """The columns of `pkNames`."""
-        return self.reader.named_key
+        return self.reader.message_key_columns
 
     @property
-    def possible_places(self) -> tuple[int, ...]:
+    def possible_destinations(self) -> tuple[int, ...]:
         """The reader's."""
-        return self.reader.possible_places
+        return self.reader.possible_destinations
 
 
 class _OldText(TextRows, frozen=True, eq=False, gc=False):

@@ -39,7 +39,7 @@ from relay.templates.scanning import (
     parsed,
     source_ops,
 )
-from relay.templates.tracing import Trace, TracedCell, TracedNumber, TracedText, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber, TracedText
 
 _ES: Final[Path] = ("es",)
 _TS: Final[Path] = ("ts",)
@@ -64,11 +64,11 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
 ) -> TracedMessage:
     """Return a message of one row with traced values. `ignored`: numbers that mean nothing to the decoder;
     `commit_ts`, `start_ts`: where they are, if they are there. `may_have_more`: whether messages of several
-    rows are to fit as well. Raises Untraceable.
+    rows are to fit as well. Raises NotTemplatable.
     """
     images, value = change.images, record.value or b""
     if not isinstance(images, TextRows) or record.key is not None:
-        raise Untraceable
+        raise NotTemplatable
     root = parsed(value)
     given: dict[Path, Take | Members | Unordered] = {_ES: INTEGER, _TS: INTEGER}
     given |= dict.fromkeys(ignored, INTEGER)
@@ -85,16 +85,16 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
 
     emitted_ms, event_time_ms = number(_TS), number(_ES)
     if not (emitted_ms > 0 and emitted_ms < TIME_END_MS):
-        raise Untraceable
+        raise NotTemplatable
     if not event_time_ms or not (event_time_ms >= -TIME_END_MS and event_time_ms < TIME_END_MS):
-        raise Untraceable
+        raise NotTemplatable
     event_time_ns = event_time_ms * _MILLISECOND_NS
     traced_ts = None if commit_ts is None else number(commit_ts)
     if traced_ts is not None and not traced_ts > 0:
-        raise Untraceable
+        raise NotTemplatable
     traced_start = None if start_ts is None else number(start_ts)
     if traced_start is not None and not traced_start > 0:
-        raise Untraceable
+        raise NotTemplatable
     standing = catalog.standing(change.table, change.source.at(record))
     after = follows_ddl(images.reader.known, standing, traced_ts, event_time_ns, record)
     source = msgspec.structs.replace(
@@ -114,16 +114,17 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
 
 
 def _cells(value: bytes, root: Token, limits: Limits) -> dict[Path, Take | Members | Unordered]:
-    """The cells of the only row: all of the new row, any of the old one. Raises Untraceable if a message with
+    """The cells of the only row: all of the new row, any of the old one. Raises NotTemplatable if a message
+    with
     all of that may have too many values.
     """
     rows, new, old = root.at(("data",)), root.at(_NEW), root.at(_OLD)
     if rows is None or len(rows.items or ()) != 1 or new is None or not new.members:
-        raise Untraceable
+        raise NotTemplatable
     given: dict[Path, Take | Members | Unordered] = {(*_NEW, name): TEXT_OR_NULL for name in new.members}
     if old is not None and old.members is not None:
         if values_in(value) + len(new.members.keys() - old.members.keys()) > limits.values:
-            raise Untraceable
+            raise NotTemplatable
         given[_OLD] = optional_members(value, new, TEXT_OR_NULL.kinds)
     return given
 
@@ -159,13 +160,13 @@ def _images(images: TextRows, trace: Trace, slots: Mapping[Path, int]) -> _Trace
     old = None
     if images.op is UPDATE and images.old is not None:
         old = _traced_cells(reader, trace, slots, _OLD)
-    return _TracedText(reader, images.op, cells, old, 0, images.surely_keeps_keys(), images)
+    return _TracedText(reader, images.op, cells, old, 0, images.keys_unchanged_on_wire(), images)
 
 
 def _traced_cells(reader: TextReader, trace: Trace, slots: Mapping[Path, int], row: Path) -> TracedCells:
     names = [str(path[-1]) for path in slots if path[:-1] == row]
     if frozenset(names) != frozenset(reader.wire.names):
-        raise Untraceable
+        raise NotTemplatable
     return TracedCells({name: TracedCell(trace, (slots[*row, name],)) for name in names})
 
 
@@ -174,10 +175,10 @@ class _TracedTextReader(TextReader):
 
     @classmethod
     def of(cls, reader: TextReader) -> _TracedTextReader:
-        """Return the traced twin of a reader. Raises Untraceable for local times, which are counted."""
+        """Return the traced twin of a reader. Raises NotTemplatable for local times, which are counted."""
         columns = [reader.schema.columns[at] for at in reader.places]
         if reader.style.zone is not UTC and any(map(is_local_time, columns)):
-            raise Untraceable
+            raise NotTemplatable
         made = cls.__new__(cls)
         made.__dict__.update(reader.__dict__)
         made.plans = {}
@@ -185,7 +186,7 @@ class _TracedTextReader(TextReader):
 
     def row(self, *_: object) -> NoReturn:
         """Refuse: canonical values are not traced."""
-        raise Untraceable
+        raise NotTemplatable
 
     def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> TracedKey:
         """Return what stands for the cells of a key."""
@@ -196,7 +197,7 @@ class _TracedTextReader(TextReader):
         """Return what stands for a conversion of text to text."""
         steps = steps_of(convert)
         if steps is None:
-            raise Untraceable
+            raise NotTemplatable
         return lambda cell: cell.written(*steps)
 
 
@@ -209,11 +210,11 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
     actual: TextRows | None = None
 
     @property
-    def possible_places(self) -> NoReturn:
+    def possible_destinations(self) -> NoReturn:
         """Refuse: who asks wants canonical values."""
-        raise Untraceable
+        raise NotTemplatable
 
-    def surely_keeps_keys(self) -> bool:
+    def keys_unchanged_on_wire(self) -> bool:
         """Note that `old` lacks the key columns or has the text of the new row, if the one at hand does. Else
         the columns that an encoder asks for must tell.
         """
@@ -233,10 +234,10 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
             return found
         return found if isinstance(found, TracedKey) else None
 
-    def halves(self) -> tuple[Images, Images]:
+    def split_images(self) -> tuple[Images, Images]:
         """Return the old row and the new row as images of their own."""
         if self.old is None:
-            raise Untraceable
+            raise NotTemplatable
         old = _TracedText(self.reader, DELETE, self.cells | self.old, None, self.index, keeps_keys=True)
         return old, _TracedText(self.reader, INSERT, self.cells, None, self.index, keeps_keys=True)
 

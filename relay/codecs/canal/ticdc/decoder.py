@@ -20,7 +20,7 @@ from relay.codecs.canal.shared.wire_table import MysqlTypes, have_parameters
 from relay.codecs.canal.ticdc.messages import NAME
 from relay.codecs.canal.ticdc.options import TicdcOptions, text_style
 from relay.codecs.codec import TracedMessage
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.ddl_codes import ddl_events
 from relay.codecs.shared.large_messages import (
     Compression,
@@ -45,9 +45,9 @@ from relay.model.events import (
     Watermark,
 )
 from relay.model.limits import check_levels
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
-from relay.templates.tracing import Trace, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace
 
 WATERMARK: Final = "TIDB_WATERMARK"
 
@@ -60,7 +60,7 @@ _LOCATION: Final = "_tidb.claimCheckLocation"
 class Decoder:
     """Reads TiCDC Canal-JSON of all releases, with and without the extension."""
 
-    def __init__(self, options: TicdcOptions, answers: Answers) -> None:
+    def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits
         self._unchecked = unchecked_bytes(answers.limits)
         self._compression = options.large_message_handle_compression
@@ -71,12 +71,12 @@ class Decoder:
         self._rows = zoned(readers, style)
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
         if not value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         if self._is_packed or value[0] != _BRACE:
             value = decompressed(NAME, "", value, self._compression, Decompression(self._limits))
@@ -91,18 +91,18 @@ class Decoder:
             tidb = message.tidb
         op = ROW_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
-            source = _source(message, record, lossy)
+            source = _source(message, record, losses)
             if beside is not None:
                 source = with_unknown(source, beside)
-            changes = self._rows.changes(message, op, source, record, catalog, lossy)
+            changes = self._rows.changes(message, op, source, record, catalog, losses)
             if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
                 # Each row lacks columns; some have been counted.
-                lossy += [Lossy.COLUMNS_ABSENT] * (len(changes) - lossy.count(Lossy.COLUMNS_ABSENT))
+                losses += [Loss.COLUMNS_ABSENT] * (len(changes) - losses.count(Loss.COLUMNS_ABSENT))
             return changes, catalog
         if message.is_ddl:
-            return self._ddl(message, record, catalog, lossy)
+            return self._ddl(message, record, catalog, losses)
         if message.type == WATERMARK:
-            return [self._watermark(message, record, lossy)], catalog
+            return [self._watermark(message, record, losses)], catalog
         raise _refusal(op)
 
     def traced(
@@ -111,7 +111,7 @@ class Decoder:
         """Return the row's message with traced values; see `TracingDecoder`."""
         source = change.source
         if self._is_packed or source.row_key is not None:
-            raise Untraceable
+            raise NotTemplatable
         commit_ts = None if source.commit_ts is None else ("_tidb", "commitTs")
         start_ts = None if source.start_ts is None else ("_tidb", "startTs")
         return traced_row(record, change, catalog, trace, commit_ts=commit_ts, start_ts=start_ts)
@@ -140,15 +140,15 @@ class Decoder:
         return message
 
     def _ddl(
-        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        source = _source(message, record, lossy)
+        source = _source(message, record, losses)
         ddl = message.ddl(message.table_id(), source, record, is_restored=is_restored(message.sql or ""))
-        return ddl_events(ddl, catalog, lossy)
+        return ddl_events(ddl, catalog, losses)
 
-    def _watermark(self, message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Watermark:
+    def _watermark(self, message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -> Watermark:
         commit_ts = _tso((message.tidb or {}).get("watermarkTs"), "_tidb.watermarkTs")
-        time_ns = _time_ns(message, commit_ts, record, lossy)
+        time_ns = _time_ns(message, commit_ts, record, losses)
         source = Source(CONNECTOR, time_ns, commit_ts=commit_ts, extras=_extras(message))
         return Watermark(source, message.emitted_at_ns(record))
 
@@ -179,11 +179,11 @@ def _tso(value: object, path: str) -> int:
     return value
 
 
-def _source(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+def _source(message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
     tidb, es = message.tidb, message.es
     gtid, is_usual = message.gtid or None, message.unknown is None
     if tidb is None:
-        return Source(CONNECTOR, _time_ns(message, None, record, lossy), gtid=gtid, extras=message.unknown)
+        return Source(CONNECTOR, _time_ns(message, None, record, losses), gtid=gtid, extras=message.unknown)
     commit_ts = tidb.get("commitTs")
     if type(commit_ts) is int and 0 < commit_ts < TSO_END:
         # Almost every message has `es`, and needs no call then.
@@ -194,7 +194,7 @@ def _source(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -
     start_ts = tidb.get("startTs")
     return Source(
         CONNECTOR,
-        _time_ns(message, commit_ts, record, lossy),
+        _time_ns(message, commit_ts, record, losses),
         commit_ts,
         _tso(start_ts, "_tidb.startTs") if start_ts else None,
         gtid=gtid,
@@ -203,11 +203,11 @@ def _source(message: CanalMessage, record: ConsumerRecord, lossy: list[Lossy]) -
     )
 
 
-def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecord, lossy: list[Lossy]) -> int:
+def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecord, losses: list[Loss]) -> int:
     """Return when rows changed, which the commit ts says as well as `es` does."""
     if commit_ts and not (message.es is not None and message.es > 0):
         return (commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
-    return message.event_time_ns(record, lossy)
+    return message.event_time_ns(record, losses)
 
 
 def _extras(message: CanalMessage) -> Unknown | None:

@@ -19,8 +19,8 @@ from relay.codecs.canal.shared.row_writing import TextChange, TextWriters
 from relay.codecs.canal.ticdc.decoder import WATERMARK
 from relay.codecs.canal.ticdc.messages import NAME, ControlMessage, RowMessage, TidbMembers, ticdc_ddl_word
 from relay.codecs.canal.ticdc.options import TicdcOptions, carries, text_dialect
-from relay.codecs.codec import Payload
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.codec import EncodedRecord
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.shared.base64_text import base64_text
 from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.codecs.shared.large_messages import (
@@ -49,11 +49,11 @@ from relay.model.events import (
     Transaction,
     Watermark,
 )
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.templates.tracing import mark_of
 
-_TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
+_TYPE_PARAMETERS: Final = Loss.TYPE_PARAMETERS
 
 #: What the place of a key's column takes in a set.
 _KEY_BYTES: Final = 100
@@ -62,7 +62,7 @@ _KEY_BYTES: Final = 100
 class Encoder:
     """Writes TiCDC Canal-JSON as current releases do."""
 
-    def __init__(self, options: TicdcOptions, answers: Answers) -> None:
+    def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._has_extension = options.enable_tidb_extension
@@ -80,54 +80,54 @@ class Encoder:
         self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
-            return [self._row(events[0], caused_by, lossy)]
-        return self._payloads(events, caused_by, lossy)
+            return [self._row(events[0], source_record, losses)]
+        return self._payloads(events, source_record, losses)
 
     def _payloads(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         for event in events:
             match event:
                 case RowChange():
-                    yield self._row(event, caused_by, lossy)
+                    yield self._row(event, source_record, losses)
                 case SchemaChange():
-                    yield from self._ddl(event, caused_by, lossy)
+                    yield from self._ddl(event, source_record, losses)
                 case Watermark() if self._has_extension:
-                    yield self._watermark(event, lossy)
+                    yield self._watermark(event, losses)
                 case _:
-                    lossy.append(loss_of(event))
+                    losses.append(loss_of(event))
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
-        text = self._text(change, lossy)
-        tidb = self._tidb(change.source, caused_by, lossy, change.transaction)
+    def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> EncodedRecord:
+        text = self._text(change, losses)
+        tidb = self._tidb(change.source, source_record, losses, change.transaction)
         value = self._row_value(change, text, tidb)
         if len(value) <= self._room:
-            return Payload(None, value)
+            return EncodedRecord(None, value)
         reduced = self._reduced(change, text, tidb)
         return self._limit.reduce(
-            Payload(None, value), change, caused_by, lossy, reduced=reduced, stored=self._stored
+            EncodedRecord(None, value), change, source_record, losses, reduced=reduced, stored=self._stored
         )
 
     def _reduced(
         self, change: RowChange, text: TextChange, tidb: TidbMembers | UnsetType
-    ) -> Callable[[str | None], Payload]:
+    ) -> Callable[[str | None], EncodedRecord]:
         """Return how to write the row with its handle key alone; see `SizeLimit.reduce`."""
 
-        def write(location: str | None) -> Payload:
+        def write(location: str | None) -> EncodedRecord:
             members = TidbMembers() if tidb is UNSET else msgspec.structs.replace(tidb)
             if location is None:
                 members.onlyHandleKey = True
             else:
                 members.claimCheckLocation = location
-            return Payload(None, self._row_value(change, self._only_key(text, change.schema), members))
+            return EncodedRecord(None, self._row_value(change, self._only_key(text, change.schema), members))
 
         return write
 
-    def _stored(self, payload: Payload) -> bytes:
+    def _stored(self, payload: EncodedRecord) -> bytes:
         value = payload.value or b""
         return value if self._options.claim_check_raw_value else claim_check_document(None, value)
 
@@ -158,21 +158,21 @@ class Encoder:
         value = self._to_json(message)
         return compressed(value, self._compression) if self._is_packed else value
 
-    def _text(self, change: RowChange, lossy: list[Lossy]) -> TextChange:
+    def _text(self, change: RowChange, losses: list[Loss]) -> TextChange:
         op, text = change.op, self._writers.write(change)
         if self._lost:
-            lossy += self._lost
+            losses += self._lost
         if text.loses_parameters:
-            lossy.append(_TYPE_PARAMETERS)
+            losses.append(_TYPE_PARAMETERS)
         if op is UPDATE:
             if text.old is None:
                 op_without_before(self._options.unknown_before, NAME)
         elif op is READ and not change.source.snapshot:
-            lossy.append(Lossy.SNAPSHOT)
-        elif op is DELETE and self._only_key_deletes and not lacks_handle_key(change, text.cells, lossy):
+            losses.append(Loss.SNAPSHOT)
+        elif op is DELETE and self._only_key_deletes and not lacks_handle_key(change, text.cells, losses):
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):
-                lossy.append(Lossy.DELETE_IMAGE)
+                losses.append(Loss.DELETE_IMAGE)
             return only_key
         return text
 
@@ -193,26 +193,28 @@ class Encoder:
     def _tidb(
         self,
         source: Source,
-        caused_by: ConsumerRecord,
-        lossy: list[Lossy],
+        source_record: ConsumerRecord,
+        losses: list[Loss],
         transaction: Transaction | None = None,
     ) -> TidbMembers | UnsetType:
-        self._count_lost(source, lossy, transaction)
+        self._count_lost(source, losses, transaction)
         if not self._has_extension:
             return UNSET
-        members = TidbMembers(commit_ts_of(source, caused_by, lossy))
+        members = TidbMembers(commit_ts_of(source, source_record, losses))
         if source.row_key is not None and self._options.output_row_key:
             members.rowkey = base64_text(source.row_key)
         return members
 
-    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
-        tidb = self._tidb(change.source, caused_by, lossy)
+    def _ddl(
+        self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
+        tidb = self._tidb(change.source, source_record, losses)
         word = ticdc_ddl_word(change)
         for table, sql in per_table_statements(change):
             yield self._control(change, table, word, sql, tidb)
 
-    def _watermark(self, mark: Watermark, lossy: list[Lossy]) -> Payload:
-        self._count_lost(mark.source, lossy)
+    def _watermark(self, mark: Watermark, losses: list[Loss]) -> EncodedRecord:
+        self._count_lost(mark.source, losses)
         tidb = TidbMembers(watermarkTs=mark.source.commit_ts or 0)
         return self._control(mark, TableId("", ""), WATERMARK, "", tidb)
 
@@ -223,10 +225,10 @@ class Encoder:
         word: str,
         sql: str,
         tidb: TidbMembers | UnsetType,
-    ) -> Payload:
+    ) -> EncodedRecord:
         es, ts = event.source.event_time_ns // 1_000_000, event.emitted_at_ns // 1_000_000
         is_ddl = isinstance(event, SchemaChange)
         message = ControlMessage(
             0, table.database, table.table, None, is_ddl, word, es, ts, sql, None, None, None, None, tidb
         )
-        return Payload(None, compressed(self._to_json(message), self._compression))
+        return EncodedRecord(None, compressed(self._to_json(message), self._compression))

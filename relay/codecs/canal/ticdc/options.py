@@ -9,7 +9,7 @@ from msgspec import Meta
 from relay.codecs.canal.shared.messages import (
     Dialect,
 )
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.large_messages import (
     Handling,
     LargeMessageOptions,
@@ -90,10 +90,10 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
         return self.only_output_updated_columns or self.content_compatible
 
 
-def carries(options: TicdcOptions) -> Carries:
+def carries(options: TicdcOptions) -> Capabilities:
     """Return what a message can say with these options."""
     extension = options.enable_tidb_extension
-    return Carries(
+    return Capabilities(
         before=Before.CHANGED if options.writes_only_changed else Before.FULL,
         delete_image=not options.delete_only_output_handle_key_columns,
         primary_key=True,

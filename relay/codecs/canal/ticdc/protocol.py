@@ -32,7 +32,7 @@ CODEC: Final = Codec(
     encoder=Encoder,
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b"", b',"es":'),
-    row_signature=RowSignature(
+    non_ddl_marker=RowSignature(
         (
             (b'"isDdl":false',),
             (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"', b'"type":"TIDB_WATERMARK"'),

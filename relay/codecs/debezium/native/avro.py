@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import ChosenKey, Codec, Payload, Seal
+from relay.codecs.codec import ChosenKey, Codec, EncodedRecord, Seal
 from relay.codecs.debezium import detection as signs
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import encoder as json_writing
@@ -29,7 +29,7 @@ from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.shared.avro_bridge import error_of, unwrapped
 from relay.codecs.debezium.shared.connect_reading import ConnectReader, engine_schema
 from relay.codecs.debezium.shared.connect_writing import ConnectWriter
-from relay.codecs.losses import Carries, Keys, Lossy
+from relay.codecs.losses import Capabilities, Keys, Loss
 from relay.codecs.shared.avro import (
     ID_HEADERS,
     AvroSchema,
@@ -47,7 +47,7 @@ from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.codecs.shared.id_headers import placing
 from relay.model.errors import DecodeError, EncodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model.events import Event
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.templates.engine import Engine
 
@@ -57,7 +57,7 @@ _FACTOR: Final = 10
 _PLAN_BYTES: Final = 1_000
 
 
-def carries(options: DebeziumAvroOptions) -> Carries:
+def carries(options: DebeziumAvroOptions) -> Capabilities:
     """What a message can say with these options."""
     return json_writing.carries(options.as_json())
 
@@ -68,19 +68,19 @@ def carries(options: DebeziumAvroOptions) -> Carries:
 class Decoder:
     """Reads Avro of Debezium's connectors for MySQL and MariaDB."""
 
-    def __init__(self, options: DebeziumAvroOptions, answers: Answers) -> None:
+    def __init__(self, options: DebeziumAvroOptions, answers: LookupCache) -> None:
         self.inner = json_decoder.Decoder(options.as_json(), answers, NAME)
         self._schemas = RegisteredSchemas(NAME, answers)
         self._pool = CachePool(answers.limits.cache_bytes)
         self._readers: ByteCache[AvroSchema, ConnectReader] = self._pool.cache()
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
         opened = self.opened(record)
         try:
-            return self.inner.decode(opened, catalog, lossy)
+            return self.inner.decode(opened, catalog, losses)
         except DecodeError as error:
             raise error_of(NAME, error) from error
 
@@ -98,7 +98,7 @@ class Decoder:
         )
 
     def opener(self, engine: type[Engine]) -> Callable[[ConsumerRecord], ConsumerRecord]:
-        """Return what opens records with an engine; see `OpeningDecoder`."""
+        """Return what opens records with an engine; see `DeserializingDecoder`."""
         return EngineOpener(engine, self.opened, self._readable, self._pool).open
 
     def _readable(self, id: int, part: Part) -> EngineSchema | None:
@@ -139,7 +139,7 @@ class Encoder(ByTopic):
     """Writes Debezium Avro as the MySQL connector 3.6 and AvroConverter do."""
 
     def __init__(
-        self, options: DebeziumAvroOptions, answers: Answers, chosen: ChosenKey | None = None
+        self, options: DebeziumAvroOptions, answers: LookupCache, chosen: ChosenKey | None = None
     ) -> None:
         super().__init__()
         of_json = json_writing.Encoder(options.as_json(), answers, chosen)
@@ -154,18 +154,18 @@ class Encoder(ByTopic):
         }
 
     def _encode(
-        self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, topic: str, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         try:
-            for payload in self.encode_open(events, caused_by, lossy):
+            for payload in self.encode_open(events, source_record, losses):
                 key = None if payload.key is None else self._avro(topic, "key", payload.key)
                 value = None if payload.value is None else self._avro(topic, "value", payload.value)
-                yield Payload(key, value, headers=payload.headers)
+                yield EncodedRecord(key, value, headers=payload.headers)
         except EncodeError as error:
             raise error_of(NAME, error) from error
 
     def sealer(self, engine: type[Engine]) -> Seal:
-        """Return what makes Avro of a message's JSON; see `SealingEncoder`."""
+        """Return what makes Avro of a message's JSON; see `SerializingEncoder`."""
         return EngineSealer(engine, self._avro, self._writable, self._pool).seal
 
     def _writable(self, part: Part, json: bytes) -> EngineSchema | None:

@@ -17,11 +17,11 @@ from relay.codecs.debezium.native.messages import key_of
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.native.value_formats import form_of
 from relay.codecs.debezium.shared.defaults import null_default, zero_is_null
-from relay.codecs.debezium.shared.dialect import Doubt, Form, Object
+from relay.codecs.debezium.shared.dialect import AmbiguousValue, Form, Object
 from relay.codecs.debezium.shared.json_kinds import fitting
 from relay.codecs.debezium.shared.messages import Key
 from relay.codecs.debezium.shared.schemas import DeclaredColumn
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.base64_text import base64_text
 from relay.model.events import ABSENT, Column, ColumnType, TableSchema
 
@@ -106,7 +106,7 @@ class DebeziumColumns:
             declared = expected(column.name, column.type, self._options, value)
         return form_of(column.type, declared, value, self._options, is_known=is_known)
 
-    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[Doubt]:
+    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:
         """Give the wire values that mean two things: the default or NULL, 1970-01-01 or a date that is not in
         the calendar: Debezium writes 1970-01-01 for such a date even in columns that can be NULL.
         """
@@ -114,11 +114,11 @@ class DebeziumColumns:
             return
         default = _default(column, form, declared)
         if default is not ABSENT:
-            yield default, Lossy.NULL_OR_DEFAULT
+            yield default, Loss.NULL_OR_DEFAULT
         if column.type.base in {"date", "datetime"}:
             for value in _EPOCHS:
                 if value != default and fitting(form.kind, value) is not ABSENT:
-                    yield value, Lossy.EPOCH_OR_ZERO_DATE
+                    yield value, Loss.EPOCH_OR_ZERO_DATE
 
     def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
         """Return the value that stands for NULL besides NULL itself: nothing was inserted in 1970."""

@@ -27,11 +27,11 @@ from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.table_changes import NATIVE
 from relay.codecs.debezium.native.traced import traced_row
 from relay.codecs.debezium.shared.decoder import MessageDecoder
-from relay.codecs.debezium.shared.definitions import change_word, parse, told_events
+from relay.codecs.debezium.shared.definitions import change_word, declared_events, parse
 from relay.codecs.debezium.shared.layouts import Shape
 from relay.codecs.debezium.shared.messages import image, unknown_in_columns
 from relay.codecs.debezium.shared.rows import RowDecoder, RowParts
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.tables import NAMELESS
 from relay.codecs.shared.unknown_members import Unknown, merged, with_unknown
 from relay.model.errors import Malformed, UnsupportedMessage
@@ -46,7 +46,7 @@ from relay.model.events import (
     TableId,
     TransactionMark,
 )
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.types import quoted_table
 from relay.templates.tracing import Trace
@@ -73,7 +73,7 @@ class Decoder(MessageDecoder[Envelope]):
     `protocol`: the name of the protocol for which it reads, in errors of values.
     """
 
-    def __init__(self, options: DebeziumOptions, answers: Answers, protocol: str = NAME) -> None:
+    def __init__(self, options: DebeziumOptions, answers: LookupCache, protocol: str = NAME) -> None:
         rows = RowDecoder(protocol, DebeziumColumns(options), RowBody, answers.limits)
         super().__init__(protocol, Envelope, rows, answers.limits)
 
@@ -90,7 +90,7 @@ class Decoder(MessageDecoder[Envelope]):
         payload: Any,  # noqa: ANN401 - a class made at run time, of RowBody
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> RowChange | None:
         origin: Origin | None = payload.source
         op = _OPS.get(payload.op)
@@ -98,7 +98,7 @@ class Decoder(MessageDecoder[Envelope]):
             return None
         if origin.ts_ms is None or origin.ts_ms <= 0:
             return None
-        source = _wire.source_of(payload, origin, record, lossy)
+        source = _wire.source_of(payload, origin, record, losses)
         emitted_at_ns = _wire.emitted_at_ns(payload, record)
         table = shape.table
         if origin.table != table.id.table or origin.db != table.id.database:
@@ -106,40 +106,40 @@ class Decoder(MessageDecoder[Envelope]):
         time_ns = _wire.position_time_ns(source, origin)
         if not table.is_newest(catalog, None, time_ns, record):
             return None
-        images = shape.images(op, payload, table.newest, record.value or b"", lossy)
+        images = shape.images(op, payload, table.newest, record.value or b"", losses)
         if images is None:
             return None
         transaction = None if payload.transaction is None else _wire.transaction_of(payload)
         return RowChange(op, images.reader.schema, images, source, emitted_at_ns, transaction)
 
     def _event(
-        self, message: Envelope, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: Envelope, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         if message.schemaId is not UNSET:
             raise UnsupportedMessage(NAME, "schemaId", _EXT_JSON)
         body = message.body()
         if body is None:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         origin = body.source
         if origin is None or origin.connector not in _wire.CONNECTORS:
             return _control(body, message.unknown, record, catalog), catalog
         op = _OPS.get(body.op or "")
-        source = _wire.source_of(body, origin, record, lossy)
+        source = _wire.source_of(body, origin, record, losses)
         if message.unknown is not None:
             source = with_unknown(source, message.unknown)
         if op is not None:
             parts = _row_parts(op, body, origin, bytes(message.schema), record)
             if op is _UPDATE and parts.before is None:
-                lossy.append(Lossy.BEFORE_UNKNOWN)
+                losses.append(Loss.BEFORE_UNKNOWN)
             at = _wire.position_of(source, origin, record, is_read=op is _READ)
-            schema, images = self._rows.read(parts, at, catalog, lossy)
+            schema, images = self._rows.read(parts, at, catalog, losses)
             emitted_at_ns, transaction = _wire.emitted_at_ns(body, record), _wire.transaction_of(body)
             return [RowChange(op, schema, images, source, emitted_at_ns, transaction)], catalog
         if body.op == _TRUNCATE:
-            return _truncation(body, origin, source, record, catalog, lossy)
+            return _truncation(body, origin, source, record, catalog, losses)
         if body.op is None and (body.ddl is not UNSET or image(body.tableChanges)):
-            return _ddl(body, origin, source, record, catalog, lossy)
+            return _ddl(body, origin, source, record, catalog, losses)
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, r, t, and no DDL")
 
 
@@ -158,7 +158,7 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: Consum
 
 
 def _ddl(
-    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
 ) -> tuple[list[Event], Catalog]:
     told, unknown = parse(NAME, image(body.tableChanges), NATIVE)
     beside = unknown_in_columns(_wire.key_of(record.key), {"databaseName"})
@@ -174,17 +174,17 @@ def _ddl(
         _wire.emitted_at_ns(body, record),
     )
     if _wire.snapshot_of(origin) is None:
-        return told_events(message, told, catalog, lossy, NATIVE)
+        return declared_events(message, told, catalog, losses, NATIVE)
     if not any(each.change.table for each in told):
         # What a snapshot does first, DROP … IF EXISTS, is no statement of the source.
-        lossy.append(Lossy.STATEMENT)
+        losses.append(Loss.STATEMENT)
         return [], catalog
-    counted: list[Lossy] = []
-    events, learnt = told_events(message, told, catalog, counted, NATIVE)
+    counted: list[Loss] = []
+    events, learnt = declared_events(message, told, catalog, counted, NATIVE)
     if any(
         isinstance(event, SchemaChange) and event.kinds for event in events
     ):  # of text that defines no table, nothing is missed
-        lossy += counted
+        losses += counted
     return [defined for event in events for defined in _definitions(event)], learnt
 
 
@@ -200,7 +200,7 @@ def _definitions(event: Event) -> list[Event]:
 
 
 def _truncation(
-    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
 ) -> tuple[list[Event], Catalog]:
     if not origin.table:
         raise Malformed(NAME, "payload.source.table", NAMELESS)
@@ -213,7 +213,7 @@ def _truncation(
         _wire.position_of(source, origin, record, is_read=False),
         _wire.emitted_at_ns(body, record),
     )
-    return told_events(message, (), catalog, lossy, NATIVE)
+    return declared_events(message, (), catalog, losses, NATIVE)
 
 
 # ---------------------------------------------------------------- messages without a table

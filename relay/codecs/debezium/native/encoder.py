@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.codec import ChosenKey, Payload
+from relay.codecs.codec import ChosenKey, EncodedRecord
 from relay.codecs.debezium.native.fields import (
     HEARTBEAT,
     HEARTBEAT_KEY,
@@ -31,10 +31,10 @@ from relay.codecs.debezium.native.schema_changes import (
     changes_of,
     shown_of,
 )
-from relay.codecs.losses import Before, Carries, Lossy, loss_of, source_losses
+from relay.codecs.losses import Before, Capabilities, Loss, loss_of, source_losses
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.row_writing import TypedWriters
-from relay.codecs.shared.rows import halves
+from relay.codecs.shared.rows import split_images
 from relay.codecs.shared.shaping import op_without_before
 from relay.codecs.shared.ticdc import changes_chosen_key, differ
 from relay.model.errors import NotRepresentable
@@ -51,7 +51,7 @@ from relay.model.events import (
     TableSchema,
     TransactionMark,
 )
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord, Header
 from relay.mysql.ddl.parts import only_kind
 
@@ -65,10 +65,10 @@ _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
 
-def carries(options: DebeziumOptions) -> Carries:
+def carries(options: DebeziumOptions) -> Capabilities:
     """What a message can say with these options."""
     has_transactions = options.provide_transaction_metadata
-    return Carries(
+    return Capabilities(
         before=Before.FULL,
         delete_image=True,
         primary_key=True,
@@ -124,7 +124,7 @@ def split_key_changes(events: list[Event]) -> list[Event]:
     one.
     """
     for event in events:
-        if isinstance(event, RowChange) and event.op is _UPDATE and not event.images.surely_keeps_keys():
+        if isinstance(event, RowChange) and event.op is _UPDATE and not event.images.keys_unchanged_on_wire():
             break
     else:
         return events
@@ -133,7 +133,7 @@ def split_key_changes(events: list[Event]) -> list[Event]:
 
 
 def _parts(event: Event, places: dict[TableSchema, tuple[int, ...]]) -> list[Event]:
-    if not isinstance(event, RowChange) or event.op is not _UPDATE or event.images.surely_keeps_keys():
+    if not isinstance(event, RowChange) or event.op is not _UPDATE or event.images.keys_unchanged_on_wire():
         return [event]
     images, schema = event.images, event.schema
     key = places.get(schema)
@@ -147,7 +147,7 @@ def _parts(event: Event, places: dict[TableSchema, tuple[int, ...]]) -> list[Eve
 
 def _halves(event: RowChange) -> list[Event]:
     schema = event.schema
-    old, new = halves(event.images)
+    old, new = split_images(event.images)
     rest = event.source, event.emitted_at_ns, event.transaction
     delete, insert = RowChange(Op.DELETE, schema, old, *rest), RowChange(Op.INSERT, schema, new, *rest)
     return [
@@ -159,7 +159,9 @@ def _halves(event: RowChange) -> list[Event]:
 class Encoder:
     """Writes Debezium JSON as the MySQL connector 3.6 and JsonConverter do."""
 
-    def __init__(self, options: DebeziumOptions, answers: Answers, chosen: ChosenKey | None = None) -> None:
+    def __init__(
+        self, options: DebeziumOptions, answers: LookupCache, chosen: ChosenKey | None = None
+    ) -> None:
         self._options = options
         self.prepare = split_key_changes
         if chosen is not None:
@@ -186,70 +188,72 @@ class Encoder:
         self._count_lost_of_mark = source_losses(bare, options.topic_prefix)
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterable[EncodedRecord]:
         """Give the events' messages, and a tombstone after each DELETE; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1:
-            return self._event(events[0], caused_by, 0, lossy)
-        return self._payloads(events, caused_by, lossy)
+            return self._event(events[0], source_record, 0, losses)
+        return self._payloads(events, source_record, losses)
 
     def _payloads(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         row = 0
         for event in events:
-            yield from self._event(event, caused_by, row, lossy)
+            yield from self._event(event, source_record, row, losses)
             row += isinstance(event, RowChange)
 
     def _event(
-        self, event: Event, caused_by: ConsumerRecord, row: int, lossy: list[Lossy]
-    ) -> Sequence[Payload]:
+        self, event: Event, source_record: ConsumerRecord, row: int, losses: list[Loss]
+    ) -> Sequence[EncodedRecord]:
         """The messages of an event; `row`: its place among the rows of its record."""
         try:
             if not isinstance(event, RowChange):
-                return list(self._control(event, caused_by, lossy))
-            payload = self._row(event, caused_by, row, lossy)
+                return list(self._control(event, source_record, losses))
+            payload = self._row(event, source_record, row, losses)
         except _UNPRINTABLE:
             raise NotRepresentable(
                 NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
             ) from None
         if event.op is _DELETE and self._has_tombstones and payload.key is not None:
-            return [payload, Payload(payload.key, None, headers=payload.headers)]
+            return [payload, EncodedRecord(payload.key, None, headers=payload.headers)]
         return [payload]
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, row: int, lossy: list[Lossy]) -> Payload:
+    def _row(
+        self, change: RowChange, source_record: ConsumerRecord, row: int, losses: list[Loss]
+    ) -> EncodedRecord:
         source, op, lost, messages = change.source, change.op, self._lost, self._messages
         if lost:
             lost.clear()
-        plan, before, after, losses = self._rows.write(change)
+        plan, before, after, row_losses = self._rows.write(change)
         if op is _UPDATE and before is None:
             op = op_without_before(self._options.unknown_before, NAME)
-        if losses:
-            lossy += losses
+        if row_losses:
+            losses += row_losses
         if lost:
-            lossy += lost
+            losses += lost
         snapshot = plan.streamed
         if source.snapshot is not None or op is _READ:
             snapshot = messages.snapshot(source.snapshot or Snapshot.TRUE, plan.id.database)
         pos = source.binlog_position
         if pos is None:
-            pos = self._place(source, caused_by, lossy)
+            pos = self._place(source, source_record, losses)
         block = messages.source(source, snapshot, plan.table, pos, row)
         transaction = change.transaction
         shown = transaction if self._has_transactions else None
         images = messages.completed(plan, before), messages.completed(plan, after)
         payload = messages.row(op, plan, images, block, change.emitted_at_ns, shown)
-        self._count_lost(source, lossy, transaction)
+        self._count_lost(source, losses, transaction)
         if isinstance(change, KeyChange) and self._options.key_change_headers:
             return msgspec.structs.replace(payload, headers=self._headers(change))
         return payload
 
-    def _place(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
+    def _place(self, source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> int:
         """The position that is written: of the binlog, else (counted) one that grows with the events."""
         if source.binlog_position is not None:
             return source.binlog_position
-        lossy.append(_POSITION_SYNTHETIC)
-        return caused_by.offset if source.commit_ts is None else source.commit_ts
+        losses.append(_POSITION_SYNTHETIC)
+        return source_record.offset if source.commit_ts is None else source.commit_ts
 
     def _headers(self, change: KeyChange) -> tuple[Header, ...]:
         plan, before, after, _ = self._rows.write(change.other)
@@ -259,40 +263,42 @@ class Encoder:
 
     # ------------------------------------------------------------ what is no row
 
-    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+    def _control(
+        self, event: Event, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         if isinstance(event, SchemaChange) and self._options.include_schema_changes:
-            yield from self._schema_change(event, caused_by, lossy)
+            yield from self._schema_change(event, source_record, losses)
         elif isinstance(event, Bootstrap) and self._options.include_schema_changes:
-            self._count_lost(event.source, lossy)
-            pos = self._place(event.source, caused_by, lossy)
+            self._count_lost(event.source, losses)
+            pos = self._place(event.source, source_record, losses)
             shown = shown_of(event, has_comments=self._options.include_schema_comments)
             yield self._change_message(shown, event, event.source.snapshot or Snapshot.TRUE, pos)
         elif isinstance(event, TransactionMark) and self._has_transactions:
-            self._count_lost_of_mark(event.source, lossy)
+            self._count_lost_of_mark(event.source, losses)
             yield self._mark(event)
         elif isinstance(event, Heartbeat) and self._options.heartbeats == "keep":
-            self._count_lost_of_mark(event.source, lossy)
+            self._count_lost_of_mark(event.source, losses)
             yield self._control_message(
                 ({"serverName": self._options.topic_prefix}, HEARTBEAT_KEY),
                 ({"ts_ms": event.emitted_at_ns // _MS}, HEARTBEAT),
             )
         else:
-            lossy.append(loss_of(event))
+            losses.append(loss_of(event))
 
     def _schema_change(
-        self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
-        self._count_lost(change.source, lossy)
+        self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
+        self._count_lost(change.source, losses)
         if only_kind(change) is DdlKind.TRUNCATE_TABLE:
-            yield from self._truncate(change, caused_by, lossy)
+            yield from self._truncate(change, source_record, losses)
             return
-        pos = self._place(change.source, caused_by, lossy)
-        for each in changes_of(change, lossy, has_comments=self._options.include_schema_comments):
+        pos = self._place(change.source, source_record, losses)
+        for each in changes_of(change, losses, has_comments=self._options.include_schema_comments):
             yield self._change_message(each, change, change.source.snapshot, pos)
 
     def _change_message(
         self, shown: Message, event: SchemaChange | Bootstrap, snapshot: Snapshot | None, pos: int
-    ) -> Payload:
+    ) -> EncodedRecord:
         """The message of one change of a statement, or of a definition."""
         messages, database = self._messages, shown.database
         table = msgspec.Raw(printed(shown.table))
@@ -307,19 +313,19 @@ class Encoder:
         return self._control_message(({"databaseName": database}, CHANGE_KEY), (payload, CHANGE_VALUE))
 
     def _truncate(
-        self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """TRUNCATE is a row's message without rows, or none."""
         if self._options.skipped_operations == "t":
-            lossy.append(loss_of(change))
+            losses.append(loss_of(change))
             return
         schema = change.after or TableSchema(change.table, (), complete=False)
         plan = self._rows.plan(schema)
-        pos = self._place(change.source, caused_by, lossy)
+        pos = self._place(change.source, source_record, losses)
         block = self._messages.source(change.source, plan.streamed, plan.table, pos, 0)
         yield self._messages.truncate(plan, block, change.emitted_at_ns)
 
-    def _mark(self, mark: TransactionMark) -> Payload:
+    def _mark(self, mark: TransactionMark) -> EncodedRecord:
         tables = [{"data_collection": str(table), "event_count": count} for table, count in mark.table_counts]
         payload = {
             "status": "BEGIN" if mark.is_begin else "END",
@@ -330,10 +336,10 @@ class Encoder:
         }
         return self._control_message(({"id": mark.id}, TRANSACTION_KEY), (payload, TRANSACTION_VALUE))
 
-    def _control_message(self, key: tuple[Json, Json], value: tuple[Json, Json]) -> Payload:
+    def _control_message(self, key: tuple[Json, Json], value: tuple[Json, Json]) -> EncodedRecord:
         """The message of payloads and their schemas."""
         options = self._options
-        return Payload(
+        return EncodedRecord(
             _printed_with(*key, has_schema=options.has_key_schema),
             _printed_with(*value, has_schema=options.has_value_schema),
         )
@@ -344,4 +350,4 @@ def _printed_with(payload: Json, schema: Json, *, has_schema: bool) -> bytes:
 
 
 _MS: Final = 1_000_000
-_POSITION_SYNTHETIC: Final = Lossy.BINLOG_POSITION_SYNTHETIC
+_POSITION_SYNTHETIC: Final = Loss.BINLOG_POSITION_SYNTHETIC

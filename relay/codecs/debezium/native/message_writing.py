@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import ChosenKey, Payload
+from relay.codecs.codec import ChosenKey, EncodedRecord
 from relay.codecs.debezium.native.defaults import fallback, schema_default
 from relay.codecs.debezium.native.fields import (
     DATES,
@@ -34,7 +34,7 @@ from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.value_writing import ValueWriter
 from relay.codecs.debezium.shared import semantic_names
 from relay.codecs.debezium.shared.value_writing import image_names, present_names
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.row_keys import without_key
 from relay.codecs.shared.base64_text import base64_text
 from relay.codecs.shared.caches import ByteCache, CachePool
@@ -267,12 +267,12 @@ class Messages(RowTarget[RowPlan]):
         """Return about how much memory a plan takes."""
         return len(plan.head) + 2 * len(plan.key_head) + _PLAN_COLUMN_BYTES * len(plan.shown)
 
-    def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+    def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return what every row of a table loses: its types, their parameters, and names of columns."""
         lost = {
-            Lossy.UNTYPED: type_info.types,
-            Lossy.TYPE_PARAMETERS: type_info.parameters and plan.loses_parameters,
-            Lossy.NAMES: plan.loses_names,
+            Loss.UNTYPED: type_info.types,
+            Loss.TYPE_PARAMETERS: type_info.parameters and plan.loses_parameters,
+            Loss.NAMES: plan.loses_names,
         }
         return tuple([what for what, is_lost in lost.items() if is_lost])
 
@@ -360,7 +360,7 @@ class Messages(RowTarget[RowPlan]):
         source: SourceBlock,
         emitted_ns: int,
         transaction: Transaction | None,
-    ) -> Payload:
+    ) -> EncodedRecord:
         """Return the message of a row. Raises what `printed` raises."""
         before, after = images
         middle = _MIDDLES[op]
@@ -374,14 +374,14 @@ class Messages(RowTarget[RowPlan]):
             value = self._head_of(plan, before, after) + value + b"}"
         row = before if after is None else after
         if plan.key_value is None or type(row) is dict:
-            return Payload(self._key(plan, row), value)
-        return Payload(plan.key_start + printed(plan.key_value(row)) + self._key_tail, value)
+            return EncodedRecord(self._key(plan, row), value)
+        return EncodedRecord(plan.key_start + printed(plan.key_value(row)) + self._key_tail, value)
 
-    def truncate(self, plan: RowPlan, source: SourceBlock, emitted_ns: int) -> Payload:
+    def truncate(self, plan: RowPlan, source: SourceBlock, emitted_ns: int) -> EncodedRecord:
         """Return the message of TRUNCATE."""
         middle = msgspec.Raw(b'null,"op":"t"')
         value = printed(_Envelope(None, None, source, middle, *_times(emitted_ns)))
-        return Payload(None, plan.head + value + b"}" if plan.head else value)
+        return EncodedRecord(None, plan.head + value + b"}" if plan.head else value)
 
     def _key(self, plan: RowPlan, row: Row) -> bytes | None:
         """The key of any row; None for a table without one, and for a row that lacks columns of it. Raises
@@ -512,4 +512,4 @@ _HEAD_COLUMN_BYTES: Final = 16
 _TABLE_BYTES: Final = 600
 #: Numbers of 64 bits with a sign.
 _LEAST, _END = -(1 << 63), 1 << 63
-_NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT
+_NULL_REPLACED: Final = Loss.NULL_REPLACED_BY_DEFAULT

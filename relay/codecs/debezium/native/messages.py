@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relay.codecs.debezium.shared.messages import Key
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.local_times import event_time_ns
 from relay.codecs.shared.ticdc import Milliseconds
@@ -128,11 +128,11 @@ def snapshot_of(origin: Origin) -> Snapshot | None:
     return _SNAPSHOTS.get(word, Snapshot.TRUE) if isinstance(word, str) else Snapshot.TRUE
 
 
-def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, losses: list[Loss]) -> Source:
     """Return the canonical source, timed by `source`, or else (counted) the next best time."""
     time_ns = origin.ts_ns
     if time_ns is None or not 0 < time_ns < _END_NS:
-        time_ns = event_time_ns(_time_ns(origin), _time_ns(body), record, lossy)
+        time_ns = event_time_ns(_time_ns(origin), _time_ns(body), record, losses)
     position, row = origin.pos, None
     if origin.file and position is not None and 0 <= position < _END:
         row = origin.row

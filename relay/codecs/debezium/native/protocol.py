@@ -38,7 +38,7 @@ CODEC: Final = Codec(
     keyed_encoder=Encoder,
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
-    row_signature=RowSignature(
+    non_ddl_marker=RowSignature(
         ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
     ),
     marker=MARKER,

@@ -18,7 +18,7 @@ from relay.codecs.debezium.native.fields import SOURCE, Json, node
 from relay.codecs.debezium.native.message_writing import native_key
 from relay.codecs.debezium.native.table_changes import id_of
 from relay.codecs.debezium.shared import ddl_events
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.ticdc import mysql_text, per_table_statements
 from relay.codecs.shared.tidb_defaults import NOW
 from relay.model.events import (
@@ -61,7 +61,7 @@ _INDEX: Final = re.compile(
 _WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 
-def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) -> Iterator[Message]:
+def changes_of(change: SchemaChange, losses: list[Loss], *, has_comments: bool) -> Iterator[Message]:
     """Give the messages of a statement; for an unknown table only its name is given, counted."""
     told = [_told(each, has_comments) for each in change.table_changes if each.dialect == DIALECT]
     if told:  # what a connector has sent is sent again
@@ -87,7 +87,7 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
                 text = f"{words} {quoted_table(table)}" if words else ddl
                 yield Message(table.database, table.table, text, [entry])
             elif found is None:
-                lossy.append(Lossy.TABLE_DEFINITION)
+                losses.append(Loss.TABLE_DEFINITION)
                 yield Message(table.database, table.table, ddl, [])
             else:
                 shown = shown_table(found, has_comments=has_comments)

@@ -15,7 +15,7 @@ from relay.codecs.debezium.shared.traced import RowMessage, fitting_change
 from relay.model.events import Position, RowChange, Source, Transaction
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.scanning import Path
-from relay.templates.tracing import Trace, TracedNumber, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace, TracedNumber
 
 _END_NS: Final = TIME_END_MS * 1_000_000
 #: Higher than any position in a log.
@@ -47,13 +47,13 @@ _TEXTS: Final[tuple[Path, ...]] = (_GTID, _QUERY, _TRANSACTION)
 def traced_row(
     rows: RowDecoder, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
 ) -> TracedMessage:
-    """Return a message of one row with traced values. Raises Untraceable."""
+    """Return a message of one row with traced values. Raises NotTemplatable."""
     at, newest = catalog.newest(change.table)
     follows_in_log = at is not None and _follows_in_log(change.source, at, record)
     texts = _TEXTS if follows_in_log else (*_TEXTS, _FILE)
     message = RowMessage(rows, record, change, trace, _NUMBERS, texts)
     if newest is not message.known:
-        raise Untraceable
+        raise NotTemplatable
     source = _source(change.source, message, has_file=not follows_in_log)
     after = None
     if at is not None:
@@ -91,15 +91,15 @@ def _time_ns(message: RowMessage, part: Path) -> TracedNumber:
         if number is not None:
             found = number * unit_ns
             if ms is None or not ms or not found or not (found >= -_END_NS and found < _END_NS):
-                raise Untraceable
+                raise NotTemplatable
             return found
-    raise Untraceable
+    raise NotTemplatable
 
 
 def _transaction(transaction: Transaction, message: RowMessage) -> Transaction:
     identifier = message.text(_TRANSACTION)
     if identifier is None:
-        raise Untraceable
+        raise NotTemplatable
     return msgspec.structs.replace(
         transaction, id=identifier, order=message.number(_ORDER), table_order=message.number(_TABLE_ORDER)
     )
@@ -123,10 +123,10 @@ def _log_follows(source: Source, traced: dict[str, Any], at: Position) -> AfterD
     """Note that rows of other partitions stand later in the log than DDL, as the one at hand does."""
     file, position = source.binlog_file, traced.get("binlog_position")
     if at.log is None or file is None or position is None:
-        raise Untraceable
+        raise NotTemplatable
     place = len(file), file
     if place < at.log[:2] or (place == at.log[:2] and not position > at.log[2]):
-        raise Untraceable
+        raise NotTemplatable
     return AfterDdl(at, is_alone=False)
 
 
@@ -134,8 +134,8 @@ def _follows(message: RowMessage, at: Position, record: ConsumerRecord) -> After
     """Note that rows follow DDL as the one at hand does: by their time, or by offset in its partition."""
     ms = message.number(_MS)
     if ms is None:
-        raise Untraceable
+        raise NotTemplatable
     after = AfterDdl(at, is_alone=not ms * 1_000_000 > at.event_time_ns)
     if not after.allows(record):
-        raise Untraceable
+        raise NotTemplatable
     return after

@@ -43,7 +43,7 @@ from relay.codecs.debezium.shared.value_writing import (
     timestamp_writer,
 )
 from relay.codecs.debezium.shared.values import bits, read_bits, signed64, unsigned64
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.base64_text import base64_text
 from relay.codecs.shared.conversions import Convert, Read, Write
 from relay.codecs.shared.debezium_temporal import ZERO_TIMESTAMP, calendar_days, date_text, time_micros
@@ -53,9 +53,9 @@ from relay.mysql import numbers, temporal
 from relay.mysql.conversion_names import BOOLEANS, losing, named_after, native
 from relay.mysql.types import BINARIES, GEOMETRIES
 
-_ZERO_DATE: Final = Lossy.ZERO_DATE
-_TIME_RANGE: Final = Lossy.TIME_RANGE
-_DECIMAL_DIGITS: Final = Lossy.DECIMAL_DIGITS
+_ZERO_DATE: Final = Loss.ZERO_DATE
+_TIME_RANGE: Final = Loss.TIME_RANGE
+_DECIMAL_DIGITS: Final = Loss.DECIMAL_DIGITS
 #: Every 64-bit float keeps this many digits (IEEE 754).
 _SAFE_DIGITS: Final = 15
 #: Exact for every DECIMAL, which has at most 65 digits.
@@ -69,7 +69,7 @@ class ValueWriter:
     """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
 
     def __init__(self, options: DebeziumOptions) -> None:
-        self.lost: list[Lossy] = []
+        self.lost: list[Loss] = []
         self._options = options
         self._labels = LabelWriter(self.lost)
         self._unsigned = self._unsigned_writer()

@@ -14,7 +14,7 @@ import msgspec
 
 from relay.codecs.debezium.shared.defaults import shown_default
 from relay.codecs.debezium.shared.schemas import Json
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.ticdc import is_restored, per_table_statements
 from relay.model.errors import DdlNotUnderstood
 from relay.model.events import Column, ColumnType, DdlKind, SchemaChange, TableId, TableSchema
@@ -52,7 +52,7 @@ Message = tuple[TableId, str, list[Json | msgspec.Raw]]
 # ---------------------------------------------------------------- the list
 
 
-def table_changes(change: SchemaChange, lossy: list[Lossy]) -> Iterator[Message]:
+def table_changes(change: SchemaChange, losses: list[Loss]) -> Iterator[Message]:
     """Give the messages of a statement.
 
     What the source's message itself has said of tables is passed on; else what is known of them is said, and
@@ -65,7 +65,7 @@ def table_changes(change: SchemaChange, lossy: list[Lossy]) -> Iterator[Message]
     for each in [one for one in change.table_changes if one.dialect == DIALECT]:
         told.setdefault(each.table if each.table in named else first, []).append(msgspec.Raw(each.wire))
     for table, sql in statements:
-        yield table, sql, told.get(table) or [*_known_changes(change, known, table, sql, lossy)]
+        yield table, sql, told.get(table) or [*_known_changes(change, known, table, sql, losses)]
 
 
 class _KnownTables(NamedTuple):
@@ -89,7 +89,7 @@ class _KnownTables(NamedTuple):
 
 
 def _known_changes(
-    change: SchemaChange, known: _KnownTables, table: TableId, ddl: str, lossy: list[Lossy]
+    change: SchemaChange, known: _KnownTables, table: TableId, ddl: str, losses: list[Loss]
 ) -> list[Json]:
     """`tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
     kind = change.kinds[0] if change.kinds else None
@@ -104,7 +104,7 @@ def _known_changes(
     found = known.definitions.get(table)
     if found is not None:
         return [entry | {"table": shown_table(found, defined_in(ddl))}]
-    lossy.append(Lossy.TABLE_DEFINITION)
+    losses.append(Loss.TABLE_DEFINITION)
     return [entry | {"table": None}]
 
 

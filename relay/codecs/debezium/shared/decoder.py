@@ -15,7 +15,7 @@ from relay.codecs.debezium.shared.layouts import Shape
 from relay.codecs.debezium.shared.messages import parse_again
 from relay.codecs.debezium.shared.rows import RowDecoder
 from relay.codecs.debezium.shared.schema_blocks import WRAPPED
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.unknown_members import MessageParser, T, Unknown, merged
 from relay.model.errors import Malformed
@@ -37,12 +37,12 @@ class MessageDecoder(Generic[T]):
         self._uncounted = uncounted_bytes(limits)
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
         if not value:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         if len(value) > self._uncounted:
             check_values(self._protocol, "", value, self._limits)
@@ -59,19 +59,19 @@ class MessageDecoder(Generic[T]):
         ):
             payload, key = topic.shape.parsed(value), topic.shape.layout.key
             if payload is not None and (key is None or key.is_of(self._rows.key_of(record.key))):
-                change = self._row(topic.shape, payload, record, catalog, lossy)
+                change = self._row(topic.shape, payload, record, catalog, losses)
                 if change is not None:
                     return [change], catalog
-        counted = len(lossy)
+        counted = len(losses)
         try:
             message = self._parser.parse(value)
             beside = merged(in_key, self._unknown_in_block(message, record))
             if beside is not None:
                 message = self._parser.parse_open(value, beside)
-            return self._event(message, record, catalog, lossy)
+            return self._event(message, record, catalog, losses)
         except REFUSED:
-            del lossy[counted:]
-        return self._event_again(value, in_key, record, catalog, lossy)
+            del losses[counted:]
+        return self._event_again(value, in_key, record, catalog, losses)
 
     def _unknown_in_block(self, message: T, record: ConsumerRecord) -> Unknown | None:
         block = bytes(_block(message))
@@ -83,19 +83,19 @@ class MessageDecoder(Generic[T]):
         in_key: Unknown | None,
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> tuple[list[Event], Catalog]:
         """The event of a message that is no strict JSON of this dialect."""
         if value.strip() == b"null":  # as Kafka Connect has it, `null` is no value
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         message, is_invalid_text = parse_again(self._protocol, value, self._parser, self._limits)
         in_block = self._unknown_in_block(message, record)
         self._parser.set_unknown(message, merged(message.unknown, in_key, in_block))
         if is_invalid_text:
-            lossy.append(Lossy.INVALID_TEXT)
+            losses.append(Loss.INVALID_TEXT)
         try:
-            return self._event(message, record, catalog, lossy)
+            return self._event(message, record, catalog, losses)
         except REFUSED:
             raise Malformed(self._protocol, "payload", "a row that is no JSON object of columns") from None
 
@@ -105,7 +105,7 @@ class MessageDecoder(Generic[T]):
         payload: Any,  # noqa: ANN401 - a class made at run time
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> RowChange | None:
         """Return the row of a payload that a shape has parsed, with what is lost of it; None, and nothing
         lost, for what is no row of this shape after all.
@@ -113,7 +113,7 @@ class MessageDecoder(Generic[T]):
         raise NotImplementedError
 
     def _event(
-        self, message: T, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: T, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Return the event of an envelope. Raises DecodeError, and what msgspec raises for its parts."""
         raise NotImplementedError

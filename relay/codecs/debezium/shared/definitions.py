@@ -1,10 +1,10 @@
 """`tableChanges` of Debezium's DDL events, read: the definitions that a message itself tells.
 
-Contract: `parse` gives the list, checked, or raises Malformed with the path; `told_events` gives the event of
-a DDL message and the catalogue after it. What the list says of a table counts whatever the statement's text
-says. What it cannot say (keys other than the primary one, how a column is generated, ON UPDATE, collations,
-the sign of DECIMAL) comes from the text, or from the definition before it. Source: pingcap/ticdc
-pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
+Contract: `parse` gives the list, checked, or raises Malformed with the path; `declared_events` gives the
+event of a DDL message and the catalogue after it. What the list says of a table counts whatever the
+statement's text says. What it cannot say (keys other than the primary one, how a column is generated, ON
+UPDATE, collations, the sign of DECIMAL) comes from the text, or from the definition before it. Source:
+pingcap/ticdc pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from relay.codecs.debezium.shared.ddl_events import (
 )
 from relay.codecs.debezium.shared.defaults import read_default, shown_default
 from relay.codecs.debezium.shared.schemas import Json
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED, complaint
 from relay.codecs.shared.tidb_defaults import NOW
 from relay.codecs.shared.unknown_members import Message, MessageParser, Unknown, below
@@ -104,7 +104,7 @@ class _Changes(Message):
 _PARSER: Final = MessageParser(_Changes)
 
 
-class Told(msgspec.Struct, frozen=True):
+class DeclaredTable(msgspec.Struct, frozen=True):
     """One change as the message has it, and its members that are known, in the producer's usual form."""
 
     change: _Change
@@ -131,7 +131,7 @@ class TableDialect(NamedTuple):
 
 def parse(
     protocol: str, changes: bytes | None, dialect: TableDialect | None = None
-) -> tuple[list[Told], Unknown | None]:
+) -> tuple[list[DeclaredTable], Unknown | None]:
     """Read the list (of TiCDC, unless another dialect is given), None for none. Return it without the members
     that are not known, and these. Raises Malformed.
     """
@@ -149,7 +149,7 @@ def parse(
         _tidy(each)
     for at, change in enumerate(listed.tableChanges):
         _check(protocol, f"{_PATH}[{at}]", change, dialect or TICDC)
-    told = [Told(change, wire) for change, wire in zip(listed.tableChanges, found, strict=True)]
+    told = [DeclaredTable(change, wire) for change, wire in zip(listed.tableChanges, found, strict=True)]
     return told, below("payload", listed.unknown)
 
 
@@ -198,12 +198,12 @@ def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> 
         raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that the table lacks")
 
 
-def change_word(told: Sequence[Told]) -> str:
+def change_word(told: Sequence[DeclaredTable]) -> str:
     """Return the message's word for the kind of a DDL statement, "" if it has none."""
     return told[0].change.type if told else ""
 
 
-def renamed_pair(told: Sequence[Told]) -> tuple[TableId, TableId] | None:
+def renamed_pair(told: Sequence[DeclaredTable]) -> tuple[TableId, TableId] | None:
     """Return the old and the new name that a rename's `id` has, None if it is no such id."""
     names = _PAIR(told[0].change.id) if told else None
     return None if names is None else (TableId(names[1], names[2]), TableId(names[3], names[4]))
@@ -406,11 +406,11 @@ TICDC: Final = TableDialect(DIALECT, _type, _merged, str, quoted_id)
 # ---------------------------------------------------------------- events
 
 
-def told_events(
+def declared_events(
     message: DdlMessage,
-    told: Sequence[Told],
+    told: Sequence[DeclaredTable],
     catalog: Catalog,
-    lossy: list[Lossy],
+    losses: list[Loss],
     dialect: TableDialect = TICDC,
 ) -> tuple[list[Event], Catalog]:
     """Return the event of a DDL message and the catalogue after it; count text and `id`s that are not
@@ -424,7 +424,7 @@ def told_events(
         for at, each in enumerate(told):
             table = _table_of(each.change.id, change, message.table, dialect, is_only=len(told) == 1)
             if table is None:
-                lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+                losses.append(Loss.DDL_NOT_UNDERSTOOD)
                 table = _table_at(at, len(told), change, message.table)
             if table is None:
                 continue
@@ -448,11 +448,13 @@ def told_events(
             learnt, change = learn(catalog, message)
         change = msgspec.structs.replace(change, table_changes=tuple(entries))
     if not change.kinds:
-        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        losses.append(Loss.DDL_NOT_UNDERSTOOD)
     return [change], learnt
 
 
-def _entry(told: Told, change: SchemaChange, table: TableId, definition: TableSchema | None) -> TableChange:
+def _entry(
+    told: DeclaredTable, change: SchemaChange, table: TableId, definition: TableSchema | None
+) -> TableChange:
     """The change with the names that its statement has, and what the message leaves out of a known table."""
     wire, old = told.wire, next((pair.old for pair in change.renamed if pair.new == table), None)
     wire["id"] = name = told.change.id if old is None else renamed_id(old, table)
@@ -465,7 +467,7 @@ def _entry(told: Told, change: SchemaChange, table: TableId, definition: TableSc
 
 
 def _as_told(
-    told: Told, table: TableId, definition: TableSchema | None, dialect: TableDialect
+    told: DeclaredTable, table: TableId, definition: TableSchema | None, dialect: TableDialect
 ) -> TableChange:
     wire = msgspec.json.encode(told.wire)
     return TableChange(told.change.type, told.change.id, table, definition, wire, dialect.name)

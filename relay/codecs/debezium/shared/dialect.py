@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from relay.codecs.debezium.shared.messages import Key
 from relay.codecs.debezium.shared.schemas import DeclaredColumn
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.conversions import Read
 from relay.model.events import Column, ColumnType, TableSchema
 
@@ -33,7 +33,7 @@ class Form(NamedTuple):
 
 
 #: A value in a message that means two things, and how that is counted.
-Doubt = tuple[Any, Lossy]
+AmbiguousValue = tuple[Any, Loss]
 #: The columns of an image that was parsed without a layout.
 Object = dict[str, Any]
 
@@ -93,7 +93,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[Doubt]:
+    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:
         """Give the column's wire values that mean two things."""
         ...
 

@@ -82,7 +82,7 @@ def is_no_number(value: object) -> bool:
 
 
 def wire_key_cell(cell: str | float | Decimal | dict[str, Any] | list[Any] | None) -> str | int | None:
-    """Return a cell of a key (`Images.wire_key`) as it is whatever is known of its column.
+    """Return a cell of a key (`Images.raw_key`) as it is whatever is known of its column.
 
     Of a number, only the shortest digits count: what JSON has as a number is an integer, a float or a
     decimal, as the column's type says and, where nobody knows it, as the number itself looks.

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.debezium.shared.dialect import Dialect, Doubt, Form
+from relay.codecs.debezium.shared.dialect import AmbiguousValue, Dialect, Form
 from relay.codecs.debezium.shared.json_kinds import (
     FLOAT32,
     FLOAT_OR_TEXT,
@@ -27,7 +27,7 @@ from relay.codecs.debezium.shared.json_kinds import (
     fitting,
 )
 from relay.codecs.debezium.shared.messages import Key
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.compiled import AT_USE, is_due
 from relay.codecs.shared.debezium_temporal import lacks_zone
 from relay.codecs.shared.lenient_json import REFUSED, with_negative_zeros
@@ -64,7 +64,7 @@ class LayoutColumn(NamedTuple):
 
     name: str
     form: Form
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[AmbiguousValue, ...]
     null_value: Any
 
 
@@ -114,10 +114,10 @@ class Layout:
             (at, value, what) for at, column in enumerate(columns) for value, what in column.doubts
         ]
         counts = {
-            Lossy.SCHEMA_GUESSED: reader.is_guessed,
-            Lossy.VALUE_GUESSED: is_value_guessed or any(column.form.is_guess for column in columns),
-            Lossy.COLUMNS_ABSENT: reader.is_partial,
-            Lossy.EXTRAS: key is not None and key.has_foreign_fields,
+            Loss.SCHEMA_GUESSED: reader.is_guessed,
+            Loss.VALUE_GUESSED: is_value_guessed or any(column.form.is_guess for column in columns),
+            Loss.COLUMNS_ABSENT: reader.is_partial,
+            Loss.EXTRAS: key is not None and key.has_foreign_fields,
         }
         self._counts = [what for what, is_counted in counts.items() if is_counted]
         #: Where text may have no zone.
@@ -201,22 +201,22 @@ class Layout:
         except ArithmeticError:  # a Decimal that is no number
             return True
 
-    def count(self, old: Sequence[Any] | None, new: Sequence[Any] | None, lossy: list[Lossy]) -> None:
+    def count(self, old: Sequence[Any] | None, new: Sequence[Any] | None, losses: list[Loss]) -> None:
         """Count what is not known of a row with these cells."""
-        lossy += self._counts
+        losses += self._counts
         for at, value, what in self.doubts:
             if (new is not None and new[at] == value) or (old is not None and old[at] == value):
-                lossy.append(what)
+                losses.append(what)
         for at in self._times:
             for cells in (old, new):
                 if cells is not None and type(cells[at]) is str and lacks_zone(cells[at]):
-                    lossy.append(Lossy.ZONE_GUESSED)
+                    losses.append(Loss.ZONE_GUESSED)
                     if self._local_times is not None:
-                        self._local_times.count((cells[at],), lossy)
+                        self._local_times.count((cells[at],), losses)
         for at, is_too_fine in self._fine:
             for cells in (old, new):
                 if cells is not None and type(cells[at]) in _FINE_KINDS and is_too_fine(cells[at]):
-                    lossy.append(Lossy.TIME_RANGE)
+                    losses.append(Loss.TIME_RANGE)
 
     def with_nulls(self, cells: Sequence[Any] | None) -> Sequence[Any] | None:
         """Return the cells with NULL where a value stands for it."""
@@ -301,7 +301,7 @@ class Shape:
         row: Any = layout.row
         images = [("before", row | None, None), ("after", row | None, None)]
         bases = (exact_type(payload),)
-        whole = msgspec.defstruct("Payload", images, bases=bases, forbid_unknown_fields=True, gc=False)
+        whole = msgspec.defstruct("EncodedRecord", images, bases=bases, forbid_unknown_fields=True, gc=False)
         self._parse: Callable[[bytes], Any] = msgspec.json.Decoder(whole, float_hook=exact_number).decode
 
     def parsed(self, value: bytes) -> Any:  # noqa: ANN401 - a class made at run time
@@ -322,7 +322,7 @@ class Shape:
         payload: Any,  # noqa: ANN401 - what `parsed` returns
         known: TableSchema | None,
         value: bytes,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> TypedRows | None:
         """Return the images that a row of this operation has, with this definition; its message is `value`.
         None, and nothing lost, if the general way has to read them.
@@ -346,11 +346,11 @@ class Shape:
         if may_have_sign and with_negative_zeros(value) is not value:
             return None
         if not layout.is_plain:
-            layout.count(old, new, lossy)
+            layout.count(old, new, losses)
         if layout.null_values:
             old, new = layout.with_nulls(old), layout.with_nulls(new)
         if op is _UPDATE and before is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
+            losses.append(Loss.BEFORE_UNKNOWN)
         return TypedRows(layout.reader, old, new)
 
 

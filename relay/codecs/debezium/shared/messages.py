@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared import lenient_json as _json
 from relay.codecs.shared import ticdc as _ticdc
 from relay.codecs.shared.local_times import event_time_ns
@@ -133,7 +133,7 @@ def image(raw: msgspec.Raw) -> bytes | None:
 
 
 def source_of(
-    protocol: str, body: RowBody, origin: Origin, record: ConsumerRecord, lossy: list[Lossy]
+    protocol: str, body: RowBody, origin: Origin, record: ConsumerRecord, losses: list[Loss]
 ) -> Source:
     """Return the canonical source, timed by `source`, or else (counted) by the next best time. Raises
     Malformed.
@@ -146,7 +146,7 @@ def source_of(
     if commit_ts:
         time_ns = (ms if ms is not None and ms > 0 else commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
     else:
-        time_ns = event_time_ns((ms or 0) * 1_000_000, (body.ts_ms or 0) * 1_000_000, record, lossy)
+        time_ns = event_time_ns((ms or 0) * 1_000_000, (body.ts_ms or 0) * 1_000_000, record, losses)
     return Source(_ticdc.CONNECTOR, time_ns, commit_ts or None, start_ts, origin.cluster_id)
 
 

@@ -29,7 +29,7 @@ from relay.codecs.debezium.shared.schemas import (
     read_block,
     read_key_block,
 )
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes
 from relay.codecs.shared.lenient_json import complaint
 from relay.codecs.shared.rows import PartNames, TypedReader, TypedRows
@@ -125,7 +125,7 @@ class RowDecoder:
         self.blocks = Blocks(pool)
 
     def read(
-        self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]
+        self, message: RowParts, at: Position, catalog: Catalog, losses: list[Loss]
     ) -> tuple[TableSchema, Images]:
         """Return the row's definition and images. Raises Malformed, or msgspec's errors for broken JSON."""
         table = self._tables[message.table]
@@ -143,11 +143,11 @@ class RowDecoder:
             if (new is None) is (after is None):
                 if known is not None:
                     self._topic_of(at.topic, layout).count(table, layout, self._payload, message.value)
-                layout.count(old, new, lossy)
+                layout.count(old, new, losses)
                 if layout.null_values:
                     old, new = layout.with_nulls(old), layout.with_nulls(new)
                 return layout.reader.schema, TypedRows(layout.reader, old, new)
-        return self._read_generally(message, table, known, lossy)
+        return self._read_generally(message, table, known, losses)
 
     def layout(self, table: TableId, reader: TypedReader) -> Layout | None:
         """Return the layout that rows with this reader have, if it is still kept."""
@@ -163,7 +163,7 @@ class RowDecoder:
         return found
 
     def _read_generally(
-        self, message: RowParts, table: TableLayouts, known: TableSchema | None, lossy: list[Lossy]
+        self, message: RowParts, table: TableLayouts, known: TableSchema | None, losses: list[Loss]
     ) -> tuple[TableSchema, Images]:
         old = self._object(message.before, _PARTS.old)
         new = self._object(message.after, _PARTS.new)
@@ -182,10 +182,10 @@ class RowDecoder:
         layout = _reusable(row, table, known) or self._new_layout(row, table, known)
         layout.count_use()
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
-        layout.count(old_cells, new_cells, lossy)
+        layout.count(old_cells, new_cells, losses)
         images = _images(layout.reader, layout.with_nulls(old_cells), layout.with_nulls(new_cells))
         if (has_unavailable or isinstance(images, Rows)) and not layout.reader.is_partial:
-            lossy.append(Lossy.COLUMNS_ABSENT)
+            losses.append(Loss.COLUMNS_ABSENT)
         return layout.reader.schema, images
 
     def _new_layout(self, row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout:
@@ -433,9 +433,9 @@ def _images(reader: TypedReader, before: Sequence[Any] | None, after: Sequence[A
         return TypedRows(reader, before, after)
     old, new, old_key, new_key = None, None, None, None
     if before is not None:
-        old, old_key = reader.row(before, _PARTS.old), reader.wire_key(before)
+        old, old_key = reader.row(before, _PARTS.old), reader.raw_key(before)
     if after is not None:
-        new, new_key = reader.row(after, _PARTS.new), reader.wire_key(after)
+        new, new_key = reader.row(after, _PARTS.new), reader.raw_key(after)
     return Rows(old, new, wire_keys=(old_key, new_key))
 
 

@@ -36,7 +36,7 @@ from relay.templates.ops import (
     Unordered,
 )
 from relay.templates.scanning import INTEGER, SCALAR, Path, Token, parsed, source_ops
-from relay.templates.tracing import Trace, TracedCell, TracedNumber, TracedText, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber, TracedText
 
 #: What a value may be in the JSON of a column, beside null, and how it is read where no function does.
 _KINDS: Final[tuple[tuple[Any, Kinds, Conversion | None], ...]] = (
@@ -81,7 +81,8 @@ class _Cell(NamedTuple):
 class RowMessage:
     """A row's message cut into ops. `payload`: where the payload is; paths of numbers and texts are below it.
 
-    A number or a text that is missing or null, and an empty text, is so in all messages. Raises Untraceable.
+    A number or a text that is missing or null, and an empty text, is so in all messages. Raises
+    NotTemplatable.
     """
 
     def __init__(
@@ -95,10 +96,10 @@ class RowMessage:
     ) -> None:
         value, images = record.value or b"", change.images
         if value[:1] != b"{" or type(images) is not TypedRows:
-            raise Untraceable
+            raise NotTemplatable
         layout = rows.layout(change.table, images.reader)
         if layout is None or layout.reader.known is None:
-            raise Untraceable
+            raise NotTemplatable
         #: The definition that the row was read with.
         self.known = layout.reader.known
         self._value, self._trace, self._images, self._layout = value, trace, images, layout
@@ -128,7 +129,7 @@ class RowMessage:
             if token is None or self._token(path) in (b"null", b'""'):
                 continue
             if token.kind != kind:
-                raise Untraceable
+                raise NotTemplatable
             yield whole, take
 
     def number(self, path: Path, least: int | None = None, end: int | None = None) -> TracedNumber | None:
@@ -138,7 +139,7 @@ class RowMessage:
             return None
         number = TracedNumber(self._trace, slot, int(self._token(path)))
         if (least is not None and not number >= least) or (end is not None and not number < end):
-            raise Untraceable
+            raise NotTemplatable
         return number
 
     def text(self, path: Path) -> TracedText | None:
@@ -154,7 +155,7 @@ class RowMessage:
         reader = TracedReader.of(layout.reader, [_read_as(*each) for each in _reads(layout)])
         old = None if images.old is None else self._traced(_BEFORE)
         new = None if images.new is None else self._traced(_AFTER)
-        return TracedRows(reader, old, new, images.surely_keeps_keys())
+        return TracedRows(reader, old, new, images.keys_unchanged_on_wire())
 
     def _traced(self, part: str) -> list[TracedCell]:
         payload, slots = self._payload, self._slots
@@ -168,7 +169,7 @@ class RowMessage:
                 continue
             image = self._root.at((*self._payload, part))
             if image is None or (image.members or {}).keys() != set(layout.names):
-                raise Untraceable
+                raise NotTemplatable
             for at, name in enumerate(layout.names):
                 path = (*self._payload, part, name)
                 token = image.at((name,))
@@ -186,7 +187,7 @@ class RowMessage:
             kinds, tokens = _tokens_of(layout.null_values[at], kinds)
             refused += tokens
         if text in refused:
-            raise Untraceable
+            raise NotTemplatable
         for place, doubt, _ in layout.doubts:
             if place == at and doubt is not ABSENT:
                 kinds, tokens = _tokens_of(doubt, kinds)
@@ -194,7 +195,7 @@ class RowMessage:
                     return _Cell(path, kinds, tokens, is_one=True)
                 refused += tokens
         if kind != "null" and kind not in kinds:
-            raise Untraceable
+            raise NotTemplatable
         if layout.reader.reads[at] is unsigned64:
             if kind == "null":
                 return _Cell(path, ("null",), (), is_one=False)
@@ -209,13 +210,14 @@ def _kinds_of(kind: Any) -> Kinds:  # noqa: ANN401 - a type
     for known, kinds in _READ_KINDS:
         if kind is known:
             return kinds
-    raise Untraceable
+    raise NotTemplatable
 
 
 def _tokens_of(value: Any, kinds: Kinds) -> tuple[Kinds, tuple[bytes, ...]]:  # noqa: ANN401 - a wire value
     """Return kinds of tokens of which each value has one spelling, and the tokens of this value among them.
 
-    Among numbers, only integers have one spelling. Raises Untraceable for a value whose tokens are not known.
+    Among numbers, only integers have one spelling. Raises NotTemplatable for a value whose tokens are not
+    known.
     """
     if type(value) is str and kinds == ("string",):
         return kinds, (_print(value),)
@@ -223,9 +225,9 @@ def _tokens_of(value: Any, kinds: Kinds) -> tuple[Kinds, tuple[bytes, ...]]:  # 
         return kinds, (_print(value),)
     if type(value) in {int, float, Decimal} and "integer" in kinds:
         if type(value) is float and not -_EXACT_FLOATS < value < _EXACT_FLOATS:
-            raise Untraceable
+            raise NotTemplatable
         return ("integer",), (b"%d" % int(value),) if value == int(value) else ()
-    raise Untraceable
+    raise NotTemplatable
 
 
 def _reads(layout: Layout) -> Iterator[tuple[Any, Any]]:
@@ -233,22 +235,22 @@ def _reads(layout: Layout) -> Iterator[tuple[Any, Any]]:
 
 
 def _read_as(read: Any, kind: Any) -> Conversion | None:  # noqa: ANN401 - a read, a type
-    """How the tokens of a column are read. Raises Untraceable if that has no name."""
+    """How the tokens of a column are read. Raises NotTemplatable if that has no name."""
     if read is not None:
         if kind is FLOAT32:
-            raise Untraceable
+            raise NotTemplatable
         return conversion(read)
     for known, _, found in _KINDS:
         if kind is known:
             return found
-    raise Untraceable
+    raise NotTemplatable
 
 
 # ---------------------------------------------------------------- keys
 
 
 def _key_ops(key: bytes | None) -> tuple[tuple[SourceOp, ...] | None, int]:
-    """The ops of a key with any values, and how many slots they have. Raises Untraceable for what is no
+    """The ops of a key with any values, and how many slots they have. Raises NotTemplatable for what is no
     JSON.
     """
     if key is None:

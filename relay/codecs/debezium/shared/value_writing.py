@@ -19,7 +19,7 @@ import msgspec
 
 from relay.codecs.debezium.shared.schemas import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.shared.values import bits, signed64
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.conversions import Convert, Read, Write
 from relay.codecs.shared.debezium_temporal import (
     FIRST_TIMESTAMP,
@@ -48,17 +48,17 @@ _CACHED_SETS: Final = 4096
 _CACHED_SET_BYTES: Final = 1 << 20
 _SET_TEXT_BYTES: Final = 100
 
-_ZERO_DATE: Final = Lossy.ZERO_DATE
-_SHORT_YEAR: Final = Lossy.YEAR_BELOW_100
-_DECIMAL_DIGITS: Final = Lossy.DECIMAL_DIGITS
-_ENUM_INDEX: Final = Lossy.ENUM_INDEX
-_COLUMN_TYPE: Final = Lossy.COLUMN_TYPE
+_ZERO_DATE: Final = Loss.ZERO_DATE
+_SHORT_YEAR: Final = Loss.YEAR_BELOW_100
+_DECIMAL_DIGITS: Final = Loss.DECIMAL_DIGITS
+_ENUM_INDEX: Final = Loss.ENUM_INDEX
+_COLUMN_TYPE: Final = Loss.COLUMN_TYPE
 
 
 class LabelWriter:
     """Writes ENUM and SET as labels; what has none is counted in `lost`."""
 
-    def __init__(self, lost: list[Lossy]) -> None:
+    def __init__(self, lost: list[Loss]) -> None:
         self._lost = lost
 
     def of(self, column_type: ColumnType) -> Write:
@@ -124,7 +124,7 @@ class ValueWriter:
     """
 
     def __init__(self, avro: AvroForms | None = None) -> None:
-        self.lost: list[Lossy] = []
+        self.lost: list[Loss] = []
         self.too_fine: list[bool] = []
         # By whether the column can be NULL: a date that is not in the calendar becomes NULL there, else 0.
         self._dates = {
@@ -328,7 +328,7 @@ def _datetime_open(write_millis: Write, too_fine: list[bool]) -> Write:
     return write
 
 
-def timestamp_writer(digits: int | None, lost: list[Lossy], null: msgspec.Raw | None = None) -> Write:
+def timestamp_writer(digits: int | None, lost: list[Loss], null: msgspec.Raw | None = None) -> Write:
     """Return how a TIMESTAMP with so many fraction digits is written. What is not one becomes `null`
     (counted), or the text of the zero timestamp.
     """

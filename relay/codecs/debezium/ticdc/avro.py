@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.codec import Codec, Options, Payload
+from relay.codecs.codec import Codec, EncodedRecord, Options
 from relay.codecs.debezium import detection as signs
 from relay.codecs.debezium.shared import semantic_names
 from relay.codecs.debezium.shared.avro_bridge import error_of, unwrapped
@@ -30,7 +30,7 @@ from relay.codecs.debezium.shared.schemas import AvroForms
 from relay.codecs.debezium.ticdc import decoder, encoder
 from relay.codecs.debezium.ticdc import options as json_options
 from relay.codecs.debezium.ticdc.options import ClusterId, TicdcDebeziumOptions
-from relay.codecs.losses import Carries, Keys, Lossy, loss_of
+from relay.codecs.losses import Capabilities, Keys, Loss, loss_of
 from relay.codecs.shared.avro import (
     ID_HEADERS,
     AvroSchema,
@@ -70,7 +70,7 @@ from relay.model.errors import (
     UnsupportedMessage,
 )
 from relay.model.events import Event, RowChange
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.numbers import decimal_text, shortest_float32
 from relay.mysql.numbers import read_decimal as decimal_of
@@ -146,7 +146,7 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
         return found
 
 
-def carries(options: TicdcDebeziumAvroOptions) -> Carries:
+def carries(options: TicdcDebeziumAvroOptions) -> Capabilities:
     """Return what a message can say with these options."""
     return msgspec.structs.replace(
         json_options.carries(options.as_json()),
@@ -287,17 +287,17 @@ _CONVERTS: Final[dict[str, Convert]] = {"bytes": base64_text, "float": _short, "
 class Decoder:
     """Reads TiCDC's debezium-avro."""
 
-    def __init__(self, options: TicdcDebeziumAvroOptions, answers: Answers) -> None:
+    def __init__(self, options: TicdcDebeziumAvroOptions, answers: LookupCache) -> None:
         self._json = decoder.Decoder(options.as_json(), answers, NAME)
         self._schemas = RegisteredSchemas(NAME, answers)
         self._readers: ByteCache[AvroSchema, _Reader] = CachePool(answers.limits.cache_bytes).cache()
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
         if record.value is None:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         value = self._read(record, "value")
         try:
@@ -305,7 +305,7 @@ class Decoder:
         except (Malformed, UnsupportedMessage):
             key = None  # another converter's
         try:
-            return self._json.decode(msgspec.structs.replace(record, key=key, value=value), catalog, lossy)
+            return self._json.decode(msgspec.structs.replace(record, key=key, value=value), catalog, losses)
         except DecodeError as error:
             raise error_of(NAME, error) from error
 
@@ -538,7 +538,7 @@ def _columns(nodes: Sequence[Json]) -> list[_Field]:
 class Encoder(ByTopic):
     """Writes debezium-avro as TiCDC does."""
 
-    def __init__(self, options: TicdcDebeziumAvroOptions, answers: Answers) -> None:
+    def __init__(self, options: TicdcDebeziumAvroOptions, answers: LookupCache) -> None:
         super().__init__()
         self._json = encoder.Encoder(options.as_json(), answers, options.forms)
         self.prepare = self._json.prepare
@@ -548,19 +548,19 @@ class Encoder(ByTopic):
         self._ids = SchemaIds(answers, pool)
 
     def _encode(
-        self, topic: str, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, topic: str, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         try:
             for event in events:
                 if not isinstance(event, RowChange) and not self._has_control:
-                    lossy.append(loss_of(event))
+                    losses.append(loss_of(event))
                     continue
-                for payload in self._json.encode([event], caused_by, lossy):
+                for payload in self._json.encode([event], source_record, losses):
                     yield self._avro(topic, payload)
         except EncodeError as error:
             raise error_of(NAME, error) from error
 
-    def _avro(self, topic: str, payload: Payload) -> Payload:
+    def _avro(self, topic: str, payload: EncodedRecord) -> EncodedRecord:
         value = unwrapped(payload.value or b"")
         document = _document(value.payload)
         database = document["source"]["db"]
@@ -568,7 +568,7 @@ class Encoder(ByTopic):
         if payload.key is not None:
             found = unwrapped(payload.key)
             key = self._part(topic, "key", bytes(found.schema), _document(found.payload), database)
-        return Payload(key, self._part(topic, "value", bytes(value.schema), document, database))
+        return EncodedRecord(key, self._part(topic, "value", bytes(value.schema), document, database))
 
     def _part(self, topic: str, part: Part, block: bytes, payload: Json, database: str) -> bytes:
         writer = self._writers.get((block, database))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.debezium.shared.defaults import null_default, zero_is_null
-from relay.codecs.debezium.shared.dialect import Doubt, Form, Object, plain_column_names
+from relay.codecs.debezium.shared.dialect import AmbiguousValue, Form, Object, plain_column_names
 from relay.codecs.debezium.shared.json_kinds import FLOAT32, SPELT, fitting
 from relay.codecs.debezium.shared.messages import Key, key_of
 from relay.codecs.debezium.shared.schemas import (
@@ -24,7 +24,7 @@ from relay.codecs.debezium.shared.schemas import (
 )
 from relay.codecs.debezium.shared.value_writing import ValueWriter
 from relay.codecs.debezium.shared.values import double_reader, read_bits, unsigned64
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.base64_text import read_base64
 from relay.codecs.shared.conversions import Read
 from relay.codecs.shared.debezium_temporal import (
@@ -147,7 +147,7 @@ class TicdcColumns:
             is_too_fine=is_too_fine_text if column.type.base == "timestamp" else None,
         )
 
-    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[Doubt]:  # noqa: ARG002 - the definition tells
+    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:  # noqa: ARG002 - the definition tells
         """Give the wire values that mean two things: the default or NULL, 1970-01-01 or a date that is not in
         the calendar.
         """
@@ -157,9 +157,9 @@ class TicdcColumns:
             self._defaults.lost.clear()
         if default is not None:
             value = fitting(form.kind, msgspec.json.decode(msgspec.json.encode(default)))
-            yield value, Lossy.NULL_OR_DEFAULT
+            yield value, Loss.NULL_OR_DEFAULT
         elif column.nullable is False and column.type.base in {"date", "datetime"}:
-            yield 0, Lossy.EPOCH_OR_ZERO_DATE
+            yield 0, Loss.EPOCH_OR_ZERO_DATE
 
     def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401, ARG002 - any JSON value
         """Return the value that stands for NULL besides NULL itself, ABSENT if none does."""

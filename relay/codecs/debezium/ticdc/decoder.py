@@ -13,7 +13,7 @@ from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import TracedMessage
 from relay.codecs.debezium.shared import messages as _wire
 from relay.codecs.debezium.shared.decoder import MessageDecoder
-from relay.codecs.debezium.shared.definitions import Told, change_word, renamed_pair, told_events
+from relay.codecs.debezium.shared.definitions import DeclaredTable, change_word, declared_events, renamed_pair
 from relay.codecs.debezium.shared.definitions import parse as parse_changes
 from relay.codecs.debezium.shared.layouts import Shape
 from relay.codecs.debezium.shared.messages import Body, Envelope, Origin, RowBody
@@ -21,7 +21,7 @@ from relay.codecs.debezium.shared.rows import RowDecoder, RowParts
 from relay.codecs.debezium.ticdc.columns import TicdcColumns
 from relay.codecs.debezium.ticdc.options import NAME, TicdcDebeziumOptions
 from relay.codecs.debezium.ticdc.traced import traced_row
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.large_messages import (
     Compression,
     Decompression,
@@ -37,13 +37,13 @@ from relay.model.errors import (
     UnsupportedMessage,
 )
 from relay.model.events import Event, Op, RowChange, Source, TableId, Watermark
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.ddl import read_ddl
 from relay.mysql.ddl.drops import rename_words
 from relay.mysql.ddl.statements import RenameTables
 from relay.mysql.types import quoted_table
-from relay.templates.tracing import Trace, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
 
@@ -61,20 +61,20 @@ _DELETE: Final = Op.DELETE
 class Decoder(MessageDecoder[Envelope]):
     """Reads TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
-    def __init__(self, options: TicdcDebeziumOptions, answers: Answers, name: str = NAME) -> None:
+    def __init__(self, options: TicdcDebeziumOptions, answers: LookupCache, name: str = NAME) -> None:
         rows = RowDecoder(name, TicdcColumns(), RowBody, answers.limits)
         super().__init__(name, Envelope, rows, answers.limits)
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
 
     def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
         if value and (self._is_packed or value[0] != _BRACE):
             record = self._unpacked(record, value)
-        return super().decode(record, catalog, lossy)
+        return super().decode(record, catalog, losses)
 
     def _unpacked(self, record: ConsumerRecord, value: bytes) -> ConsumerRecord:
         budget, key = Decompression(self._limits), record.key
@@ -89,7 +89,7 @@ class Decoder(MessageDecoder[Envelope]):
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
         if self._is_packed:
-            raise Untraceable
+            raise NotTemplatable
         self._parser.parse(record.value or b"")
         return traced_row(self._rows, record, change, catalog, trace)
 
@@ -99,7 +99,7 @@ class Decoder(MessageDecoder[Envelope]):
         payload: Any,  # noqa: ANN401 - a class made at run time, of RowBody
         record: ConsumerRecord,
         catalog: Catalog,
-        lossy: list[Lossy],
+        losses: list[Loss],
     ) -> RowChange | None:
         origin: Origin | None = payload.source
         op = _OPS.get(payload.op)
@@ -110,33 +110,33 @@ class Decoder(MessageDecoder[Envelope]):
             return None
         if origin.ts_ms is None or origin.ts_ms <= 0:
             return None
-        source = _wire.source_of(NAME, payload, origin, record, lossy)
+        source = _wire.source_of(NAME, payload, origin, record, losses)
         if not table.is_newest(catalog, source.commit_ts, source.event_time_ns, record):
             return None
-        images = shape.images(op, payload, table.newest, record.value or b"", lossy)
+        images = shape.images(op, payload, table.newest, record.value or b"", losses)
         if images is None:
             return None
         return RowChange(op, images.reader.schema, images, source, _wire.emitted_at_ns(payload, record))
 
     def _event(
-        self, message: Envelope, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: Envelope, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         body = message.body()
         if body is None:
-            lossy.append(Lossy.TOMBSTONE)
+            losses.append(Loss.TOMBSTONE)
             return [], catalog
         origin = body.source
         if origin is None or origin.connector != _wire.CONNECTOR:
             raise _wire.foreign(NAME)
-        source = _wire.source_of(NAME, body, origin, record, lossy)
+        source = _wire.source_of(NAME, body, origin, record, losses)
         if message.unknown is not None:
             source = with_unknown(source, message.unknown)
         op = _OPS.get(body.op or "")
         if op is not None:
             parts = _row_parts(op, body, origin, bytes(message.schema), record)
             if op is UPDATE and parts.before is None:
-                lossy.append(Lossy.BEFORE_UNKNOWN)
-            schema, images = self._rows.read(parts, source.at(record), catalog, lossy)
+                losses.append(Loss.BEFORE_UNKNOWN)
+            schema, images = self._rows.read(parts, source.at(record), catalog, losses)
             return [RowChange(op, schema, images, source, _wire.emitted_at_ns(body, record))], catalog
         if body.op == _WATERMARK:
             if origin.commit_ts is None:
@@ -146,7 +146,7 @@ class Decoder(MessageDecoder[Envelope]):
             source = with_unknown(source, _wire.unknown_in_columns(_wire.key_of(record.key), set()))
             return [Watermark(source, _wire.emitted_at_ns(body, record))], catalog
         if body.op is None and (body.ddl is not UNSET or _wire.image(body.tableChanges)):
-            return _ddl(body, origin, source, record, catalog, lossy)
+            return _ddl(body, origin, source, record, catalog, losses)
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, m, and no DDL")
 
 
@@ -164,7 +164,7 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: Consum
 
 
 def _ddl(
-    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
 ) -> tuple[list[Event], Catalog]:
     told, unknown = parse_changes(NAME, _wire.image(body.tableChanges))
     beside = _wire.unknown_in_columns(_wire.key_of(record.key), {"databaseName"})
@@ -179,10 +179,10 @@ def _ddl(
         _wire.emitted_at_ns(body, record),
         is_restored(ddl),
     )
-    return told_events(message, told, catalog, lossy)
+    return declared_events(message, told, catalog, losses)
 
 
-def _own_statement(ddl: str, told: Sequence[Told]) -> str:
+def _own_statement(ddl: str, told: Sequence[DeclaredTable]) -> str:
     """The part of a rename of several tables that the message is about, in TiCDC's words; every other
     statement as it came.
 

@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.codec import Payload
+from relay.codecs.codec import EncodedRecord
 from relay.codecs.debezium.shared.ddl_events import table_changes
 from relay.codecs.debezium.shared.schemas import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.shared.value_writing import micro_digits
 from relay.codecs.debezium.ticdc.decoder import UPDATE
 from relay.codecs.debezium.ticdc.message_writing import Messages, Settings
 from relay.codecs.debezium.ticdc.options import NAME, TicdcDebeziumOptions, carries
-from relay.codecs.losses import Lossy, loss_of, source_losses
+from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.large_messages import (
     Compression,
@@ -27,7 +27,7 @@ from relay.model.errors import (
     NotRepresentable,
 )
 from relay.model.events import Event, Op, RowChange, Rows, SchemaChange, Watermark
-from relay.model.lookups import Answers
+from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 
 _READ: Final = Op.READ
@@ -40,7 +40,7 @@ class Encoder:
     """Writes TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
 
     def __init__(
-        self, options: TicdcDebeziumOptions, answers: Answers, avro: AvroForms | None = None
+        self, options: TicdcDebeziumOptions, answers: LookupCache, avro: AvroForms | None = None
     ) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
@@ -65,43 +65,45 @@ class Encoder:
         self._count_lost_of_watermark = source_losses(beside_rows, options.cluster_id)
 
     def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+        self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
         try:
             for event in events:
                 if isinstance(event, RowChange):
-                    payload = self._row(event, caused_by, lossy)
+                    payload = self._row(event, source_record, losses)
                     yield self._packed(payload) if self._is_packed else payload
                 else:
-                    yield from map(self._packed, self._control(event, caused_by, lossy))
+                    yield from map(self._packed, self._control(event, source_record, losses))
         except _UNPRINTABLE:
             raise NotRepresentable(
                 NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
             ) from None
 
-    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+    def _control(
+        self, event: Event, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
         if isinstance(event, SchemaChange):
-            yield from self._ddl(event, caused_by, lossy)
+            yield from self._ddl(event, source_record, losses)
         elif isinstance(event, Watermark) and self._options.enable_tidb_extension:
-            self._count_lost_of_watermark(event.source, lossy)
+            self._count_lost_of_watermark(event.source, losses)
             yield self._messages.watermark(event)
         else:
-            lossy.append(loss_of(event))
+            losses.append(loss_of(event))
 
-    def _packed(self, payload: Payload) -> Payload:
+    def _packed(self, payload: EncodedRecord) -> EncodedRecord:
         if not self._is_packed:
             return payload
-        return Payload(
+        return EncodedRecord(
             None if payload.key is None else compressed(payload.key, self._compression),
             compressed(payload.value or b"", self._compression),
         )
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
+    def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> EncodedRecord:
         source, op, lost = change.source, change.op, self._lost
         if lost:
             lost.clear()
-        plan, before, after, losses = self._rows.write(change)
+        plan, before, after, row_losses = self._rows.write(change)
         if self._too_fine:
             self._too_fine.clear()
             plan, before, after, _ = self._rows.write(self._widened(change))
@@ -110,17 +112,19 @@ class Encoder:
                 if before is None:
                     op = op_without_before(self._options.unknown_before, NAME)
             elif change.before is not None:
-                lossy.append(Lossy.BEFORE_IMAGE)
-        lossy += losses
-        commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts
+                losses.append(Loss.BEFORE_IMAGE)
+        losses += row_losses
+        commit_ts = (
+            commit_ts_of(source, source_record, losses) if source.commit_ts is None else source.commit_ts
+        )
         times = (source.event_time_ns // 1_000_000, commit_ts, change.emitted_at_ns // 1_000_000)
         start_ts = source.start_ts if self._has_start_ts else None
         payload = self._messages.row(op, plan, (before, after), times, start_ts)
         if lost:
-            lossy += lost
-        self._count_lost(source, lossy, change.transaction)
+            losses += lost
+        self._count_lost(source, losses, change.transaction)
         if op is _READ and not source.snapshot:
-            lossy.append(Lossy.SNAPSHOT)
+            losses.append(Loss.SNAPSHOT)
         return payload
 
     def _widened(self, change: RowChange) -> RowChange:
@@ -144,10 +148,12 @@ class Encoder:
         schema = msgspec.structs.replace(change.schema, columns=tuple(columns))
         return msgspec.structs.replace(change, schema=schema, images=Rows(before, after))
 
-    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
-        self._count_lost(change.source, lossy)
+    def _ddl(
+        self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
+    ) -> Iterator[EncodedRecord]:
+        self._count_lost(change.source, losses)
         if change.source.start_ts is not None and self._options.debezium_include_start_ts:
-            lossy.append(Lossy.START_TS)  # only rows have it
-        commit_ts = commit_ts_of(change.source, caused_by, lossy)
-        for table, sql, changes in table_changes(change, lossy):
+            losses.append(Loss.START_TS)  # only rows have it
+        commit_ts = commit_ts_of(change.source, source_record, losses)
+        for table, sql, changes in table_changes(change, losses):
             yield self._messages.ddl(change, table, sql, changes, commit_ts)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relay.codecs.codec import Payload
+from relay.codecs.codec import EncodedRecord
 from relay.codecs.debezium.shared.ddl_events import CHANGE_KEY, change_schema
 from relay.codecs.debezium.shared.defaults import null_default
 from relay.codecs.debezium.shared.schemas import (
@@ -30,7 +30,7 @@ from relay.codecs.debezium.shared.schemas import (
     watermark_schema,
 )
 from relay.codecs.debezium.shared.value_writing import ValueWriter, image_names, present_names
-from relay.codecs.losses import Lossy
+from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.codecs.shared.compiled import Null
 from relay.codecs.shared.conversions import Write
@@ -186,12 +186,12 @@ class Messages(RowTarget[RowPlan]):
         """Return about how much memory a plan takes."""
         return len(plan.end) + len(plan.key_end) + _PLAN_COLUMN_BYTES * len(plan.shown)
 
-    def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+    def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return what every row of a table loses: its types without `tidb_type`, their parameters."""
         has_types = self._settings.extension and self._settings.has_schema
-        untyped = (Lossy.UNTYPED,) if type_info.types and not has_types else ()
+        untyped = (Loss.UNTYPED,) if type_info.types and not has_types else ()
         loses_parameters = type_info.parameters and plan.loses_parameters
-        return (*untyped, Lossy.TYPE_PARAMETERS) if loses_parameters else untyped
+        return (*untyped, Loss.TYPE_PARAMETERS) if loses_parameters else untyped
 
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
@@ -212,7 +212,7 @@ class Messages(RowTarget[RowPlan]):
         images: tuple[Row, Row],
         times: tuple[int, int, int],
         start_ts: int | None,
-    ) -> Payload:
+    ) -> EncodedRecord:
         """Return the message of a row; `times`: `ts_ms` of the source, commit ts, `ts_ms` of the message.
 
         An UPDATE without a before-image has no `before`. Raises what `printed` raises.
@@ -232,11 +232,11 @@ class Messages(RowTarget[RowPlan]):
         if plan.end:
             value = value[:-1] + self._end(plan, images, has_start=start_ts is not None)
         if plan.key_value is None or type(row) is dict:
-            return Payload(_row_key(plan, row), value)
+            return EncodedRecord(_row_key(plan, row), value)
         key = _print(plan.key_value(row))
         if BACKSLASH in key:
             key = with_long_escapes(key)
-        return Payload(plan.key_start + key + plan.key_end, value)
+        return EncodedRecord(plan.key_start + key + plan.key_end, value)
 
     def _end(self, plan: RowPlan, images: tuple[Row, Row], *, has_start: bool) -> bytes:
         """The end of a message with a schema block, which lists the columns that are there.
@@ -286,7 +286,7 @@ class Messages(RowTarget[RowPlan]):
         sql: str,
         changes: list[Json | msgspec.Raw],
         commit_ts: int,
-    ) -> Payload:
+    ) -> EncodedRecord:
         """Return the message of a DDL statement for one table. Raises what `printed` raises."""
         database = printed(table.database)
         payload = b'%b,"databaseName":%b,"schemaName":null,"ddl":%b,"tableChanges":%b}' % (
@@ -294,7 +294,7 @@ class Messages(RowTarget[RowPlan]):
         )  # fmt: skip
         return self._control(b'{"databaseName":%b}' % database, CHANGE_KEY, payload, self._change_schema)
 
-    def watermark(self, mark: Watermark) -> Payload:
+    def watermark(self, mark: Watermark) -> EncodedRecord:
         """Return the message of a watermark."""
         name = watermark_name(self._settings.cluster)
         payload = (
@@ -311,13 +311,13 @@ class Messages(RowTarget[RowPlan]):
         start = b'%b%d,"snapshot":%b,"commit_ts":%d' % (self._head, ts_ms, _snapshot(table), commit_ts)
         return b"%b%b%d" % (start, self._tail, emitted_ms)
 
-    def _control(self, key: bytes, key_block: bytes, payload: bytes, block: bytes) -> Payload:
+    def _control(self, key: bytes, key_block: bytes, payload: bytes, block: bytes) -> EncodedRecord:
         if self._settings.has_schema:
-            return Payload(
+            return EncodedRecord(
                 b'{"payload":%b,"schema":%b}' % (key, key_block),
                 b'{"payload":%b,"schema":%b}' % (payload, block),
             )
-        return Payload(b'{"payload":%b}' % key, b'{"payload":%b}' % payload)
+        return EncodedRecord(b'{"payload":%b}' % key, b'{"payload":%b}' % payload)
 
 
 #: What a column takes in a plan, and in the key of an end, which takes some bytes itself (measured with
@@ -346,4 +346,4 @@ def _row_key(plan: RowPlan, row: Row) -> bytes | None:
 
 
 _print = msgspec.json.Encoder(enc_hook=mark_of).encode
-_NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT
+_NULL_REPLACED: Final = Loss.NULL_REPLACED_BY_DEFAULT

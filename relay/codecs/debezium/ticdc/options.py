@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from relay.codecs.losses import Before, Carries
+from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.large_messages import (
     CompressionOptions,
 )
@@ -64,9 +64,9 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
         return found
 
 
-def carries(options: TicdcDebeziumOptions) -> Carries:
+def carries(options: TicdcDebeziumOptions) -> Capabilities:
     """What a message can say with these options."""
-    return Carries(
+    return Capabilities(
         before=Before.FULL if options.output_old_value else Before.NONE,
         delete_image=True,
         primary_key=True,

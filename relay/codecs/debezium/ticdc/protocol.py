@@ -35,7 +35,7 @@ CODEC: Final = Codec(
     writes_rows_alone=lambda _: True,
     ddl_everywhere=True,
     keys=Keys.ROW,
-    row_signature=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
+    non_ddl_marker=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
     marker=Marker("value", b'"db":', b',"server_id":'),
     signs=signs.ticdc,
 )

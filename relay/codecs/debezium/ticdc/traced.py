@@ -13,7 +13,7 @@ from relay.codecs.shared.traced import follows_ddl
 from relay.model.events import RowChange
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.scanning import Path
-from relay.templates.tracing import Trace, Untraceable
+from relay.templates.tracing import NotTemplatable, Trace
 
 _MILLISECOND_NS: Final = 1_000_000
 _MS: Final[Path] = ("source", "ts_ms")
@@ -25,12 +25,12 @@ _EMITTED_MS: Final[Path] = ("ts_ms",)
 def traced_row(
     rows: RowDecoder, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
 ) -> TracedMessage:
-    """Return a message of one row with traced values. Raises Untraceable."""
+    """Return a message of one row with traced values. Raises NotTemplatable."""
     message = RowMessage(rows, record, change, trace, (_MS, _COMMIT_TS, _START_TS, _EMITTED_MS))
     ms = message.number(_MS, -TIME_END_MS, TIME_END_MS)
     emitted_ms = message.number(_EMITTED_MS, -TIME_END_MS, TIME_END_MS)
     if ms is None or emitted_ms is None or not ms or not emitted_ms:
-        raise Untraceable
+        raise NotTemplatable
     commit_ts = message.number(_COMMIT_TS, 1, TSO_END)
     start_ts = message.number(_START_TS, 0, TSO_END)
     event_time_ns = ms * _MILLISECOND_NS
