@@ -1,10 +1,10 @@
 """Messages that are chosen so that templates do not help: what relay with an engine needs for them, next to
-the straight line.
+the pipeline.
 
 By processor time, in turns: each is a stream that two translators have seen before, one with the engine
 that `RELAY_KERNEL` chooses and one without; of a stream of ever new definitions they have seen the first
-half. The ratio is the median over the rounds. A message that fits no template is looked at in vain before it
-goes the straight line, and that is to cost no more than a tenth.
+half. The ratio is the median over the rounds. A message that fits no template is looked at without success
+before it takes the slow path, and that is to cost no more than a tenth.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from relay.io.kernel import engine, engine_name, mode
 from relay.model.records import ConsumerRecord
 from relay.templates.engine import MOST_TRIED
 
-#: What a stream may cost of the straight line's time.
+#: What a stream may cost of the pipeline's time.
 MOST = 1.10
 _SAMPLE_SECONDS = 0.05
 #: Records that are translated before anything is measured, in passes over the stream.
@@ -83,7 +83,7 @@ class _Stream:
         """Take one sample of each, in either order."""
         if self._is_new:
             self._begin()
-            # What was made in vain at first is once and for all.
+            # What was made without success at first is once and for all.
             for record, way in itertools.product(self._first, (self._straight, self._relay)):
                 way.translate(record)
         ways = [self._straight, self._relay]

@@ -121,7 +121,7 @@ class _Work:
         if config.backfill.input:
             with telling(tracker, _say):
                 counts = from_files(spark, config, _warn)
-            _summarise(config, counts, time.perf_counter() - began)
+            _summarize(config, counts, time.perf_counter() - began)
             return
         run = self._topics = TopicsRun(spark, config, _tell_step, _warn)
         try:
@@ -129,11 +129,11 @@ class _Work:
                 run.run(continuous=self._continuous)
         except BaseException:  # the steps before a failure have been written
             try:
-                _summarise(config, run.counts, time.perf_counter() - began)
+                _summarize(config, run.counts, time.perf_counter() - began)
             except ServiceError as error:  # what has ended the run is the news
                 _say(f"warning: {error}")
             raise
-        _summarise(config, run.counts, time.perf_counter() - began)
+        _summarize(config, run.counts, time.perf_counter() - began)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -256,7 +256,7 @@ def _tell_step(step: int, counts: Counts) -> None:
     _say(f"step {step}: {counts.read} records read, {counts.written.total()} written")
 
 
-def _summarise(config: Config, counts: Counts, seconds: float) -> None:
+def _summarize(config: Config, counts: Counts, seconds: float) -> None:
     for line in as_text(counts, seconds):
         _say(line)
     if said := share_exceeded(config, counts):

@@ -36,12 +36,12 @@ _FILES = Terms()
 
 
 def empty_catalog() -> Catalog:
-    """Return a catalogue that keeps every version: all DDL is learnt before the first row."""
+    """Return a catalog that keeps every version: all DDL is learned before the first row."""
     return Catalog(limit=sys.maxsize)
 
 
 def earlier_catalog(spark: SparkSession, config: Config, schemas: RegistrySchemas) -> Catalog:
-    """Return the catalogue after the dumps of `bootstrap` and the record files of `schema_input`."""
+    """Return the catalog after the dumps of `bootstrap` and the record files of `schema_input`."""
     catalog = bootstrapped(config, empty_catalog()).catalog
     if not config.backfill.schema_input:
         return catalog
@@ -106,7 +106,7 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
             produced = joined(produced, joining, terms.limits, of_joined, by_time=by_time)
         write(produced)
     finally:
-        # Otherwise the catalogue's file stays on the driver's disk, and the counters in PySpark's list, while
+        # Otherwise the catalog's file stays on the driver's disk, and the counters in PySpark's list, while
         # the run lasts.
         shared.destroy()
         for accumulator in (counters, of_joined):
@@ -242,7 +242,7 @@ class TopicsRun:
         # Only the first step of a run can have been begun before: one that fails ends its run.
         is_first = self._catalog is None
         if self._catalog is None:
-            self._catalog = self._learnt_before(step)
+            self._catalog = self._learned_before(step)
         ddl = self._find_ddl_of_step(records)
         self._store.keep_ddl(step, [each.record for each in ddl])
         schemas = self._schemas
@@ -297,8 +297,8 @@ class TopicsRun:
         found = self._source.partitions_now(self._spark)
         return [(topic, number) for topic, count in found.items() for number in range(count)]
 
-    def _learnt_before(self, step: int) -> Catalog:
-        """Return the catalogue of `schema_input`, the records before the first step, and earlier steps."""
+    def _learned_before(self, step: int) -> Catalog:
+        """Return the catalog of `schema_input`, the records before the first step, and earlier steps."""
         config, schemas = self._config, self._schemas
         ddl = with_times(config, self._store.ddl_before(step), schemas)
         if step == 0 and (older := self._source.before(self._spark)) is not None:

@@ -1,4 +1,4 @@
-"""Rows of neighbouring source records in one message: `relay.core.batching` after the tasks that translate.
+"""Rows of neighboring source records in one message: `relay.core.batching` after the tasks that translate.
 
 A window may be spread over several tasks. So records are first sorted as they will stand in their target
 partitions. Messages end where a step ends, at the latest.

@@ -1,13 +1,13 @@
-"""The schema pass: find the DDL of a source in parallel, and learn it into the catalogue of all tasks.
+"""The schema pass: find the DDL of a source in parallel, and learn it into the catalog of all tasks.
 
 A DDL record is decoded three times:
 
-1. by the worker that finds it (`FindDdl`), with an empty catalogue: does it hold DDL, and of which time?
+1. by the worker that finds it (`FindDdl`), with an empty catalog: does it hold DDL, and of which time?
 2. by the driver that learns it (`learn_ddl`): the order of times is known only when all have been found;
-3. by the task that translates it (`translation`), with the catalogue of all.
+3. by the task that translates it (`translation`), with the catalog of all.
 
 A run that goes on decodes twice what its checkpoint has kept: for the times, and to learn it. With
-`schema.wait` the DDL of other partitions is found and learnt ahead, and again when its own step comes.
+`schema.wait` the DDL of other partitions is found and learned ahead, and again when its own step comes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DdlRecord(NamedTuple):
 
 
 class FindDdl:
-    """Finds the records that teach a catalogue: those with DDL, or a definition alone. What cannot be read
+    """Finds the records that teach a catalog: those with DDL, or a definition alone. What cannot be read
     teaches nothing.
 
     `name`: of what is read, for errors.
@@ -159,7 +159,7 @@ def collect_ddl(frame: DataFrame) -> list[DdlRecord]:
 def learn_ddl(
     config: Config, ddl: Iterable[DdlRecord], catalog: Catalog, schemas: RegistrySchemas | None = None
 ) -> Catalog:
-    """Return the catalogue after this DDL, learnt by time, and by offset inside a partition."""
+    """Return the catalog after this DDL, learned by time, and by offset inside a partition."""
     ordered = []
     newest: Counter[tuple[str, int]] = Counter()
     for each in sorted(ddl, key=lambda each: each.position):

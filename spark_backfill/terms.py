@@ -19,11 +19,11 @@ LATEST_MS: Final = sys.maxsize // 1000
 
 
 class Broadcast(Protocol):
-    """A catalogue that Spark sends to every worker once."""
+    """A catalog that Spark sends to every worker once."""
 
     @property
     def value(self) -> Catalog:
-        """Return the catalogue."""
+        """Return the catalog."""
         ...
 
 

@@ -149,7 +149,7 @@ def _waits(change: SchemaChange | None, path: str, given_up: Mapping[str, set[Ta
 class Statement(NamedTuple):
     """The DDL of a schema file: its statement, or (`is_known` false) one that makes its columns.
 
-    The latter only says what a table was like when the changefeed began: it is learnt, and not translated.
+    The latter only says what a table was like when the changefeed began: it is learned, and not translated.
     """
 
     sql: str

@@ -134,8 +134,8 @@ def _numbered(
             schema_offsets[path] = offset
             offset += 1
             continue
-        for block, count, spelt in sorted(counted.get(plain_path(f"{root}/{path}"), [])):
-            starts[spelt, block] = offset
+        for block, count, spelled in sorted(counted.get(plain_path(f"{root}/{path}"), [])):
+            starts[spelled, block] = offset
             offset += count
     return starts, schema_offsets
 

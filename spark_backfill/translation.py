@@ -1,7 +1,7 @@
 """What runs in Spark's workers: records in, records out, through the unchanged core, one batch of Arrow after
 the other.
 
-Every task has a translator of its own, whose catalogue holds the DDL of the whole source (see `schema_pass`).
+Every task has a translator of its own, whose catalog holds the DDL of the whole source (see `schema_pass`).
 A row takes its definition as of its own position, so it does not matter which rows went before it through the
 same translator, and a partition may be split anywhere.
 """

@@ -1,4 +1,4 @@
-"""The catalogue: definitions as of a position, renames, repeats, late statements."""
+"""The catalog: definitions as of a position, renames, repeats, late statements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def record(offset: int, *, partition: int = 0, time: int = 0) -> Position:
 
 
 class Stream:
-    """A catalogue and what it is told."""
+    """A catalog and what it is told."""
 
     def __init__(self) -> None:
         self.catalog = Catalog()
@@ -94,10 +94,10 @@ def test_a_name_means_what_exists_before_its_statement(stream: Stream) -> None:
         (50, "ALTER TABLE Foo ADD y INT", "foo"),
     ]
     first = [stream.ddl(*statement) for statement in statements]
-    learnt = stream.catalog
+    learned = stream.catalog
     assert [change.table.table for change in first] == ["Foo", "Foo", "Foo", "foo", "foo"]
     assert [stream.ddl(*statement) for statement in statements] == first
-    assert stream.catalog is learnt
+    assert stream.catalog is learned
     assert (stream.columns("Foo", 21), stream.columns("foo", 51)) == ("a c", "x y")
 
 
@@ -337,7 +337,7 @@ def test_parts_of_a_rename_share_a_commit_ts(stream: Stream) -> None:
     ],
 )
 def test_a_repeat_says_what_the_first_copy_said(stream: Stream, parts: list[tuple[str, str]]) -> None:
-    """Whatever else has the same commit ts, and was learnt since: from another partition, or by who reads all
+    """Whatever else has the same commit ts, and was learned since: from another partition, or by who reads all
     DDL first.
     """
     stream.ddl(10, "CREATE TABLE a (one INT)", "a")
@@ -513,7 +513,7 @@ def test_statements_that_leave_the_definition(stream: Stream) -> None:
 
 
 def test_a_view_is_known_by_its_columns_until_it_is_dropped(stream: Stream) -> None:
-    """In whatever order the statements are learnt, and however often."""
+    """In whatever order the statements are learned, and however often."""
     stream.ddl(30, "DROP VIEW v, w")
     stream.ddl(10, "CREATE VIEW v AS SELECT a, b AS c FROM t")
     stream.ddl(20, "CREATE OR REPLACE VIEW v (x) AS SELECT a FROM t")
@@ -650,7 +650,7 @@ def test_history_is_bounded(stream: Stream) -> None:
     assert stream.columns("t", 9999) == "a"
 
 
-def test_a_catalogue_may_keep_more_versions(stream: Stream) -> None:
+def test_a_catalog_may_keep_more_versions(stream: Stream) -> None:
     stream.catalog = Catalog(limit=10_000)
     stream.ddl(1, "CREATE TABLE t (a INT)")
     for number in range(2, HISTORY_LIMIT + 10):
@@ -666,7 +666,7 @@ def test_a_long_chain_of_renames_is_derived_again(stream: Stream) -> None:
     assert stream.columns("t2000", 9999) == "a"
 
 
-def test_catalogue_is_a_value(stream: Stream) -> None:
+def test_catalog_is_a_value(stream: Stream) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT)")
     old = stream.catalog
     stream.ddl(20, "ALTER TABLE t ADD COLUMN b INT")

@@ -83,7 +83,7 @@ def test_copies_are_a_note_and_no_loss(target: str) -> None:
     assert source.events == {"schema-change": 1}
 
 
-def test_a_copy_teaches_the_catalogue() -> None:
+def test_a_copy_teaches_the_catalog() -> None:
     made = Translator(OPEN, TICDC)
     create = translated_records(Translator(TICDC, OPEN), [ddl_message(TABLE, "CREATE")])[0]
     assert made.translate(ConsumerRecord("t", 2, 0, create.timestamp_ms, create.key, create.value)) == []

@@ -1,4 +1,4 @@
-"""Definitions from outside of the stream: dumps, what clients print, and their place in the catalogue."""
+"""Definitions from outside of the stream: dumps, what clients print, and their place in the catalog."""
 
 from __future__ import annotations
 

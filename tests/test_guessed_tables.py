@@ -95,7 +95,7 @@ def test_no_more_than_some_are_named() -> None:
 @pytest.mark.parametrize(
     ("target", "guessed", "known"), [("flat-json", "2", "b"), ("debezium-json", "2", "b")]
 )
-def test_a_key_changes_with_its_ddl_unless_that_was_learnt_before(
+def test_a_key_changes_with_its_ddl_unless_that_was_learned_before(
     target: str, guessed: str, known: str
 ) -> None:
     create = record(

@@ -1,4 +1,4 @@
-"""Rows of neighbouring source records in one message of Open Protocol: `max-batch-size`."""
+"""Rows of neighboring source records in one message of Open Protocol: `max-batch-size`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def marks(found: Sequence[ProducerRecord]) -> list[str]:
     return [(dict(out.headers)[SOURCE_HEADER] or b"").decode() for out in found]
 
 
-def test_rows_of_neighbouring_records_are_joined_by_windows_of_offsets() -> None:
+def test_rows_of_neighboring_records_are_joined_by_windows_of_offsets() -> None:
     records = [canal(offset) for offset in range(2, 15)]
     found = joined(records)
     assert marks(found) == ["in/0/2-3/0", "in/0/4-7/0", "in/0/8-11/0", "in/0/12-14/0"]

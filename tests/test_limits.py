@@ -865,7 +865,7 @@ def test_one_late_statement_leaves_all_that_comes_behind_it_known() -> None:
     assert len(schema.columns) == 4000
 
 
-def test_a_catalogue_of_many_tables_costs_no_more_for_each() -> None:
+def test_a_catalog_of_many_tables_costs_no_more_for_each() -> None:
     """30,000 CREATE TABLE took 7 seconds: each made a copy of what was known."""
 
     def learn(factor: int) -> None:

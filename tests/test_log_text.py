@@ -58,7 +58,7 @@ def test_events_on_a_terminal() -> None:
     assert found == "18:43:05Z warning sink.unavailable  gone\n"
 
 
-def test_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     found = for_terminal(NOW, "error", "relay.failed", {})
     assert found == "18:43:05Z \x1b[31merror  \x1b[0m \x1b[1mrelay.failed\x1b[0m\n"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from relay import ConfigError, DecodeError, LimitExceeded, Limits, Resolver, Translator, codecs
 from relay.cli.commands import app
-from relay.cli.playground.catalogue import _protocol
+from relay.cli.playground.catalog import _protocol
 from relay.cli.requests.options import sources, targets
 from relay.codecs.codec import Codec
 from relay.codecs.plugins import Plugin, unusable

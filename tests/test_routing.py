@@ -191,7 +191,7 @@ UNIQUE = "CREATE TABLE t (a INT NOT NULL UNIQUE, k VARCHAR(20), v INT)"
         ("ticdc-canal-json", _DDL, {"pkNames": ["k", "a"]}),
     ],
 )
-def test_no_row_changes_its_partition_when_its_ddl_is_learnt(
+def test_no_row_changes_its_partition_when_its_ddl_is_learned(
     source: str, target: str, ddl: str, more: dict[str, Any]
 ) -> None:
     def message(a: int, op: str = "INSERT", v: str = "1") -> dict[str, Any]:

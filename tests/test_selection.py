@@ -79,7 +79,7 @@ def test_bounds_that_meet_give_each_event_once(source: str, files: str, share: f
 
 
 @pytest.mark.parametrize(("source", "files"), _SOURCES)
-def test_what_is_left_out_still_teaches_the_catalogue(source: str, files: str) -> None:
+def test_what_is_left_out_still_teaches_the_catalog(source: str, files: str) -> None:
     records = _records(files)
     end = _moments(source, records)[-1] + 1
     whole, nothing = (Translator(source, TICDC, selection=selection) for selection in (None, Selection(end)))

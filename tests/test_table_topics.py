@@ -362,7 +362,7 @@ class TestPartitions:
 
 
 def test_a_repeat_has_its_relay_source_whatever_tables_came_before() -> None:
-    """A restart has learnt the tables in another order, and has not seen the rows before."""
+    """A restart has learned the tables in another order, and has not seen the rows before."""
     tables = [
         ddl("CREATE TABLE b (id INT PRIMARY KEY)", "b"),
         ddl("CREATE TABLE a (id INT PRIMARY KEY)", "a"),

@@ -236,10 +236,10 @@ impl Read {
                 let scale = known(scale, MOST_SCALE)?.unwrap_or(0);
                 if name == "decimal-bytes" { Self::DecimalBytes(scale) } else { Self::DecimalText(scale) }
             }
-            "decimal-number" | "decimal-double" | "spelt-decimal" => {
+            "decimal-number" | "decimal-double" | "spelled-decimal" => {
                 let [length, scale] = parameters else { return None };
                 let (length, scale) = (known(length, 65)?, known(scale, MOST_SCALE)?);
-                let (java, text) = (name == "decimal-double", name == "spelt-decimal");
+                let (java, text) = (name == "decimal-double", name == "spelled-decimal");
                 Self::DecimalNumber { length, scale, java, text }
             }
             "latin1" => Self::Latin1(length(parameters)?),

@@ -15,7 +15,7 @@ use crate::sharing::Ways;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
 pub const MOST_TRIED: usize = 8;
-/// How many templates messages may be tried with in vain, and which of them are tried where nothing is left of
+/// How many templates messages may be tried with without success, and which of them are tried where nothing is left of
 /// that; see `relay.templates.engine`.
 const PAID_BY_ONE: usize = 8;
 const MOST_PAID: usize = 64;
@@ -80,7 +80,7 @@ pub struct Tried {
     pub rows: Credit,
 }
 
-/// How many templates messages may still be tried with in vain, and how many messages were not tried since the
+/// How many templates messages may still be tried with without success, and how many messages were not tried since the
 /// last one.
 #[derive(Default)]
 pub struct Credit {

@@ -1,4 +1,4 @@
-"""What a statement does to the catalogue."""
+"""What a statement does to the catalog."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ _OF_TIDB: Final = (("utf8mb4", None), ("utf8mb4", "utf8mb4_bin"), (None, "utf8mb
 
 
 def _apply_other(writer: Writer, statement: OtherStatement, names: Names) -> None:
-    """Of these statements only those about views change the catalogue."""
+    """Of these statements only those about views change the catalog."""
     if statement.kind not in {DdlKind.DROP_VIEW, DdlKind.CREATE_VIEW}:
         return
     is_made = statement.kind is DdlKind.CREATE_VIEW

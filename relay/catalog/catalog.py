@@ -1,4 +1,4 @@
-"""The catalogue: all tables with their histories, as of any position."""
+"""The catalog: all tables with their histories, as of any position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relay.model.events import Position, TableId, TableSchema
 from relay.model.limits import DEFAULT_LIMITS, Limits
 from relay.model.persistent_dict import Layered
 
-#: Versions kept of one table, unless a catalogue says otherwise. Rows and repeats that are older than the
+#: Versions kept of one table, unless a catalog says otherwise. Rows and repeats that are older than the
 #: oldest of so many find no definition and change nothing.
 HISTORY_LIMIT: Final = 256
 
@@ -114,7 +114,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return sum([len(history) for tables in self.histories.values() for history in tables.values()])
 
     def changed_since(self, earlier: Catalog) -> list[TableId]:
-        """Find the tables of which an earlier catalogue may say something else."""
+        """Find the tables of which an earlier catalog may say something else."""
         found: list[TableId] = []
         for database in self.histories.differing(earlier.histories):
             tables, others = (each.histories.get(database, NO_TABLES) for each in (self, earlier))

@@ -1,7 +1,7 @@
 """Definitions of tables from outside of the stream: of a dump, or of a database.
 
 A stream may begin without the DDL of its tables. What SHOW CREATE TABLE says of them elsewhere takes its
-place in the catalogue like a statement of the stream: before everything, or as of a moment. The schema
+place in the catalog like a statement of the stream: before everything, or as of a moment. The schema
 history keeps such a definition as a record of its own (`definition_record`), which holds the statements that
 make the table, so that a later relay may understand more of them. Its topic is a name that no topic of Kafka
 can have.
@@ -91,7 +91,7 @@ def schema_of(definition: Definition, limits: Limits) -> TableSchema | None:
 
 
 def teach_definition(catalog: Catalog, definition: Definition) -> Catalog:
-    """Return the catalogue that knows a definition; the same one if it has nothing to learn from it. Raises
+    """Return the catalog that knows a definition; the same one if it has nothing to learn from it. Raises
     LimitExceeded.
     """
     schema = schema_of(definition, catalog.limits)

@@ -1,4 +1,4 @@
-"""How the catalogue learns: from DDL statements, and from definitions that come without a statement."""
+"""How the catalog learns: from DDL statements, and from definitions that come without a statement."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DdlMessage(msgspec.Struct, frozen=True):
 def learn(
     catalog: Catalog, message: DdlMessage, budget: DdlBudget | None = None
 ) -> tuple[Catalog, SchemaChange]:
-    """Apply a DDL statement as of its position; return the catalogue after it and the event.
+    """Apply a DDL statement as of its position; return the catalog after it and the event.
 
     `budget`: of a record that may hold several messages; what they cost is taken from it.
 
@@ -108,7 +108,7 @@ def _beyond_text(message: DdlMessage, by_text: Catalog, identity: Identity) -> t
 def _event(
     message: DdlMessage, statement: Ddl, names: Names, identity: Identity, *, known: Catalog, after: Catalog
 ) -> SchemaChange:
-    """The event of a statement. `known`, `after`: the catalogue before and after it."""
+    """The event of a statement. `known`, `after`: the catalog before and after it."""
     at = message.at
 
     def left(tables: Iterable[TableId]) -> list[TableSchema | None]:
@@ -222,7 +222,7 @@ def _possibly_named(message: DdlMessage, known: Catalog) -> set[TableId]:
 
 
 def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
-    """Apply a definition that came without a statement, as of its position; return the catalogue after it."""
+    """Apply a definition that came without a statement, as of its position; return the catalog after it."""
     table = bootstrap.schema.id
     writer = Writer(catalog, at, _identity("", table, at), DdlBudget(catalog.limits))
     writer.record(table, Define(bootstrap.schema))
@@ -244,14 +244,14 @@ def _identity(ddl: str, table: TableId, at: Position) -> Identity:
 
 
 def left_by(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
-    """Return the definition that a statement, which was learnt, has left of a table."""
+    """Return the definition that a statement, which was learned, has left of a table."""
     return _left_by_identity(catalog, _identity(message.ddl, message.table, message.at), table, message.at)
 
 
 def _left_by_identity(
     catalog: Catalog, identity: Identity, table: TableId, at: Position
 ) -> TableSchema | None:
-    """Return the definition that a statement has left, whatever else was learnt at its position."""
+    """Return the definition that a statement has left, whatever else was learned at its position."""
     history = history_of(catalog, table)
     own = next((version for version in history if version.identity == identity), None)
     return catalog.table(table, at) if own is None else own.schema

@@ -1,4 +1,4 @@
-"""The catalogue after one statement, and what follows for versions after it."""
+"""The catalog after one statement, and what follows for versions after it."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class DdlBudget:
 
 
 #: Columns and changes of columns that are kept of one table, all versions together, for each version of the
-#: catalogue's limit; each takes some hundred bytes.
+#: catalog's limit; each takes some hundred bytes.
 _PARTS_A_VERSION: Final = 256
 
 
 class Writer:
-    """Builds the catalogue after one statement, copying only what the statement touches."""
+    """Builds the catalog after one statement, copying only what the statement touches."""
 
     def __init__(self, catalog: Catalog, at: Position, identity: Identity, budget: DdlBudget) -> None:
         self._before, self._at, self._identity, self._budget = catalog, at, identity, budget
@@ -68,7 +68,7 @@ class Writer:
         self._dropped: set[str] = set()
 
     def catalog(self) -> Catalog:
-        """The catalogue after the statement; the same object if nothing has changed."""
+        """The catalog after the statement; the same object if nothing has changed."""
         if self._histories is self._before.histories and self._defaults is self._before.defaults:
             return self._before
         return msgspec.structs.replace(
@@ -168,7 +168,7 @@ class Writer:
         return self._state(self._history(table))[1]
 
     def _is_repeated(self, table: TableId) -> bool:
-        """Whether the catalogue had this statement before: its own earlier effects do not count."""
+        """Whether the catalog had this statement before: its own earlier effects do not count."""
         history = history_of(self._before, table)
         return any(version.identity == self._identity for version in history)
 

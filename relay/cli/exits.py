@@ -144,12 +144,12 @@ def say_warning(text: str) -> None:
     _print("warning: ", typer.colors.YELLOW, text)
 
 
-def _print(mark: str, colour: str, text: str) -> None:
+def _print(mark: str, color: str, text: str) -> None:
     text = printable(text)
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     first, *rest = layout.wrapped(text, mark, indent, layout.error_width())
     if mark:
-        first = typer.style(mark, fg=colour, bold=True) + first.removeprefix(mark)
+        first = typer.style(mark, fg=color, bold=True) + first.removeprefix(mark)
     with contextlib.suppress(OSError):
         typer.echo("\n".join((first, *rest)), err=True)
 

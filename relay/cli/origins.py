@@ -15,7 +15,7 @@ class Origin(NamedTuple):
 
 
 class Origins:
-    """The origins of a stream's lines. Only where a run of neighbouring lines begins is kept."""
+    """The origins of a stream's lines. Only where a run of neighboring lines begins is kept."""
 
     def __init__(self, name: str) -> None:
         self._first_lines: list[int] = [1]

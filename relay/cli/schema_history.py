@@ -44,7 +44,7 @@ FAILED = 2
 
 
 class _Known(NamedTuple):
-    """What the catalogue knows of a table. `schema` is None if the table or its definition is not known.
+    """What the catalog knows of a table. `schema` is None if the table or its definition is not known.
 
     `is_gone`: it was dropped or renamed. `newest`: the position of the last statement about it.
     """
@@ -216,7 +216,7 @@ def _name_unreadable(unreadable: Iterable[Unreadable]) -> None:
 
 @dataclass
 class _Found:
-    """What a file holds: how many records, how many unreadable, and history entries for catalogue changes."""
+    """What a file holds: how many records, how many unreadable, and history entries for catalog changes."""
 
     read: int = 0
     unreadable: int = 0
@@ -224,7 +224,7 @@ class _Found:
 
 
 def import_records(request: ImportRequest) -> int:
-    """Write those records of INPUT into the history that change the catalogue. Return 2 if some could not be
+    """Write those records of INPUT into the history that change the catalog. Return 2 if some could not be
     read.
 
     Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed,
@@ -257,7 +257,7 @@ def _changing(
     known: Iterable[ConsumerRecord],
     progress: Silent,
 ) -> _Found:
-    """Find the records that change the catalogue beyond what is known."""
+    """Find the records that change the catalog beyond what is known."""
     values = {each.key: each.value for each in known}
     translator = bootstrapped_translator(config)
     resolver = resolver_of(config)

@@ -1,6 +1,6 @@
 """What every codec is: a name, options, what its wire can carry, a decoder and an encoder.
 
-A decoder turns one Kafka record into events and the catalogue after them; an encoder turns one event into
+A decoder turns one Kafka record into events and the catalog after them; an encoder turns one event into
 payloads. Both are pure: all they keep between calls are caches that could be thrown away. What is lost on the
 way is appended to `losses`, never silent.
 """
@@ -56,7 +56,7 @@ class Decoder(Protocol):
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's events in order and the catalogue after them.
+        """Give the record's events in order and the catalog after them.
 
         `losses` gets what the source does not tell: a `Loss.BEFORE_UNKNOWN` for each UPDATE without its old
         row, which no encoder counts again. Raises DecodeError, or a Need that its `LookupCache` lack, and
@@ -172,7 +172,7 @@ class TracedMessage(NamedTuple):
 
 @runtime_checkable
 class TracingDecoder(Decoder, Protocol):
-    """A decoder that offers templates. For rows it asks the catalogue about their own table alone: templates
+    """A decoder that offers templates. For rows it asks the catalog about their own table alone: templates
     are kept when others change.
     """
 
@@ -392,7 +392,7 @@ class Codec(msgspec.Struct, frozen=True):
     where the record has a time of Kafka that counts. `writes_rows_alone`: whether each row of a message
     becomes what it would become alone, with given options.
     `non_ddl_marker`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
-    messages of neighbouring source records are joined with given options, None if they are not.
+    messages of neighboring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, which neither messages of other protocols
     inherit nor its own from those. `keyed_encoder`: makes an encoder that writes keys of chosen columns as
     its own are; None for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its

@@ -12,7 +12,7 @@ from relay.io.definition_files import read_dumps
 
 
 class Bootstrapped(NamedTuple):
-    """A catalogue that knows the definitions of dumps; how many tables, of how many files; and what in them
+    """A catalog that knows the definitions of dumps; how many tables, of how many files; and what in them
     was not understood.
     """
 
@@ -23,7 +23,7 @@ class Bootstrapped(NamedTuple):
 
 
 def bootstrapped(config: Config, catalog: Catalog) -> Bootstrapped:
-    """Teach a catalogue what the dumps of `bootstrap` define. Raises ConfigError if one cannot be read."""
+    """Teach a catalog what the dumps of `bootstrap` define. Raises ConfigError if one cannot be read."""
     schema = config.schema
     if not schema.bootstrap:
         return Bootstrapped(catalog, 0, 0, [])
@@ -41,7 +41,7 @@ def bootstrapped(config: Config, catalog: Catalog) -> Bootstrapped:
 
 
 def bootstrapped_translator(config: Config) -> Translator:
-    """Make the route's translator, whose catalogue has the definitions of `bootstrap`. Raises ConfigError."""
+    """Make the route's translator, whose catalog has the definitions of `bootstrap`. Raises ConfigError."""
     translator = config.translator()
     translator.catalog = bootstrapped(config, translator.catalog).catalog
     return translator

@@ -295,7 +295,7 @@ class Config(BaseSettings):
         return ErrorPolicies(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
 
     def translator(self, before_commit_ts: int | None = None) -> Translator:
-        """Make the route's translator, its catalogue empty. `before_commit_ts`: its end, see `Selection`."""
+        """Make the route's translator, its catalog empty. `before_commit_ts`: its end, see `Selection`."""
         route = self.route
         selection = Selection(
             self.source.start_commit_ts,

@@ -1,4 +1,4 @@
-"""Rows of neighbouring source records in one message: `max-batch-size` of protocols that have batches.
+"""Rows of neighboring source records in one message: `max-batch-size` of protocols that have batches.
 
 A message is closed by what is known of its rows and of nothing else, so that two runs, a restart, the command
 line and the Spark job join alike:

@@ -195,7 +195,7 @@ class Detector:
 
     def best(self, record: ConsumerRecord) -> Sequence[FormatMatch]:
         """Return the strongest findings for a record with a value; none if its format is unknown."""
-        return self.best_of(self.sightings(record), record)
+        return self.best_of(self.matchs(record), record)
 
     def best_of(self, found: Sequence[FormatMatch], record: ConsumerRecord) -> Sequence[FormatMatch]:
         """Return the strongest of these. If no rule names a protocol that reads the record, try all."""
@@ -205,7 +205,7 @@ class Detector:
         # A codec that reads the message outweighs every rule.
         return _surest(readable if any(each.is_read for each in readable) else found)
 
-    def sightings(self, record: ConsumerRecord) -> list[FormatMatch]:
+    def matchs(self, record: ConsumerRecord) -> list[FormatMatch]:
         """Return what each rule finds in a record with a value, and whether the codec reads it."""
         schema = self.schema_of(record)
         is_avro = schema is None or schema.kind == "AVRO"
@@ -278,10 +278,10 @@ class Detector:
         return self._decoders[key]
 
 
-def _surest(sightings: Sequence[FormatMatch]) -> list[FormatMatch]:
+def _surest(matchs: Sequence[FormatMatch]) -> list[FormatMatch]:
     """Return those with the strongest evidence."""
-    most = max((each.sign.strength for each in sightings), default=0)
-    return [each for each in sightings if each.sign.strength == most]
+    most = max((each.sign.strength for each in matchs), default=0)
+    return [each for each in matchs if each.sign.strength == most]
 
 
 def _read_images(events: Iterable[Event]) -> None:
@@ -333,7 +333,7 @@ class FormatHints:
         schema = self._detector.schema_of(record)
         if schema is not None and schema.kind != "AVRO" and PROTOCOLS[error.protocol].uses_registry:
             return error  # it says so
-        found = self._detector.sightings(record)
+        found = self._detector.matchs(record)
         said = _other_format(error.protocol, self._detector.best_of(found, record))
         if not said:
             return error

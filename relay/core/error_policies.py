@@ -94,7 +94,7 @@ class ErrorPolicies(NamedTuple):
         policy = self.policy_of(error)
         if policy is Policy.STOP or not isinstance(error, RelayError):
             return Refused(Policy.STOP, [])
-        tables = _tables_learnt(record, translator)
+        tables = _tables_learned(record, translator)
         if policy is Policy.SKIP:
             return Refused(policy, [], tables)
         letter = dead_letter(record, error, self.topic, tables, self.partitions, self.route)
@@ -130,7 +130,7 @@ def tables_in(record: ConsumerRecord, translator: Inspects) -> list[str]:
     return [printable(str(table)) for table in dict.fromkeys(tables)]
 
 
-def _tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
+def _tables_learned(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
     try:
         return translator.learn(record)
     except (CodecError, Need):

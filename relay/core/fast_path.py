@@ -1,6 +1,6 @@
-"""The way of records that fit templates. It gives what the straight line gives, and counts the same.
+"""The way of records that fit templates. It gives what the pipeline gives, and counts the same.
 
-What fits none takes the straight line, and the templates learn from that.
+What fits none takes the slow path, and the templates learn from that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from relay.templates.route.topic_templates import TopicTemplates
 def open_fast_path(
     line: Pipeline, decoder: Decoder, encoder: Encoder, engine: type[Engine]
 ) -> FastPath | SealedFastPath | None:
-    """Return the fast path beside a straight line; None where no record can have a template: what is written
+    """Return the fast path beside a pipeline; None where no record can have a template: what is written
     depends on more than the record, or its decoder traces nothing.
     """
     source, target, options = line.route.source, line.route.target, line.route.target_options
@@ -81,12 +81,12 @@ class _RowPath:
         self._moves_rows = self._router.moves_rows
 
     def _straight(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Translate in the straight line what has been looked at in vain."""
+        """Translate in the slow path what has been looked at without success."""
         self.templates.misses += 1
         return self._line.translate(record)
 
     def _learning(self, record: ConsumerRecord, opened: ConsumerRecord) -> list[ProducerRecord]:
-        """Translate in the straight line, and let the templates learn from it; `opened`: the record that they
+        """Translate in the slow path, and let the templates learn from it; `opened`: the record that they
         are for.
         """
 
@@ -133,7 +133,7 @@ class _RowPath:
         return [out, ProducerRecord(out.topic, out.partition, out.timestamp_ms, key, None, its_headers)]
 
     def _topic_of_rows(self, record: ConsumerRecord, path: PartitionPath, known: Known) -> str | None:
-        """Return the topic of a row that fits a template; None if the straight line must say it."""
+        """Return the topic of a row that fits a template; None if the pipeline must say it."""
         if not self._moves_rows:
             return path.target
         line, found = self._line, known.topic
@@ -225,7 +225,7 @@ class FastPath(_RowPath):
 
     def _by_rows(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord]:
         """Translate a record that is no message of one row with a template: by the templates of its rows, or
-        in the straight line. Then what has no template is learnt.
+        in the slow path. Then what has no template is learned.
         """
         fitted, value, given, of_topic = 0, record.value, record.headers, self._of_topic
         # A longer text may have too many values; without a time that counts, rows may have the first one's.
@@ -278,7 +278,7 @@ class FastPath(_RowPath):
     def _placed(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
     ) -> list[ProducerRecord] | None:
-        """Return the records of rows that fit templates; None if the straight line must say where they go, or
+        """Return the records of rows that fit templates; None if the pipeline must say where they go, or
         if they may be too much.
         """
         numbers = None if self._is_one_topic else Counter[str]()
@@ -324,7 +324,7 @@ class FastPath(_RowPath):
         return sum(map(size_bytes, out)) + len(out) * overhead_bytes(headers) > self._most_output
 
     def _teach(self, part: ConsumerRecord) -> None:
-        """Let the templates learn from a part of a record that has gone the straight line, if it fits none
+        """Let the templates learn from a part of a record that has taken the slow path, if it fits none
         of them.
         """
         line, templates = self._line, self.templates
@@ -382,11 +382,11 @@ class SealedFastPath(_RowPath):
                 if topic is not None:
                     out = self._by_template(record, known, (topic, path.partition), found)
         except (Need, DecodeError, EncodeError, MemoryError):
-            # It goes wrong in the straight line, too, which says what is to be said.
+            # It goes wrong in the slow path, too, which says what is to be said.
             return self._straight(record)
         if out is not None:
             return out
-        # For rows whose topic only the straight line can tell, another template would not help.
+        # For rows whose topic only the pipeline can tell, another template would not help.
         return self._straight(record) if topic is None else self._learning(record, opened)
 
 

@@ -80,7 +80,7 @@ _OTHER_WORDS: Final[Mapping[Loss, str]] = {
     Loss.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
     Loss.STATEMENT: "a statement that is no DDL",
     Loss.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",
-    Loss.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
+    Loss.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learned",
     Loss.TRUNCATE_OR_DROP: "a TRUNCATE or DROP that is not written: readers keep the rows that it removed",
     Loss.TOMBSTONE: "a record without a value, which says nothing",
     Loss.VALUE_GUESSED: "nothing but a value tells a column's type",

@@ -1,4 +1,4 @@
-"""The straight line: bytes → decode → events → route → encode → bytes, readable in `Pipeline._run`.
+"""The pipeline: bytes → decode → events → route → encode → bytes, readable in `Pipeline._run`.
 
 It is the description of what becomes of a record; templates (`relay.templates.route`) are derived from it
 and give the same, sooner.
@@ -71,7 +71,7 @@ class PartitionPath(msgspec.Struct, frozen=True):
 
 
 #: What a record has become: the events that it holds, those that are written, the losses of those left out,
-#: the catalogue behind it, what the router remembers if that is something, and the target's records.
+#: the catalog behind it, what the router remembers if that is something, and the target's records.
 _Translated = tuple[list[Event], list[Event], Sequence[Loss], Catalog, Spread | None, list[ProducerRecord]]
 #: Called with what a translated record has become: its events, its messages, and what was lost.
 Learn = Callable[[list[Event], list[ProducerRecord], list[Loss]], None]

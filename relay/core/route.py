@@ -63,7 +63,7 @@ class Route(NamedTuple):
 
     @property
     def joining(self) -> Joining | None:
-        """How messages of neighbouring source records are joined (`relay.core.batching`); None if they are
+        """How messages of neighboring source records are joined (`relay.core.batching`); None if they are
         not.
         """
         return self.target.joining(self.target_options)

@@ -1,4 +1,4 @@
-"""Which events are translated: by moment, by table, by kind. What is left out still teaches the catalogue."""
+"""Which events are translated: by moment, by table, by kind. What is left out still teaches the catalog."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Translator:
     `partitions` the number of target partitions, None to keep the partition of the source; `partition_by` how
     rows are spread over them. `rules` give tables topics of their own; `reserved` are topics that no table
     may have. `limits` bound what one record may cost. What a `selection` leaves out still teaches the
-    catalogue. `engine`: what fills templates (`relay.templates`), if anything: the same records come out with
+    catalog. `engine`: what fills templates (`relay.templates`), if anything: the same records come out with
     and without it. Raises ConfigError.
     """
 
@@ -221,7 +221,7 @@ class Translator:
 
     @property
     def ways(self) -> Counter[str]:
-        """How many rows templates have translated (`template`), and how many records went the straight line
+        """How many rows templates have translated (`template`), and how many records took the slow path
         (`straight`), those that were refused among them; nothing without an engine.
         """
         if self._fast is None:

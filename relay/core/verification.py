@@ -1,4 +1,4 @@
-"""Both ways at once: records that fit a template go the straight line as well, and the two must agree.
+"""Both ways at once: records that fit a template take the slow path as well, and the two must agree.
 
 For tests, and to look for the reason of a difference: it takes longer than either way alone.
 """
@@ -11,13 +11,13 @@ from relay.model.records import ConsumerRecord, ProducerRecord
 
 
 class TemplatesDiffer(RelayError):
-    """A template gave something else than the straight line: a fault in relay. It quotes no value."""
+    """A template gave something else than the slow path: a fault in relay. It quotes no value."""
 
     code = "templates-differ"
 
 
 class ShadowTranslator(Translator):
-    """A translator whose templates are checked. What it gives is the straight line's."""
+    """A translator whose templates are checked. What it gives is the pipeline's."""
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records, as a translator without templates does. Raises TemplatesDiffer."""
@@ -30,7 +30,7 @@ class ShadowTranslator(Translator):
         try:
             straight = self._line.translate(record)
         except CodecError as error:
-            raise TemplatesDiffer(f"{record.place}: the straight line refuses it: {error}") from error
+            raise TemplatesDiffer(f"{record.place}: the pipeline refuses it: {error}") from error
         if straight != by_template:
             raise TemplatesDiffer(f"{record.place}: {_difference(straight, by_template)}")
         if counts.since(counted) != counted.since(before):

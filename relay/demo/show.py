@@ -36,7 +36,7 @@ def console() -> Console:
 def samples(pairs: list[Pair]) -> list[tuple[str, Pair]]:
     """Choose a few pairs that show something, each with a title."""
     wanted = {
-        "INSERT": "INSERT: mysqlType comes in full, from the catalogue that relay keeps",
+        "INSERT": "INSERT: mysqlType comes in full, from the catalog that relay keeps",
         "UPDATE": "UPDATE: `old` holds the columns that changed, and no others",
         "ALTER": "DDL: the statement as it was executed",
     }

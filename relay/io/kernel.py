@@ -31,17 +31,17 @@ class Mode(Enum):
 
     #: The kernel, if it is installed.
     AUTO = "auto"
-    #: Nothing: every record goes the straight line.
+    #: Nothing: every record takes the slow path.
     OFF = "off"
-    #: The interpreter, which is slower than the straight line: to look for the reason of a difference.
+    #: The interpreter, which is slower than the slow path: to look for the reason of a difference.
     PYTHON = "python"
-    #: The kernel, or the interpreter if there is none; each record also goes the straight line, and the run
+    #: The kernel, or the interpreter if there is none; each record also takes the slow path, and the run
     #: ends if the two differ.
     SHADOW = "shadow"
 
     @property
     def is_shadow(self) -> bool:
-        """Whether what an engine gives is compared with what the straight line gives."""
+        """Whether what an engine gives is compared with what the pipeline gives."""
         return self is Mode.SHADOW
 
 
@@ -78,7 +78,7 @@ def mode(environment: Mapping[str, str] = os.environ) -> Mode:
 
 
 def engine(chosen: Mode) -> type[Engine] | None:
-    """Return the engine of a mode; None where every record goes the straight line."""
+    """Return the engine of a mode; None where every record takes the slow path."""
     if chosen is Mode.OFF:
         return None
     native = None if chosen is Mode.PYTHON else installed().engine

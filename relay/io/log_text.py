@@ -50,7 +50,7 @@ DEFAULT_SETTINGS: Final = LogSettings()
 _SENTENCES: Final = ("message", "reason")
 #: A command to call next: it stands in a line of its own, to be copied.
 _NEXT: Final = "next"
-_COLOURS: Final = {"info": "32", "warning": "33", "error": "31"}
+_COLORS: Final = {"info": "32", "warning": "33", "error": "31"}
 _INDENT: Final = "    "
 _NARROWEST: Final = 40
 
@@ -71,7 +71,7 @@ def as_text(now: datetime, level: str, event: str, fields: Mapping[str, Field]) 
 
 
 def for_terminal(now: datetime, level: str, event: str, fields: Mapping[str, Field]) -> str:
-    """Return an event as lines that fit the terminal, with colours. A command to call next is not broken."""
+    """Return an event as lines that fit the terminal, with colors. A command to call next is not broken."""
     columns = max(_NARROWEST, shutil.get_terminal_size().columns)
     head = f"{now:%H:%M:%S}Z {level:7} {event}"
     rest = [*_sentences(fields), "  ".join(_pairs(fields))]
@@ -84,7 +84,7 @@ def for_terminal(now: datetime, level: str, event: str, fields: Mapping[str, Fie
     if fields.get(_NEXT):
         lines.append(f"{_INDENT}{_NEXT}: {fields[_NEXT]}")
     if not os.environ.get("NO_COLOR"):
-        marked = f"\x1b[{_COLOURS[level]}m{level:7}\x1b[0m \x1b[1m{event}\x1b[0m"
+        marked = f"\x1b[{_COLORS[level]}m{level:7}\x1b[0m \x1b[1m{event}\x1b[0m"
         lines[0] = lines[0].replace(f"{level:7} {event}", marked, 1)
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,6 +1,6 @@
 """What one record may cost: limits that act before memory is taken or time is spent.
 
-A translator hands its limits to decoders and encoders in `LookupCache.limits`, and to the catalogue. Whoever
+A translator hands its limits to decoders and encoders in `LookupCache.limits`, and to the catalog. Whoever
 finds one exceeded raises `exceeded(…)`: a DecodeError, so the error policies apply. No limit is about a value
 of a row; a message names the limit and its value, never what the record holds.
 """

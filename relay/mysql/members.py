@@ -104,17 +104,17 @@ def write_label(write: F, column_type: ColumnType) -> F:
 
 
 def label_writer(
-    column_type: ColumnType, unlabelled: Callable[[], None] | None = None
+    column_type: ColumnType, unlabeled: Callable[[], None] | None = None
 ) -> Callable[[int | str], str]:
     """Return the function from a number to its label or labels; a label that came as one stays.
 
     For a number without a label it is the digits: the number lies beyond the members, or nobody knows them
     before the table's DDL is seen. MySQL keeps an invalid value of ENUM as index 0, which is the empty text,
-    as is the empty SET. `unlabelled` is called for what no reader can tell from another value: digits, and
+    as is the empty SET. `unlabeled` is called for what no reader can tell from another value: digits, and
     index 0 where a member is the empty text.
     """
     is_ambiguous = column_type.base == "enum" and "" in (column_type.members or ())
-    count = unlabelled or _uncounted
+    count = unlabeled or _uncounted
 
     def write(value: int | str) -> str:
         if isinstance(value, str):

@@ -43,7 +43,7 @@ class TextStyle(msgspec.Struct, frozen=True):
     that is not in the calendar is NULL. `is_iso`: a `T` stands between date and time.
 
     `unmoved`: called for a TIMESTAMP that is written in UTC because its zone's calendar has no such time, or
-    for a date that is written as NULL; `unlabelled` for a number for which there is no label.
+    for a date that is written as NULL; `unlabeled` for a number for which there is no label.
     """
 
     float_text: Callable[[float], str]
@@ -58,7 +58,7 @@ class TextStyle(msgspec.Struct, frozen=True):
     has_null_dates: bool = False
     is_iso: bool = False
     unmoved: Callable[[], None] | None = None
-    unlabelled: Callable[[], None] | None = None
+    unlabeled: Callable[[], None] | None = None
 
 
 def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
@@ -176,7 +176,7 @@ def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
         zero = style.zero_year
         return str if zero == "0" else native("year", zero)(functools.partial(_year_text, zero))
     if base in {"enum", "set"} and style.has_labels:
-        return label_writer(column_type, style.unlabelled)
+        return label_writer(column_type, style.unlabeled)
     if base in INTEGERS or base in {"bit", "enum", "set"}:
         return str
     if base == "decimal":

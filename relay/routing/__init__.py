@@ -5,7 +5,7 @@ number of partitions, rows are spread (`relay.routing.partitioning`) and waterma
 
 Rules give tables topics of their own, and templates may name the table (`relay.routing.topic_names`). What
 is about a table goes where its rows go. What is about no table goes to every topic that is in use: those of
-the tables that the catalogue knows at that place of the stream, and those of rows that came before without
+the tables that the catalog knows at that place of the stream, and those of rows that came before without
 a definition. A topic that does not depend on the table is always in use.
 
 DDL goes where the target's readers look for it. A protocol has a statement once, in partition 0, or

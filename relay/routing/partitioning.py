@@ -73,7 +73,7 @@ def key_hash(change: RowChange) -> int:
     """A hash of the table and the row's key: the key that the message names or, where every message tells as
     much as a definition does, the handle key; the table alone if there is none, or the row lacks part of it.
 
-    It must be the same before and after DDL is learnt, or changes of one row would be out of order: so it
+    It must be the same before and after DDL is learned, or changes of one row would be out of order: so it
     rests on what the message says, also of values whose types it does not tell, and on no order of columns.
     Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table
     stays together. The old key counts for DELETE, the new one otherwise.

@@ -1,4 +1,4 @@
-"""Topics and partitions of events, by rules, the catalogue and what earlier rows have shown."""
+"""Topics and partitions of events, by rules, the catalog and what earlier rows have shown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _TablePath(msgspec.Struct, frozen=True):
 
 
 class SeenTopics(msgspec.Struct, frozen=True):
-    """What rows have told of topics in use that the catalogue does not. A value, like the catalogue.
+    """What rows have told of topics in use that the catalog does not. A value, like the catalog.
 
     `tables`: one without a definition for each source topic and target topic. `owners`: the table that came
     first, and of which names its topic is made, by target topic, where another table might have the same.

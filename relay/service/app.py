@@ -84,7 +84,7 @@ def run_member(config: Config, log: Log, beside: Beside) -> int:
 
 
 def _takes_windows(config: Config) -> bool:
-    """Whether rows of neighbouring records are joined, which takes windows of records."""
+    """Whether rows of neighboring records are joined, which takes windows of records."""
     return config.translator().route.joining is not None
 
 

@@ -79,8 +79,8 @@ class Engine(Protocol):
         self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
         """Translate the key and value of a record of one row that becomes one message; None if it fits no
-        template of that kind. Where messages with its text at the marker were tried with too many in vain, it
-        may not be tried (`MOST_PAID`): they are to cost hardly more than without templates.
+        template of that kind. Where messages with its text at the marker were tried with too many without
+        success, it may not be tried (`MOST_PAID`): they are to cost hardly more than without templates.
 
         `offset` and `time_ms` are the record's own, within 64 bits. The mark says where the message comes
         from: `place`, the offset in digits, and `/0` (`relay.model.records.SOURCE_HEADER`). Raises nothing,

@@ -7,7 +7,7 @@ that print constants and slots. Numbers that are not in the message have slots o
 A message of several rows has rounds (`Repeated`): each of them is a row, and becomes what a message with that
 round alone would become.
 
-An engine either gives the target's bytes or says that the message does not fit; then the straight line
+An engine either gives the target's bytes or says that the message does not fit; then the pipeline
 translates it. It never guesses: whatever an op does not allow, does not fit.
 """
 
@@ -26,7 +26,7 @@ TIME_MS: Final = -2
 LOSS: Final = 1 << 32
 
 #: Within how many bytes of a part's end strings may have escapes that must be rewritten; strings that begin
-#: earlier are read and printed faster in the straight line.
+#: earlier are read and printed faster in the slow path.
 MOST_REWRITTEN: Final = 8192
 
 #: JSON tokens that a slot may hold. `integer`: digits without fraction and exponent, from -2^63 to 2^64 - 1,
@@ -218,7 +218,7 @@ class Same(NamedTuple):
 
 class Fits(NamedTuple):
     """What this op would print can be printed, or the slots are absent, or it is null: of a value that the
-    straight line converts and leaves out. What is lost of it counts like that of a printed one.
+    pipeline converts and leaves out. What is lost of it counts like that of a printed one.
     """
 
     put: Put

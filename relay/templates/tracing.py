@@ -90,7 +90,7 @@ def _lost(words: Mapping[str, int], added: int) -> list[str]:
 class Trace:
     """One derivation: the marks that were printed, and the conditions that were met.
 
-    `refused`: words of losses of which values do not fit: the straight line refuses them. `name`: hexadecimal
+    `refused`: words of losses of which values do not fit: the pipeline refuses them. `name`: hexadecimal
     digits that no text of the message has. `negative`: slots whose numbers are below 0 in all messages.
     `words`: what values may lose, and what each adds to the template's number.
     """

@@ -91,7 +91,7 @@ class Route:
         ]
 
     async def remember(self, records: Iterable[ConsumerRecord]) -> None:
-        """Write records into the schema history, as the relay does with those that change the catalogue."""
+        """Write records into the schema history, as the relay does with those that change the catalog."""
         kept = [history_record(record, self.history) for record in records]
         await self.kafka.produce(
             self.history,

@@ -163,7 +163,7 @@ def test_lines_are_broken_at_100_columns_in_a_pipe(relay: Run) -> None:
     ("option", "hint"),
     [("profil=clickhouse", "did you mean profile?"), ("profile=klickhouse", "did you mean clickhouse?")],
 )
-def test_a_misspelt_profile_is_suggested(relay: Run, option: str, hint: str) -> None:
+def test_a_misspelled_profile_is_suggested(relay: Run, option: str, hint: str) -> None:
     result = relay("formats", "--to", "flat-json", "--to-option", option)
     assert (result.exit_code, hint in result.stderr) == (2, True)
 

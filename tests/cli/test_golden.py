@@ -41,7 +41,7 @@ _VOLATILE = ((re.compile(r"in \d+\.\d s"), "in … s"),)
 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """80 columns, whatever this test runs in, and no colours."""
+    """80 columns, whatever this test runs in, and no colors."""
     for name, value in (("COLUMNS", str(COLUMNS)), ("TERMINAL_WIDTH", str(COLUMNS)), ("NO_COLOR", "1")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", COLUMNS)

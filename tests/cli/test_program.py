@@ -240,7 +240,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     assert on_terminal(*ROUTE, BULK, "--output", tmp_path / "out", "--quiet") == (0, b"")
 
 
-def test_inspect_has_colours_on_a_terminal() -> None:
+def test_inspect_has_colors_on_a_terminal() -> None:
     status, shown = on_terminal("inspect", "--from", "ticdc-canal-json", ROWS)
     assert status == 0
     assert b"\x1b[1;32minsert" in shown

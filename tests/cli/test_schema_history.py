@@ -54,7 +54,7 @@ def objects(result: Result) -> list[dict[str, Any]]:
 
 
 def changing(records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-    """Those that change the catalogue."""
+    """Those that change the catalog."""
     translator, found = Translator("ticdc-canal-json", "canal-json"), list[ConsumerRecord]()
     for record in records:
         before = translator.catalog

@@ -1,4 +1,4 @@
-"""`relay translate` with `max-batch-size`: rows of neighbouring records become one message."""
+"""`relay translate` with `max-batch-size`: rows of neighboring records become one message."""
 
 from __future__ import annotations
 

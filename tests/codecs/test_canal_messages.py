@@ -342,7 +342,7 @@ def test_a_table_without_ddl_is_translated_from_what_the_message_says() -> None:
     assert losses(TICDC, CANAL, row) == {"schema-guessed": 1, "type-parameters": 1}
 
 
-def test_a_catalogue_that_contradicts_the_message_gives_way() -> None:
+def test_a_catalog_that_contradicts_the_message_gives_way() -> None:
     create = ddl("CREATE TABLE t (a INT, b VARCHAR(5))", "CREATE")
     row = row_message({"a": "bigint", "b": "varchar"}, {"a": "1", "b": "x"})
     _, out = translate(TICDC, CANAL, [record(create), record(row, offset=1)])

@@ -234,7 +234,7 @@ def test_packets_tell_the_same_rows_as_json(file: str) -> None:
         assert from_packets[table][-len(rows) :] == rows
 
 
-def test_statements_are_learnt_from_hashed_packets() -> None:
+def test_statements_are_learned_from_hashed_packets() -> None:
     translator = Translator(PROTOBUF, PROTOBUF)
     texts = [
         event.ddl

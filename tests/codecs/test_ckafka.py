@@ -122,7 +122,7 @@ def test_a_delete_of_ticdc_with_its_key_alone_stays_that() -> None:
     assert losses(TICDC, CKAFKA, create, delete)["columns-absent"] == 1
 
 
-def test_a_column_that_the_catalogue_lacks_makes_the_table_a_guess_with_the_types_that_are_known() -> None:
+def test_a_column_that_the_catalog_lacks_makes_the_table_a_guess_with_the_types_that_are_known() -> None:
     found = change(CREATE, row(ROW | {"new": "5"}))
     assert found.after == (Decimal("1.50"), 1, "x", "5")
     assert not found.schema.complete
@@ -194,7 +194,7 @@ def canal_form(op: str, data: Any, old: Any = None, **more: Any) -> dict[str, An
     )
 
 
-def test_rows_of_the_canal_format_have_their_types_from_the_catalogue() -> None:
+def test_rows_of_the_canal_format_have_their_types_from_the_catalog() -> None:
     new = ROW | {"a": "y"}
     messages = (canal_form("INSERT", [ROW]), canal_form("UPDATE", [new], [ROW]), canal_form("DELETE", [new]))
     _, insert, update, delete = events(CKAFKA, records(CREATE, *messages))

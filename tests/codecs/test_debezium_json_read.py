@@ -235,7 +235,7 @@ def test_rows_behind_all_ddl_have_the_definitions_of_their_time(file: str) -> No
     assert translated[0] == translated[1]
 
 
-def test_a_statement_that_comes_twice_is_learnt_once() -> None:
+def test_a_statement_that_comes_twice_is_learned_once() -> None:
     """A connector that starts again may send what it has sent; here it would swap the tables back."""
     other = record(ddl("CREATE TABLE u (id INT PRIMARY KEY, w INT)"), offset=1, topic=DDL_TOPIC)
     swap = ddl("RENAME TABLE t TO x, u TO t, x TO u", source={"pos": 100, "table": "t,u"})

@@ -191,7 +191,7 @@ def test_statements_go_to_every_partition() -> None:
     assert [one.partition for one in out] == [0, 1, 2, 0, 1, 2]
 
 
-def test_a_statement_that_comes_again_is_passed_on_and_learnt_once() -> None:
+def test_a_statement_that_comes_again_is_passed_on_and_learned_once() -> None:
     translator = Translator(OPEN, OPEN)
     copies = [framed(CREATE, partition=at) for at in range(3)] + [
         framed(ddl("ALTER TABLE t ADD d INT", 5, ts=5)),

@@ -298,7 +298,7 @@ SIMPLE = {"ticdc-simple-json", "ticdc-simple-avro"}
 
 
 @pytest.mark.parametrize("target", BUILT_IN)
-def test_ddl_is_left_out_counted_no_loss_and_learnt(target: str) -> None:
+def test_ddl_is_left_out_counted_no_loss_and_learned(target: str) -> None:
     """Rows of Simple refer to definitions, which a BOOTSTRAP has instead."""
     options = {"ddl": "drop", "strict": str(target == CANAL).lower()}
     translator = Translator(CANAL, target, None, options)

@@ -191,7 +191,7 @@ KEYED = "CREATE TABLE t (a INT NOT NULL PRIMARY KEY, b INT NOT NULL)"
 
 @BOTH
 def test_a_table_that_its_statement_does_not_name_is_defined_for_its_rows(target: str) -> None:
-    """Debezium names in `tableChanges` what it has learnt, whatever the text says."""
+    """Debezium names in `tableChanges` what it has learned, whatever the text says."""
     told = {"columns": [{"name": "id", "typeName": "INT"}], "primaryKeyColumnNames": []}
     change = {"type": "CREATE", "id": '"shop"."t"', "table": told}
     translator, reader = Translator(debezium.DEBEZIUM, target), Translator(target, target)

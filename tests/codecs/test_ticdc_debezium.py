@@ -212,7 +212,7 @@ def test_every_cut_of_a_message_is_refused_or_read() -> None:
         survives(translator, ConsumerRecord("t", 0, 0, 0, text[: end // 9], text[:end]))
 
 
-def test_the_catalogue_stays_as_it_was_when_a_message_is_refused() -> None:
+def test_the_catalog_stays_as_it_was_when_a_message_is_refused() -> None:
     translator = Translator(DEBEZIUM, DEBEZIUM)
     with pytest.raises(Malformed):
         translator.translate(record(message("c", after={"id": [1]})))

@@ -170,7 +170,7 @@ CREATE = ddl(
 WHOLE = {"id": 1, "v": "x", "n": 1.5}
 
 
-def test_rows_are_read_with_the_catalogue() -> None:
+def test_rows_are_read_with_the_catalog() -> None:
     (_, event), translator = decoded(record(CREATE), record(message(after=WHOLE), offset=1))
     assert row(event).schema.complete
     assert str(row(event).after) == "(1, 'x', Decimal('1.50'), ABSENT)"
@@ -196,7 +196,7 @@ def test_columns_that_a_message_leaves_out_are_absent() -> None:
 @pytest.mark.parametrize(
     "after", [WHOLE | {"new": 1}, WHOLE | {"n": "text"}, WHOLE | {"id": True}, WHOLE | {"g": 2}]
 )
-def test_a_message_that_contradicts_the_catalogue_is_believed(after: dict[str, Any]) -> None:
+def test_a_message_that_contradicts_the_catalog_is_believed(after: dict[str, Any]) -> None:
     (_, event, again), translator = decoded(
         record(CREATE),
         record(message(after=after), {"payload": {"id": 1}}, 1),
@@ -280,7 +280,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("said", "value", "base", "canonical"), SAID)
-def test_without_a_catalogue_the_message_tells_the_types(
+def test_without_a_catalog_the_message_tells_the_types(
     said: dict[str, Any] | None, value: Any, base: str, canonical: Any
 ) -> None:
     columns = [] if said is None else [{"optional": True, **said, "field": "c"}]
@@ -294,7 +294,7 @@ def test_without_a_catalogue_the_message_tells_the_types(
     assert json.loads(out[0].value or b"")["payload"]["after"] == {"c": value}
 
 
-def test_a_block_says_more_than_the_catalogue_but_not_against_it() -> None:
+def test_a_block_says_more_than_the_catalog_but_not_against_it() -> None:
     said = [
         {"type": "int32", "field": "id"},
         {"type": "string", "field": "v"},
@@ -490,7 +490,9 @@ def test_a_whole_number_beside_a_fraction_is_of_its_type(old: float, new: float)
 
 @pytest.mark.parametrize("is_warm", [False, True])
 @pytest.mark.parametrize("cell", ['"1.50"', "1.50", '"1e2"', "100", "1e2"])
-def test_a_decimal_key_stays_in_its_partition_when_its_definition_is_learnt(cell: str, is_warm: bool) -> None:
+def test_a_decimal_key_stays_in_its_partition_when_its_definition_is_learned(
+    cell: str, is_warm: bool
+) -> None:
     text = json.dumps(message(after={"k": "@", "c": 1})).replace('"@"', cell)
     key = f'{{"payload":{{"k":{cell}}}}}'.encode()
     row = ConsumerRecord("t", 0, 1, 0, key, text.encode())

@@ -70,7 +70,7 @@ ROW = (
 )
 
 
-def learnt(*messages: dict[str, Any]) -> Translator:
+def learned(*messages: dict[str, Any]) -> Translator:
     translator = Translator(DEBEZIUM, DEBEZIUM)
     for at, one in enumerate(messages):
         translator.translate(record(one, offset=at))
@@ -90,7 +90,7 @@ def changes_of(out: Any) -> list[dict[str, Any]]:
     ("text", "kind"), [(ALTER, "ALTER"), ("CREATE TABLE `t` LIKE `x`", "CREATE"), ("not SQL", "ALTER")]
 )
 def test_a_row_without_schema_is_exact_after_a_statement_that_tells_its_table(text: str, kind: str) -> None:
-    translator = learnt(told(text, kind=kind))
+    translator = learned(told(text, kind=kind))
     (event,) = translator.inspect(record(message(after=VALUES), {"payload": {"id": -1}}, 1))
     change = row(event)
     cells = zip(VALUES, change.after or (), strict=True)
@@ -149,7 +149,7 @@ def test_charsets_of_enum_and_set_are_kept_for_later_statements() -> None:
         column("s", "SET", 3, length=1, enumValues=["'x'"], charsetName="latin1"),
         column("w", "ENUM", 4, length=1, enumValues=["'q'"], charsetName="utf8mb4"),
     ]
-    translator = learnt(told(create, {"type": "CREATE", "id": ID, "table": TABLE | {"columns": columns}}))
+    translator = learned(told(create, {"type": "CREATE", "id": ID, "table": TABLE | {"columns": columns}}))
     (out,) = translator.translate(record(ddl("ALTER TABLE `t` DROP COLUMN `w`", commit_ts=2), offset=1))
     shown = {each["name"]: each["charsetName"] for each in changes_of(out)[0]["table"]["columns"]}
     assert shown == {"id": None, "e": "gbk", "s": "latin1"}
@@ -169,10 +169,10 @@ def test_what_is_told_beats_the_text_and_the_text_says_the_rest() -> None:
         column("d", "DECIMAL", 5, length=9, scale=3),
     ]
     found = definition(
-        learnt(told(create, {"type": "CREATE", "id": ID, "table": TABLE | {"columns": columns}}))
+        learned(told(create, {"type": "CREATE", "id": ID, "table": TABLE | {"columns": columns}}))
     )
     assert found is not None
-    by_text = definition(learnt(ddl(create)))
+    by_text = definition(learned(ddl(create)))
     assert by_text is not None
     at, _, g, d = found.columns[1:]
     assert [(one.type.base, one.type.length, one.type.scale) for one in found.columns] == [
@@ -209,11 +209,11 @@ def test_a_definition_that_says_what_the_text_says_changes_nothing() -> None:
     [(ID, "t"), ('"shop"."old","shop"."t"', "t"), ('"shop"."q""t"', 'q"t'), ('"shop"."q"t"', 'q"t')],
 )
 def test_the_table_of_a_statement_that_is_not_understood_is_told_by_its_id(id_: str, table: str) -> None:
-    translator = learnt(told("FROB t", {"type": "ALTER", "id": id_, "table": TABLE}, table=table))
+    translator = learned(told("FROB t", {"type": "ALTER", "id": id_, "table": TABLE}, table=table))
     assert definition(translator, table) is not None
 
 
-def test_several_tables_are_learnt_and_carried_over() -> None:
+def test_several_tables_are_learned_and_carried_over() -> None:
     changes = [{"type": "ALTER", "id": f'"shop"."{name}"', "table": TABLE} for name in ("t", "u")]
     translator = Translator(DEBEZIUM, DEBEZIUM)
     (out,) = translator.translate(record(told(ALTER, *changes)))
@@ -225,12 +225,12 @@ def test_several_tables_are_learnt_and_carried_over() -> None:
 def test_a_table_that_is_told_to_be_dropped_is_unknown() -> None:
     """A DROP without a table is one only where the text is not understood: DROP INDEX has the same word."""
     drop = {"type": "DROP", "id": ID, "table": None}
-    assert definition(learnt(told(ALTER), told("FROB t", drop, commit_ts=2))) is None
-    assert definition(learnt(told(ALTER), told("DROP INDEX `k` ON `t`", drop, commit_ts=2))) is not None
-    assert definition(learnt(told("DROP TABLE `t`", {"type": "DROP", "id": ID, "table": TABLE}))) is None
+    assert definition(learned(told(ALTER), told("FROB t", drop, commit_ts=2))) is None
+    assert definition(learned(told(ALTER), told("DROP INDEX `k` ON `t`", drop, commit_ts=2))) is not None
+    assert definition(learned(told("DROP TABLE `t`", {"type": "DROP", "id": ID, "table": TABLE}))) is None
 
 
-def test_a_statement_of_every_partition_is_learnt_once() -> None:
+def test_a_statement_of_every_partition_is_learned_once() -> None:
     translator = Translator(DEBEZIUM, DEBEZIUM)
     for at in range(3):
         translator.translate(record(told("not SQL"), offset=at))
@@ -277,7 +277,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_what_is_no_table_is_refused_with_its_path(changes: Any, path: str) -> None:
     value = ddl("not SQL")
     value["payload"]["tableChanges"] = changes
-    translator = learnt()
+    translator = learned()
     with pytest.raises(Malformed) as caught:
         translator.translate(record(value))
     assert caught.value.path == "payload.tableChanges" + path
@@ -288,7 +288,7 @@ def test_what_is_no_table_is_refused_with_its_path(changes: Any, path: str) -> N
 def test_an_id_that_is_not_understood_is_that_of_the_message(name: str) -> None:
     value = ddl("ALTER TABLE `t` COMMENT 'x'")
     value["payload"]["tableChanges"] = [{"type": "ALTER", "id": name, "table": TABLE}]
-    translator = learnt()
+    translator = learned()
     (event,) = translator.inspect(record(value))
     assert isinstance(event, SchemaChange)
     assert [change.table for change in event.table_changes] == [event.table]
@@ -346,7 +346,7 @@ def test_types_are_read_with_their_parameters(wire: dict[str, Any], read: str) -
 def test_columns_stand_where_their_positions_say() -> None:
     columns = [COLUMNS[1] | {"position": 2}, COLUMNS[0] | {"position": 1}]
     found = definition(
-        learnt(told(ALTER, {"type": "ALTER", "id": ID, "table": TABLE | {"columns": columns}}))
+        learned(told(ALTER, {"type": "ALTER", "id": ID, "table": TABLE | {"columns": columns}}))
     )
     assert found
     assert [each.name for each in found.columns] == ["id", "at"]
@@ -437,6 +437,6 @@ def test_what_relay_writes_of_a_statement_without_a_database_it_reads(text: str)
 )
 def test_a_word_that_is_not_one_of_those_allowed_is_not_quoted(word: str) -> None:
     with pytest.raises(Malformed) as caught:
-        learnt().translate(record(told(ALTER, {"type": word, "id": ID, "table": None})))
+        learned().translate(record(told(ALTER, {"type": word, "id": ID, "table": None})))
     assert caught.value.path == "payload.tableChanges[0].type"
     assert caught.value.reason == "Invalid enum value, none of those allowed"

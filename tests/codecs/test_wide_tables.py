@@ -50,8 +50,8 @@ def create(protocol: str, columns: int, table: str = "t", key: str = "primary") 
 
 
 @functools.cache
-def learnt(source: str, columns: int, key: str) -> Catalog:
-    """The catalogue after that statement, which is read once for all tests about rows."""
+def learned(source: str, columns: int, key: str) -> Catalog:
+    """The catalog after that statement, which is read once for all tests about rows."""
     translator = Translator(source, source)
     translator.learn(create(source, columns, key=key))
     return translator.catalog
@@ -59,7 +59,7 @@ def learnt(source: str, columns: int, key: str) -> Catalog:
 
 def knowing(translator: Translator, columns: int, key: str = "primary") -> Translator:
     """The translator, which knows a table of so many columns."""
-    translator.catalog = learnt(translator.route.source.name, columns, key)
+    translator.catalog = learned(translator.route.source.name, columns, key)
     return translator
 
 

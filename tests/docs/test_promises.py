@@ -83,7 +83,7 @@ PROMISES: Final = (
     ),
     Promise(
         "docs/architecture.md",
-        "Both engines and the straight line give the same bytes, losses and counts",
+        "Both engines and the pipeline give the same bytes, losses and counts",
         ("templates/test_routes.py::test_the_same_comes_out",),
     ),
     Promise("docs/architecture.md", "What the target cannot say is never dropped in silence", _COUNTED),

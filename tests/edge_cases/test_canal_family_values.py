@@ -86,7 +86,7 @@ def test_each_side_has_its_own_spelling(mysql_type: str, ticdc: str, canal: str)
 
 
 @CASES.covers("19")
-def test_binary_is_padded_again_to_the_length_in_the_catalogue() -> None:
+def test_binary_is_padded_again_to_the_length_in_the_catalog() -> None:
     create = ddl("CREATE TABLE t (c BINARY(4))", "CREATE")
     bare = cell("binary", "ab")
     assert before_and_after(CANAL, create, bare)[1] == (b"ab\0\0",)

@@ -181,7 +181,7 @@ def test_an_update_without_its_old_row() -> None:
 
 
 @CASES.covers("80")
-def test_rows_of_the_canal_format_have_the_catalogues_types() -> None:
+def test_rows_of_the_canal_format_have_the_catalogs_types() -> None:
     update = INSERT | {
         "type": "UPDATE",
         "old": [ROW | {"b": None}],

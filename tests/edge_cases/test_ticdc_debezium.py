@@ -135,7 +135,7 @@ def test_schema_names_have_allowed_characters_alone() -> None:
 
 
 @CASES.covers("79")
-def test_without_a_schema_the_catalogue_tells_the_types() -> None:
+def test_without_a_schema_the_catalog_tells_the_types() -> None:
     made = sent(TICDC, DEBEZIUM, *canal_row("DECIMAL(9,2)", "1.50"), writing=NO_SCHEMA)
     assert [list(made.values[0]), made.payload["after"]] == [["payload"], {"id": 1, "c": 1.5}]
     assert made.outs[0].key == b'{"payload":{"id":1}}'

@@ -43,7 +43,7 @@ def ops(payloads: list[dict[str, Any]]) -> list[tuple[str, Any, Any]]:
 
 
 def columns_after(translator: Translator, table: str, commit_ts: int = 1 << 62) -> list[str] | None:
-    """The columns that the catalogue has for rows of this commit ts."""
+    """The columns that the catalog has for rows of this commit ts."""
     schema = translator.catalog.table(TableId("shop", table), Position(commit_ts, 0, "topic", 0, 99))
     return None if schema is None else [column.name for column in schema.columns]
 

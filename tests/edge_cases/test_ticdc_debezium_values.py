@@ -277,7 +277,7 @@ def test_a_time_beyond_its_range_is_refused(value: str) -> None:
     ("count", "text"),
     [("30600000000", "08:30:00"), ("30600500000", "08:30:00.500"), ("30600500001", "08:30:00.500001")],
 )
-def test_without_a_catalogue_a_time_has_the_digits_that_it_needs(count: str, text: str) -> None:
+def test_without_a_catalog_a_time_has_the_digits_that_it_needs(count: str, text: str) -> None:
     assert read(None, count, {"type": "int64", "name": "io.debezium.time.MicroTime"}) == text
 
 
@@ -364,7 +364,7 @@ def test_bytes_that_canal_has_cut_get_their_zeros_again() -> None:
 
 
 @CASES.covers("63")
-def test_without_type_and_catalogue_bytes_are_text() -> None:
+def test_without_type_and_catalog_bytes_are_text() -> None:
     given = '"3q2+7w=="'
     assert read(None, given, {"type": "string"}) == "3q2+7w=="
     assert (

@@ -75,7 +75,7 @@ def test_a_row_before_its_definition_is_refused_and_read_behind_it() -> None:
 
 
 @CASES.covers("3")
-def test_a_bootstrap_that_comes_again_is_learnt_once() -> None:
+def test_a_bootstrap_that_comes_again_is_learned_once() -> None:
     _, translator = read(bootstrap(table(A)))
     catalog = translator.catalog
     for record in records(*[bootstrap(table(A))] * 3):
@@ -483,7 +483,7 @@ def test_a_long_that_is_cut_off_is_refused() -> None:
 
 
 def test_rows_before_a_truncate_have_the_id_before_it() -> None:
-    """TRUNCATE leaves the version: a catalogue that knows it already told the row to be one of a partition."""
+    """TRUNCATE leaves the version: a catalog that knows it already told the row to be one of a partition."""
     truncated = ddl("TRUNCATE", "TRUNCATE TABLE `t`", table(tableID=105))
     translator = Translator(SIMPLE, SIMPLE)
     for given in records(bootstrap(table()), truncated):

@@ -369,16 +369,16 @@ def other_token(token: bytes, look: Look, chance: random.Random) -> bytes:
     if roll < 0.55:
         return nearly(token, chance)
     if roll < 0.86:
-        return _spelt(chance.choice(TEXTS[look]), token, chance, 0.06)
+        return _spelled(chance.choice(TEXTS[look]), token, chance, 0.06)
     if roll < 0.96:
-        return _spelt(chance.choice(TEXTS[chance.choice(_LOOKS)]), token, chance, 0.2)
+        return _spelled(chance.choice(TEXTS[chance.choice(_LOOKS)]), token, chance, 0.2)
     return chance.choice(_WORDS if chance.random() < 0.7 else _BROKEN)
 
 
 _LOOKS: Final[tuple[Look, ...]] = tuple(TEXTS)
 
 
-def _spelt(text: str, token: bytes, chance: random.Random, other_quotes: float) -> bytes:
+def _spelled(text: str, token: bytes, chance: random.Random, other_quotes: float) -> bytes:
     """The text with quotes where the token has some, or the other way round."""
     is_quoted = (token[:1] == b'"') is not (chance.random() < other_quotes)
     raw = text.encode()

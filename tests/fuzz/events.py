@@ -150,7 +150,7 @@ Statement = TypeVar("Statement")
 
 
 def _once(text: str, repeated: Iterator[Statement], several: AbstractSet[str]) -> list[Statement]:
-    """Neighbours of one text: the first one if it is about several tables, else all."""
+    """Neighbors of one text: the first one if it is about several tables, else all."""
     return [next(repeated)] if text in several else [*repeated]
 
 

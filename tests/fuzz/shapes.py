@@ -1,11 +1,11 @@
-"""Thousands of messages inside the shapes of good ones: templates and the straight line must agree on each.
+"""Thousands of messages inside the shapes of good ones: templates and the pipeline must agree on each.
 
     make fuzz-templates                          # a minute, two processes; the seed is printed
     make fuzz-templates MESSAGES=1000000 SEED=7  # until so many were tried; the same ones every time
     cd tests && ../.venv/bin/python -m fuzz.shapes --seed 7 --lane 31   # one lane again
 
 A lane is a route with options (`fuzz.lane`) and one sample of records. They are translated in their order, by a
-translator that compares each template with the straight line (`relay.core.verification`). Where a record has a template,
+translator that compares each template with the pipeline (`relay.core.verification`). Where a record has a template,
 it is changed inside its shape: values become edges of their own kind and of others (`fuzz.edges`), several at
 once or wherever the same value stands; members go, come twice or in another order; lengths of frames are wrong;
 times and offsets are extreme. Now and then the interpreter must give what the kernel gave.
@@ -424,14 +424,14 @@ class _Run:
         if error.check == "templates":
             detail = f"{detail}; {self._outcomes(record)}"
         setting = self._setting._replace(prefix=self._records[:at])
-        learnt = [each for taught in (origin, *self._taught) for each in [taught] * _SIGHTS]
-        case = (*learnt, record)
+        learned = [each for taught in (origin, *self._taught) for each in [taught] * _SIGHTS]
+        case = (*learned, record)
         self._found.append(
             Finding(error.check, error.kind, error.place, detail, setting, (case,), (), self._origin)
         )
 
     def _outcomes(self, record: ConsumerRecord) -> str:
-        """What the straight line makes of a record, and a template."""
+        """What the pipeline makes of a record, and a template."""
         bench = self._bench
         cold = bench.cold(bench.used.state)
         try:
@@ -443,7 +443,7 @@ class _Run:
             record.key, record.value, record.offset, record.timestamp_ms, b""
         )
         one, other = repr(straight), repr(given and given[1:3])
-        return f"straight line: {one:.1500} / template: {other:.1500}"
+        return f"pipeline: {one:.1500} / template: {other:.1500}"
 
 
 def _takes(engine: _Counting, record: ConsumerRecord) -> bool:

@@ -94,7 +94,7 @@ _CODES: Final = codes()
 _SHOWS_CANARY: Final = re.compile("|".join(map(re.escape, CANARY_SPELLINGS)), re.IGNORECASE).search
 
 
-#: What fills the templates of the translator that is fed; each is compared with the straight line.
+#: What fills the templates of the translator that is fed; each is compared with the pipeline.
 ENGINE: Final = kernel.engine(kernel.Mode.SHADOW)
 
 

@@ -229,7 +229,7 @@ def json_string(text: str, chance: random.Random) -> bytes:
 
 
 def canary(chance: random.Random) -> bytes:
-    """A row's value, as JSON, that can be recognised."""
+    """A row's value, as JSON, that can be recognized."""
     return chance.choice(_CANARIES)
 
 

@@ -24,7 +24,7 @@ from support import CANAL, TICDC
 
 from relay.cli.playground import server as command
 from relay.cli.playground import server as module
-from relay.cli.playground.catalogue import catalogue, examples
+from relay.cli.playground.catalog import catalog, examples
 from relay.cli.playground.server import MOST_BYTES, PlaygroundServer, address
 from relay.cli.playground.translation import Request, answer
 from relay.model.errors import AddressUnavailable
@@ -65,8 +65,8 @@ async def site() -> AsyncIterator[Site]:
 async def test_the_page_what_there_is_to_choose_and_an_answer(site: Site) -> None:
     code, text, headers = await site.ask("GET", "/")
     assert (code, headers["Content-Type"], text) == (200, "text/html; charset=utf-8", PAGE)
-    code, text, _ = await site.ask("GET", "/catalogue")
-    assert json.loads(text) == catalogue()
+    code, text, _ = await site.ask("GET", "/catalog")
+    assert json.loads(text) == catalog()
     code, found = await site.translate(REQUEST)
     assert (code, found["problems"], len(found["records"])) == (200, [], 1)
 
@@ -85,7 +85,7 @@ async def test_other_methods(site: Site, path: str, method: str, allowed: str) -
 async def test_nothing_else_is_served(site: Site, path: str) -> None:
     code, text, headers = await site.ask("GET", path)
     assert (code, headers["Content-Type"]) == (404, "application/json")
-    assert set(json.loads(text)["paths"]) == {"/", "/catalogue", "/translate"}
+    assert set(json.loads(text)["paths"]) == {"/", "/catalog", "/translate"}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ async def test_forms_of_other_sites_cannot_ask(site: Site) -> None:
 async def test_pages_of_other_sites_cannot_ask(site: Site, headers: dict[str, str]) -> None:
     code, found = await site.translate(REQUEST, **headers)
     assert (code, found["error"]) == (403, "only the playground's own page may ask")
-    assert (await site.ask("GET", "/catalogue", b"", **headers))[0] == 403
+    assert (await site.ask("GET", "/catalog", b"", **headers))[0] == 403
 
 
 async def test_its_own_page_can_and_others_may_lead_to_it(site: Site) -> None:
@@ -144,7 +144,7 @@ async def test_a_name_that_anybody_could_own_is_refused(site: Site, host: str) -
     """DNS rebinding: the page of evil.example has its own name mean this machine, and so the same origin."""
     code, found = await site.translate(REQUEST, Host=host, Origin=f"http://{host}")
     assert (code, "is not allowed" in found["error"]) == (421, True)
-    for path in ("/", "/catalogue", "/nowhere"):
+    for path in ("/", "/catalog", "/nowhere"):
         assert (await site.ask("GET", path, Host=host))[0] == 421
 
 
@@ -287,7 +287,7 @@ def test_the_page_asks_for_what_the_answer_has() -> None:
     assert used["record"] <= set(record)
     assert used["out"] <= set(record["output"][0])
     assert used["loss"] <= set(record["lost"][0])
-    protocol = catalogue()["protocols"][0]
+    protocol = catalog()["protocols"][0]
     assert set(re.findall(r"\bprotocol\.([a-z_]+)", PAGE)) <= set(protocol)
 
 

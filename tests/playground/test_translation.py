@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from relay.cli.commands import app
 from relay.cli.playground import translation
-from relay.cli.playground.catalogue import Example, catalogue, examples
+from relay.cli.playground.catalog import Example, catalog, examples
 from relay.cli.playground.pasted import records_in
 from relay.cli.playground.translation import MOST_RECORDS, Request, answer, encoded, part
 from relay.codecs import BUILT_IN
@@ -31,7 +31,7 @@ def example(protocol: str, title: str) -> Example:
 
 
 def schemas(protocol: str) -> str:
-    found = next(each for each in catalogue()["protocols"] if each["name"] == protocol)
+    found = next(each for each in catalog()["protocols"] if each["name"] == protocol)
     return str(found["schemas"])
 
 
@@ -61,7 +61,7 @@ def refused(found: dict[str, Any]) -> list[str]:
 
 
 def test_every_protocol_that_can_be_read_has_examples_of_rows_and_ddl() -> None:
-    offered = {each["name"]: {one["title"] for one in each["examples"]} for each in catalogue()["protocols"]}
+    offered = {each["name"]: {one["title"] for one in each["examples"]} for each in catalog()["protocols"]}
     for name in READABLE:
         if name in BUILT_IN:
             assert any(title.startswith("insert") for title in offered[name]), name
@@ -259,7 +259,7 @@ def test_a_profile_and_an_option_beside_it() -> None:
 
 
 @pytest.mark.parametrize("protocol", READABLE)
-def test_a_message_of_another_protocol_is_recognised(protocol: str) -> None:
+def test_a_message_of_another_protocol_is_recognized(protocol: str) -> None:
     """It is not said of the protocol that is chosen."""
     one = next(each for each in examples(protocol) if each.title.startswith("update"))
     other = CANAL if protocol != CANAL else TICDC

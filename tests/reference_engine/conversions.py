@@ -166,7 +166,7 @@ def _decimal_type(length: int | None, scale: int | None) -> ColumnType:
     return ColumnType("decimal", length=length, scale=scale)
 
 
-def _spelt_decimal(length: int | None, scale: int | None) -> Read:
+def _spelled_decimal(length: int | None, scale: int | None) -> Read:
     return _some(ticdc_columns.read_of(_decimal_type(length, scale), is_known=True, is_key=True))
 
 
@@ -242,7 +242,7 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     "float": lambda: lambda value: forms.read_float32(_float(value)),
     "decimal-number": lambda length, scale: double_reader(_decimal_type(length, scale)),
     "decimal-double": lambda length, scale: forms.double_decimal_reader(_decimal_type(length, scale)),
-    "spelt-decimal": _spelt_decimal,
+    "spelled-decimal": _spelled_decimal,
     # Numbers of base64.
     "decimal-bytes": forms.decimal_reader,
     "unscaled-int": lambda: forms.read_unscaled,
@@ -299,12 +299,12 @@ _OTHER_KINDS: Final[Mapping[str, Kinds]] = {
     "whole": ("integer", "boolean"),
     **dict.fromkeys(("double-number", "float-number", "float"), _NUMBER),
     **dict.fromkeys(("decimal-number", "decimal-double", "plain-decimal", "seconds"), _NUMBER),
-    "spelt-decimal": ("string", "integer", "number"),
+    "spelled-decimal": ("string", "integer", "number"),
 }
 #: The kinds of tokens that each read takes; any other token does not fit.
 READ_KINDS: Final[Mapping[str, Kinds]] = {name: _OTHER_KINDS.get(name, _STRING) for name in READS}
 #: Reads that take a number as Decimal: of kind `integer`, too.
-EXACT: Final = frozenset({"decimal-number", "decimal-double", "spelt-decimal", "plain-decimal", "seconds"})
+EXACT: Final = frozenset({"decimal-number", "decimal-double", "spelled-decimal", "plain-decimal", "seconds"})
 
 
 # ---------------------------------------------------------------- writes

@@ -53,7 +53,7 @@ class _Record(NamedTuple):
 
 
 class _Credit:
-    """How many templates messages may still be tried with in vain, and how many messages were not tried since
+    """How many templates messages may still be tried with without success, and how many messages were not tried since
     the last one.
     """
 
@@ -72,7 +72,7 @@ class _Credit:
         self._paid = min(self._paid + PAID_BY_ONE, MOST_PAID)
 
     def lose(self, templates: int) -> None:
-        """Note that a message was tried with so many in vain."""
+        """Note that a message was tried with so many without success."""
         self._paid = max(0, self._paid - templates)
 
 

@@ -168,7 +168,7 @@ async def test_by_default_every_row_knows_its_table(
     assert not relay.log.named("poll.failed")
     assert not relay.log.named("table.guessed")
     assert "guessed_tables" not in relay.log.named("relay.stopped")[0]
-    # The DDL was learnt out of turn, and is in the history all the same.
+    # The DDL was learned out of turn, and is in the history all the same.
     assert await remembered(kafka, config) == teaching(records)
 
 
@@ -206,7 +206,7 @@ async def _has_opened(relay: Any) -> bool:
 async def test_a_restart_in_the_middle(
     kafka: Any, make_config: Any, run_relay: Any, part: float, mode: dict[str, Any]
 ) -> None:
-    """What was learnt ahead and not yet reached by the loop is learnt ahead again; the rest comes from the
+    """What was learned ahead and not yet reached by the loop is learned ahead again; the rest comes from the
     history.
     """
     everything = spread()
@@ -437,7 +437,7 @@ async def test_failed_deliveries_do_not_unlearn_what_was_read_ahead(
     late_ddl: Any,
     mode: dict[str, Any],
 ) -> None:
-    """After a failure the loop goes back to what is safe, and the catalogue with it; partition 0 was read
+    """After a failure the loop goes back to what is safe, and the catalog with it; partition 0 was read
     further than that.
     """
     sink: Any = TransactionalSink if mode else KafkaSink
@@ -508,7 +508,7 @@ async def test_what_was_read_ahead_is_not_read_again_when_partitions_are_handed_
     assert read[0] == first_ddl, "what holds no DDL for certain is not decoded"
 
 
-async def test_what_the_loop_learnt_first_is_read_again_after_a_failed_transaction(follower: Any) -> None:
+async def test_what_the_loop_learned_first_is_read_again_after_a_failed_transaction(follower: Any) -> None:
     """Positions are with the brokers then: nobody knows how far to go back, so all is read again from where
     they say.
     """
@@ -516,7 +516,7 @@ async def test_what_the_loop_learnt_first_is_read_again_after_a_failed_transacti
     first, before = Partition(records[0].topic, 0), translator.state
     for record in records:
         translator.learn(record)
-    learnt = translator.catalog
+    learned = translator.catalog
     await ahead.begin({first: 0})
     await ahead.wait_for(first_row(records))
     assert not ahead.ahead
@@ -524,40 +524,40 @@ async def test_what_the_loop_learnt_first_is_read_again_after_a_failed_transacti
     await ahead.rewound({})
     await ahead.begin({first: 0})
     await ahead.wait_for(first_row(records))
-    assert translator.catalog == learnt
+    assert translator.catalog == learned
 
 
-async def test_what_was_learnt_ahead_is_learnt_again_after_a_way_back(follower: Any) -> None:
+async def test_what_was_learned_ahead_is_learned_again_after_a_way_back(follower: Any) -> None:
     ahead, translator, records = follower
     topic = records[0].topic
     before = translator.state
     await ahead.begin({Partition(topic, 0): 0})
     await ahead.wait_for(first_row(records))
-    learnt, places = translator.catalog, set(ahead.ahead)
+    learned, places = translator.catalog, set(ahead.ahead)
     assert places
     # Partition 0 is somebody else's: nobody but the follower tells its DDL.
     translator.restore(before)
     await ahead.rewound({Partition(topic, 1): 0})
-    assert translator.catalog == learnt
+    assert translator.catalog == learned
     # It is ours: the loop reads it again, and the follower, too.
     translator.restore(before)
     await ahead.rewound({Partition(topic, 0): 0, Partition(topic, 1): 0})
     await ahead.wait_for(first_row(records))
-    assert translator.catalog == learnt
+    assert translator.catalog == learned
     assert set(ahead.ahead) == places
 
 
-async def test_ddl_that_the_loop_has_learnt_first_is_not_ahead(follower: Any) -> None:
+async def test_ddl_that_the_loop_has_learned_first_is_not_ahead(follower: Any) -> None:
     ahead, translator, records = follower
     topic = records[0].topic
     ddl = [record for record in records if record.partition == 0]
     for record in ddl:
         translator.learn(record)
-    learnt = translator.catalog
+    learned = translator.catalog
     await ahead.begin({Partition(topic, 0): 0})
     await ahead.wait_for(first_row(records))
     assert not ahead.ahead
-    assert translator.catalog is learnt
+    assert translator.catalog is learned
     # After a way back the loop has yet to come to it again: now it is.
     translator.restore(Translator(TICDC, CANAL).state)
     await ahead.rewound({Partition(topic, 0): 0})

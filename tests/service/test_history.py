@@ -226,7 +226,7 @@ def test_a_damaged_entry_is_told_with_its_place(value: bytes, reason: str) -> No
 
 
 def test_entries_that_the_route_cannot_read_are_counted() -> None:
-    """As after a change of `from`: what can be read is learnt all the same."""
+    """As after a change of `from`: what can be read is learned all the same."""
     of_canal = entries()
     others = [
         as_read(history_record(original(case), "history"))
@@ -305,7 +305,7 @@ def told_by_another() -> ConsumerRecord:
     return as_read(history_record(taught, "history"))
 
 
-async def test_rewound_teaches_what_was_learnt_out_of_turn(list_log: Any) -> None:
+async def test_rewound_teaches_what_was_learned_out_of_turn(list_log: Any) -> None:
     pupil, topic = Pupil(), Topic()
     schemas = Schemas(PLAIN, pupil, list_log, plain_status())
     put(topic, schemas)
@@ -318,7 +318,7 @@ async def test_rewound_teaches_what_was_learnt_out_of_turn(list_log: Any) -> Non
     assert list(pupil.known) == [b"CREATE TABLE"]
 
 
-async def test_what_was_learnt_is_let_go_when_everything_is_safe(list_log: Any) -> None:
+async def test_what_was_learned_is_let_go_when_everything_is_safe(list_log: Any) -> None:
     """The translator is never set back behind such a moment."""
     pupil, topic = Pupil(), Topic()
     config = PLAIN.model_copy(update={"limits": PLAIN.limits.model_copy(update={"cache_bytes": 1})})
@@ -421,7 +421,7 @@ def kept_of(topic: str, offset: int) -> ConsumerRecord:
 
 
 async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) -> None:
-    """They are learnt: somebody may have imported them. Or another route keeps its tables in the same topic."""
+    """They are learned: somebody may have imported them. Or another route keeps its tables in the same topic."""
     pupil, topic = Pupil(), Topic()
     schemas = Schemas(PLAIN, pupil, list_log, plain_status())
     put(topic, schemas)

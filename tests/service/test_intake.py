@@ -174,7 +174,7 @@ class Cut(Stopped):
 
 
 @pytest.mark.parametrize("stopped_at", [3, 5, 7])
-async def test_the_translator_has_learnt_from_no_record_that_is_not_stored(
+async def test_the_translator_has_learned_from_no_record_that_is_not_stored(
     stopped_at: int, list_log: Any
 ) -> None:
     """Otherwise, when it is read again, what it teaches is no news, and missing in the history."""

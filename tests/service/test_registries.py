@@ -109,7 +109,7 @@ async def test_a_registry_says_when_the_loop_comes_back(
     assert slept == [waited]
 
 
-async def test_the_history_is_learnt_with_the_schemas_of_its_records() -> None:
+async def test_the_history_is_learned_with_the_schemas_of_its_records() -> None:
     """A restart knows what DDL in Avro has said."""
     records = [record for record in captured(FILE) if record.topic == "dbzavro"]
     translator = Translator("debezium-avro", "canal-json")

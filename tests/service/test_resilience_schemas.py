@@ -94,7 +94,7 @@ async def test_restarts_change_no_byte(kafka: Any, make_config: Any, run_relay: 
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_another_instance_knows_what_the_first_has_learnt(
+async def test_another_instance_knows_what_the_first_has_learned(
     kafka: Any, make_config: Any, run_relay: Any, mode: str
 ) -> None:
     """Both are at work: what one reads in partition 0, the other learns before it opens its partitions, and

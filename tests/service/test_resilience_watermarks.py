@@ -79,7 +79,7 @@ async def test_the_lowest_of_all_source_partitions_goes_to_every_target_partitio
 async def test_a_failed_delivery_loses_no_watermark_that_was_held(
     kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """What partition 0 has reached was read long ago, and is not read again; what the failed round learnt is
+    """What partition 0 has reached was read long ago, and is not read again; what the failed round learned is
     not known twice.
     """
     sink = TransactionalSink if mode == "exactly-once" else KafkaSink

@@ -30,7 +30,7 @@ SPOILT = Malformed("canal-json", "$", "spoilt")
 
 class Learning(PlainTranslator):
     """Writes each record to a topic of its own; from FIRST on, nobody has asked for it. `teaches`: offsets
-    that change the catalogue; `spoilt`: those that cannot be translated.
+    that change the catalog; `spoilt`: those that cannot be translated.
     """
 
     def __init__(self, teaches: Collection[int] = (), spoilt: Collection[int] = ()) -> None:
@@ -136,7 +136,7 @@ def of_their_own(*without: int, end: int = COUNT) -> dict[str, list[bytes]]:
 
 
 async def test_the_history_has_each_record_that_taught_something_once(list_log: Any) -> None:
-    """Before the stretch, at its head, in it, and where the table was learnt ahead of the record's turn."""
+    """Before the stretch, at its head, in it, and where the table was learned ahead of the record's turn."""
     bench = Bench(
         list_log, Learning({2, FIRST, 5}), ahead={RecordPosition("in", 0, 1), RecordPosition("in", 0, 7)}
     )
@@ -146,7 +146,7 @@ async def test_the_history_has_each_record_that_taught_something_once(list_log: 
     assert len(bench.topics.asked) == 1
 
 
-async def test_a_head_that_was_learnt_ahead_is_news(list_log: Any) -> None:
+async def test_a_head_that_was_learned_ahead_is_news(list_log: Any) -> None:
     bench = Bench(list_log, Learning(), ahead={RecordPosition("in", 0, FIRST)})
     assert await bench.take() == COUNT
     assert (await bench.written())["history"] == [b"in/0/%d" % FIRST]

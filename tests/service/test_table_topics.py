@@ -284,7 +284,7 @@ async def test_a_replay_makes_the_topics_that_it_needs(kafka: Any, run_relay: An
 async def test_a_topic_with_a_lower_limit_makes_batches_smaller(
     kafka: Any, make_config: Any, run_relay: Any
 ) -> None:
-    """Its limit is learnt when its first row comes, and holds for batches of the sink that comes then."""
+    """Its limit is learned when its first row comes, and holds for batches of the sink that comes then."""
     source = await kafka.topic()
     settings = {"max.message.bytes": "3000", "retention.ms": "-1"}
     config = make_config(

@@ -59,7 +59,7 @@ async def test_what_is_found_is_logged(kafka: Any, make_config: Any, list_log: A
 
 
 async def test_start_offsets_are_for_partitions_that_exist(kafka: Any, make_config: Any) -> None:
-    """Or a misspelt one would be passed over, and everything read again."""
+    """Or a misspelled one would be passed over, and everything read again."""
     source, target = await kafka.topic(2), await kafka.topic(2)
     settings = without_history(
         source_start="offsets", source_start_offsets={f"{source}/1": 4, f"{source}/2": 0, f"{source}/7": 4}

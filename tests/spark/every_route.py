@@ -1,7 +1,7 @@
 """Captured sets translated by the job along many routes at once: one Spark job for all, as the parts of a
 backfill put together.
 
-Every route has its own configuration, catalogue and source topics (a number before each topic's name). Rows
+Every route has its own configuration, catalog and source topics (a number before each topic's name). Rows
 are dealt out to tasks one by one, so that every source partition is spread over all of them. What they became
 is written to files as a backfill writes it, and compared with what one translator gives that reads the whole
 set in its order, with dead letters for records that cannot be translated. Beside the captured sets there
@@ -193,7 +193,7 @@ def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) ->
     """What Spark makes of all routes and a backfill's target writes to a folder, by route."""
     rows = pa.Table.from_batches([record_batch(route.records) for route in chosen])
     frame = spark.createDataFrame(rows, RECORDS).repartition(tasks).cache()
-    # What teaches a catalogue is the same whatever the target.
+    # What teaches a catalog is the same whatever the target.
     first = {route.variant: route.number for route in reversed(chosen)}
     finders = {route.number: FindDdl(route.config, Columns()) for route in chosen}
     ddl: dict[int, list[DdlRecord]] = {number: [] for number in first.values()}

@@ -32,7 +32,7 @@ def test_a_dump_is_known_to_every_task() -> None:
     assert (len(schema.columns), catalog.limit) == (5, empty_catalog().limit)
 
 
-def test_definitions_of_an_exported_history_are_found_and_learnt() -> None:
+def test_definitions_of_an_exported_history_are_found_and_learned() -> None:
     config, kept = config_for("x", "y"), definition_record(DEFINITION)
     found = FindDdl(config, Columns())(iter([record_batch([kept])]))
     (batch,) = found

@@ -219,7 +219,7 @@ def test_ddl_is_found_in_lines_of_every_spelling(spark: Any, tmp_path: Path) -> 
     row = record(row_message({"a": "int"}, {"a": "1"}))
     members = json.loads(format_record(statement, 0))
     packed = {"base64": base64.b64encode(statement.value or b"").decode()}
-    spelt = [
+    spelled = [
         format_record(statement, 0),
         format_record(msgspec.structs.replace(statement, headers=(("h", marks.encode()),)), 1),
         *(
@@ -237,7 +237,9 @@ def test_ddl_is_found_in_lines_of_every_spelling(spark: Any, tmp_path: Path) -> 
         + b"\n",
         json.dumps(members | {"offset": 7, "value": packed}).encode() + b"\n",
     ]
-    (tmp_path / "in.jsonl").write_bytes(b"".join([*spelt, *(format_record(row, at) for at in range(8, 20))]))
+    (tmp_path / "in.jsonl").write_bytes(
+        b"".join([*spelled, *(format_record(row, at) for at in range(8, 20))])
+    )
     config = config_for(str(tmp_path / "in.jsonl"), "x")
     found = find_ddl(read_files(spark, config.backfill.input, config.backfill.input_format), config)
     assert sorted(each.record.offset for each in found) == list(range(8))

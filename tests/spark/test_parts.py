@@ -1,4 +1,4 @@
-"""The parts of the job that need no Spark: records in columns, counters, the catalogue that all tasks share,
+"""The parts of the job that need no Spark: records in columns, counters, the catalog that all tasks share,
 client options.
 """
 

@@ -74,7 +74,7 @@ def _number(chosen: Random) -> str:
     return _real(chosen) if kind == 1 else made.number_text(chosen)
 
 
-def _spelt(chosen: Random) -> str:
+def _spelled(chosen: Random) -> str:
     return _number(chosen) if chosen.random() < 0.5 else _string(made.number_text)(chosen)
 
 
@@ -123,9 +123,9 @@ def _number_pairs() -> Iterator[Pair]:
         for length in (20, 65):
             yield Pair(("decimal-number", length, scale if length > scale else 4), ("decimal",), _number)
             yield Pair(("decimal-double", length, scale if length > scale else 4), ("decimal",), _number)
-            yield Pair(("spelt-decimal", length, scale if length > scale else 4), ("decimal",), _spelt)
-    for name in ("decimal-number", "decimal-double", "spelt-decimal"):
-        yield Pair((name, None, None), ("decimal",), _spelt if name == "spelt-decimal" else _number)
+            yield Pair(("spelled-decimal", length, scale if length > scale else 4), ("decimal",), _spelled)
+    for name in ("decimal-number", "decimal-double", "spelled-decimal"):
+        yield Pair((name, None, None), ("decimal",), _spelled if name == "spelled-decimal" else _number)
     for write in ("decimal-double", "rounded-double", "decimal-float", "rounded-float", "row-key"):
         yield Pair(("decimal",), (write,), text)
         yield Pair(("decimal",), (write,), _string(lambda chosen: str(made.decimal(chosen))))

@@ -181,7 +181,7 @@ def derivations(monkeypatch: pytest.MonkeyPatch) -> list[ConsumerRecord]:
 
 
 @pytest.mark.parametrize("target", [CANAL, "debezium-json", "debezium-avro"])
-def test_rows_whose_topic_templates_cannot_say_are_learnt_once(
+def test_rows_whose_topic_templates_cannot_say_are_learned_once(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     derived = derivations(monkeypatch)

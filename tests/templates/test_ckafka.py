@@ -44,7 +44,7 @@ def both(
     return pair.learn(record(ddl(f"CREATE TABLE t ({COLUMNS})"), 0))
 
 
-def learnt(pair: Both, **members: Any) -> Both:
+def learned(pair: Both, **members: Any) -> Both:
     """The same, that have met such a row so often that it has a template."""
     return pair.learn(*[record(row(**members), 1) for _ in range(2)])
 
@@ -57,7 +57,7 @@ def learnt(pair: Both, **members: Any) -> Both:
 )
 def test_rows_fit_with_other_values(engine: type[Engine], target: str, members: dict[str, Any]) -> None:
     options = DEBEZIUM if target == "debezium-json" else {}
-    pair = learnt(both(engine, target, target_options=options), **members)
+    pair = learned(both(engine, target, target_options=options), **members)
     others = {"name": "z", "price": "-7.00", "kind": "b", "at": None}
     for image in ("new", "old"):
         if image in members:
@@ -69,14 +69,14 @@ def test_rows_fit_with_other_values(engine: type[Engine], target: str, members: 
     "text", ["20230229000000", "2023010100000", "20230101250000", "x", "", None, "42000101000000"]
 )
 def test_what_is_no_time_fits_nothing(engine: type[Engine], text: str | None) -> None:
-    pair = learnt(both(engine), new=CELLS)
+    pair = learned(both(engine), new=CELLS)
     assert not pair.fits(record(row(CELLS, TIME=text), 7))
 
 
 @pytest.mark.parametrize("offset", ["+00:00", "+08:00", "-03:30", "+05:45"])
 @pytest.mark.parametrize("target", ["canal-json", CKAFKA])
 def test_times_of_every_offset_fit(engine: type[Engine], offset: str, target: str) -> None:
-    pair = learnt(both(engine, target, {"event-time-offset": offset}), new=CELLS)
+    pair = learned(both(engine, target, {"event-time-offset": offset}), new=CELLS)
     # The target's own offset is another one, in which the wall clock would have to be written anew.
     assert pair.fits(record(row(CELLS, TIME="20231231235959"), 7)) == (target != CKAFKA or offset == "+08:00")
 
@@ -92,14 +92,14 @@ def test_rows_of_a_snapshot_have_the_time_of_their_record(engine: type[Engine]) 
 
 def test_a_label_that_is_no_member_fits_nothing(engine: type[Engine]) -> None:
     """The row is then read as one of a table that has another definition by now."""
-    pair = learnt(both(engine), new=CELLS)
+    pair = learned(both(engine), new=CELLS)
     assert not pair.fits(record(row(CELLS | {"kind": "c"}), 7))
     assert pair.fits(record(row(CELLS | {"kind": "b"}), 8))
 
 
 def test_a_label_that_is_not_written_is_looked_at(engine: type[Engine]) -> None:
     options = {"delete-only-output-handle-key-columns": "true"}
-    pair = learnt(both(engine, "ticdc-canal-json", target_options=options), old=CELLS, letter="D")
+    pair = learned(both(engine, "ticdc-canal-json", target_options=options), old=CELLS, letter="D")
     assert not pair.fits(record(row(old=CELLS | {"kind": "c"}, letter="D"), 7))
     assert pair.fits(record(row(old=CELLS | {"kind": "b"}, letter="D"), 8))
 
@@ -112,7 +112,7 @@ def test_rows_with_unknown_labels_have_no_template(engine: type[Engine]) -> None
 
 
 def test_each_order_of_columns_is_a_shape(engine: type[Engine]) -> None:
-    pair = learnt(both(engine), new=CELLS)
+    pair = learned(both(engine), new=CELLS)
     reordered = dict(sorted(CELLS.items()))
     assert not pair.fits(record(row(reordered), 7))
     assert pair.fits(record(row(reordered), 9))
@@ -120,7 +120,7 @@ def test_each_order_of_columns_is_a_shape(engine: type[Engine]) -> None:
 
 
 def test_rows_that_lack_columns_have_no_template_of_whole_ones(engine: type[Engine]) -> None:
-    pair = learnt(both(engine), new=CELLS, old=OLD, letter="U")
+    pair = learned(both(engine), new=CELLS, old=OLD, letter="U")
     few = {name: text for name, text in OLD.items() if name != "price"}
     for at in range(4):
         assert not pair.fits(record(row(CELLS, few, "U"), at + 7))
@@ -129,7 +129,7 @@ def test_rows_that_lack_columns_have_no_template_of_whole_ones(engine: type[Engi
 @pytest.mark.parametrize("target", ["canal-json", "debezium-json", "ticdc-open-protocol"])
 def test_the_binlog_and_the_gtid_may_differ(engine: type[Engine], target: str) -> None:
     members: dict[str, Any] = {"GLOBAL_ID": "3e11fa47:1", "BINLOG_NAME": "mysql-bin.000001"}
-    pair = learnt(both(engine, target), new=CELLS, **members)
+    pair = learned(both(engine, target), new=CELLS, **members)
     others = {"GLOBAL_ID": "3e11fa47:2", "BINLOG_NAME": "mysql-bin.000002"}
     assert pair.fits(record(row(CELLS, **members | others, BINLOG_POS=99), 7))
     for name in members:
@@ -147,20 +147,20 @@ def test_members_that_nobody_keeps_are_counted(engine: type[Engine]) -> None:
 
 def test_a_key_that_changes_is_no_key_that_stays(engine: type[Engine]) -> None:
     for target in ("ticdc-canal-json", "debezium-json"):
-        pair = learnt(both(engine, target), new=CELLS, old=OLD, letter="U")
+        pair = learned(both(engine, target), new=CELLS, old=OLD, letter="U")
         assert not pair.fits(record(row(CELLS, OLD | {"id": "2"}, "U"), 7))
         assert pair.fits(record(row(CELLS | {"id": "2"}, OLD | {"id": "2"}, "U"), 8))
 
 
 def test_rows_of_other_partitions_follow_ddl_by_time(engine: type[Engine]) -> None:
-    pair = learnt(both(engine), new=CELLS)
+    pair = learned(both(engine), new=CELLS)
     assert pair.fits(record(row(CELLS), 7, partition=1))
     assert not pair.fits(record(row(CELLS, TIME="20160610115819"), 8, partition=1))
     assert not pair.fits(record(row(CELLS), 0))
 
 
 def test_ddl_makes_other_templates(engine: type[Engine]) -> None:
-    pair = learnt(both(engine), new=CELLS)
+    pair = learned(both(engine), new=CELLS)
     pair.learn(record(ddl("ALTER TABLE t ADD c INT", "ALTER", es=1465531300), 7))
     assert not pair.fits(record(row(CELLS, TIME="20160610121000"), 8))
 

@@ -138,7 +138,7 @@ def _target_styles(lost: list[Any]) -> Iterator[values.TextStyle]:
             is_go = text is numbers.go_text
             yield values.TextStyle(
                 text, "0" if is_go else "0000", pads_binary=is_go, zone=zone, write_binary=write,
-                has_labels=labels, is_iso=is_iso, has_null_dates=has_null_dates, unmoved=count, unlabelled=count,
+                has_labels=labels, is_iso=is_iso, has_null_dates=has_null_dates, unmoved=count, unlabeled=count,
             )  # fmt: skip
 
 

@@ -241,11 +241,11 @@ class TestOfDebezium:
         assert both.learns(of_debezium(FIRST))
         assert both.fits(of_debezium({"id": 1, "v": text + "!"}))
         assert not both.learns(of_debezium({"id": 1, "v": text}))
-        spelt = (of_debezium({"id": 1, "v": text}).value or b"").replace(
+        spelled = (of_debezium({"id": 1, "v": text}).value or b"").replace(
             text[:1].encode(), b"\\u%04x" % ord(text[0])
         )
-        assert b"\\u00" in spelt
-        assert not both.fits(record(spelt))
+        assert b"\\u00" in spelled
+        assert not both.fits(record(spelled))
 
     def test_times_in_other_units(self, engine: type[Engine]) -> None:
         both = Both(engine, NATIVE, "v TEXT")

@@ -1,4 +1,4 @@
-"""Values of which the target loses something fit templates, and are counted as in the straight line."""
+"""Values of which the target loses something fit templates, and are counted as in the slow path."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def at_times(*times: int) -> list[ConsumerRecord]:
 
 
 def test_rows_before_a_statement() -> None:
-    """They have a template of their own; at the very moment of the statement the straight line decides."""
+    """They have a template of their own; at the very moment of the statement the pipeline decides."""
     both = Both(OPEN).learn(framed(ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name TEXT)", ts=100)))
     old, older, moment, new = at_times(99, 98, 100, 101)
     both.learn(new, new)

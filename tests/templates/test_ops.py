@@ -549,7 +549,7 @@ LOSING_CASES = {
         (Put((0,), null=b"7", null_adds=LOSS << 10),),
         {b"null": (LOSS << 10, b"7"), b"1": (0, b"1")},
     ),
-    "neighbours that are nulls": LosingCase(
+    "neighbors that are nulls": LosingCase(
         (TOKEN, COMMA, TOKEN),
         (Put((0,), null_adds=LOSS), COMMA, Put((1,))),
         {b"null,null": (LOSS, b"null,null"), b"1,null": (0, b"1,null")},

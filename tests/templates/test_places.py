@@ -1,4 +1,4 @@
-"""Rows that fit a template go where the straight line puts them, wherever those before them went."""
+"""Rows that fit a template go where the pipeline puts them, wherever those before them went."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_a_topic_is_asked_for_again_when_the_translator_has_gone_back() -> None:
     assert place(both, row(3)) == ("of_x", 0)
     both.plain.restore(before[0])
     both.templated.restore(before[1])
-    assert not both.fits(row(4)), "the straight line says where it goes, and remembers it"
+    assert not both.fits(row(4)), "the pipeline says where it goes, and remembers it"
     assert not both.fits(row(5, table="of_x", database="b")), "refused"
     assert both.templated.state.seen == both.plain.state.seen

@@ -90,7 +90,7 @@ def middle_tso(file: str, records: Sequence[ConsumerRecord]) -> int:
     return sorted(found)[len(found) // 2]
 
 
-#: What a catalogue is asked by the name of a table.
+#: What a catalog is asked by the name of a table.
 _ASKED = ("table", "created_at_same_instant", "has", "newest", "standing", "definitions", "dropped")
 
 

@@ -110,7 +110,7 @@ def _string_of(text: bytes) -> bytes:
     return b"\0\0\0\0" + text[2:3] + b"\2" + text[6:7]
 
 
-def test_what_cannot_be_sealed_is_an_error_of_the_straight_line() -> None:
+def test_what_cannot_be_sealed_is_an_error_of_the_pipeline() -> None:
     """A message that fits a template, whose schema no registry takes any more."""
     registry = MemoryRegistry()
     records = _records(JSON, registry)

@@ -30,7 +30,7 @@ def warm(both: Both, *messages: Message) -> Both:
     return both
 
 
-def test_templates_are_learnt_from_messages_of_several_rows() -> None:
+def test_templates_are_learned_from_messages_of_several_rows() -> None:
     both = Both(OPEN)
     met = [both.fits(framed(*BATCH, offset=at)) for at in range(6)]
     assert not any(met[:3])

@@ -56,7 +56,7 @@ UPDATES = message(ROW, ROW | {"id": "2"}, old=[{"name": "b"}, {"name": None}])
 
 
 @pytest.mark.parametrize("value", [INSERTS, UPDATES, message(ROW, ROW, type="UPDATE")])
-def test_templates_are_learnt_from_messages_of_several_rows(value: bytes) -> None:
+def test_templates_are_learned_from_messages_of_several_rows(value: bytes) -> None:
     both = Both(CANAL, target=TICDC)
     met = [both.fits(record(value)) for _ in range(3)]
     assert met == [False, False, True]
@@ -71,7 +71,7 @@ def test_texts_with_braces(text: str) -> None:
 MOVED = ROW | {"id": "2"}
 
 
-def learnt(*values: bytes, target: str = TICDC, **settings: Any) -> Both:
+def learned(*values: bytes, target: str = TICDC, **settings: Any) -> Both:
     """A route that has met messages often enough."""
     both = Both(CANAL, target=target, **settings)
     for value in values * 3:
@@ -82,7 +82,7 @@ def learnt(*values: bytes, target: str = TICDC, **settings: Any) -> Both:
 @pytest.mark.parametrize("target", [TICDC, "ticdc-debezium", "ticdc-open-protocol"])
 def test_updates_of_keys(target: str) -> None:
     value = message(MOVED, old=[{"id": "1"}])
-    both = learnt(value, target=target)
+    both = learned(value, target=target)
     assert both.fits(record(value))
     assert both.fits(record(message(ROW | {"id": "7"}, old=[{"id": "8", "name": None}])))
     assert both.fits(record(message(MOVED, MOVED, old=[{"id": "1"}, {"id": "3"}])))
@@ -91,7 +91,7 @@ def test_updates_of_keys(target: str) -> None:
 def test_updates_that_may_change_a_key() -> None:
     """They are told by their values: what one template splits, another one does not."""
     split, whole = message(MOVED, old=[{"id": "1"}]), message(MOVED, old=[{"name": "b"}])
-    both = learnt(split, whole)
+    both = learned(split, whole)
     for value in (split, whole, message(MOVED, old=[{"id": "2", "name": "b"}]), split):
         assert both.fits(record(value))
     assert both.fits(record(message(MOVED, MOVED, MOVED, old=[{"id": "1"}, {"name": "b"}, {"id": "1"}])))
@@ -100,7 +100,7 @@ def test_updates_that_may_change_a_key() -> None:
 
 
 def test_updates_of_keys_within_limits() -> None:
-    both = learnt(message(MOVED, old=[{"id": "1"}]), limits=Limits(output_bytes=1))
+    both = learned(message(MOVED, old=[{"id": "1"}]), limits=Limits(output_bytes=1))
     assert not both.fits(record(message(MOVED, old=[{"id": "1"}])))
 
 
@@ -139,7 +139,7 @@ def test_targets(target: str) -> None:
     ],
 )
 def test_messages_of_another_form(value: bytes) -> None:
-    """They are learnt by nobody either, however often they come."""
+    """They are learned by nobody either, however often they come."""
     both = warm(Both(CANAL, target=TICDC))
     assert not any(both.fits(record(value)) for _ in range(5))
 

@@ -1,4 +1,4 @@
-"""RELAY_KERNEL=shadow compares what templates give with the straight line, counts too."""
+"""RELAY_KERNEL=shadow compares what templates give with the pipeline, counts too."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Rows with a member that their protocol does not define, as a producer's transform adds it to every message:
-templates give what the straight line gives, and count the member with each row.
+templates give what the pipeline gives, and count the member with each row.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import msgspec
 from aiohttp import web
 
 from relay.cli.exits import say
-from relay.cli.playground.catalogue import catalogue
+from relay.cli.playground.catalog import catalog
 from relay.cli.playground.translation import Request, answer, encoded
 from relay.cli.requests.route import PlaygroundRequest
 from relay.io.record_lines import DECODE_ERRORS
@@ -37,7 +37,7 @@ class PlaygroundServer(Server):
 
     paths: ClassVar[Mapping[str, str]] = {
         "/": "the playground",
-        "/catalogue": "protocols, options and examples",
+        "/catalog": "protocols, options and examples",
         "/translate": "POST: what was pasted, translated",
     }
     settings: ClassVar = Settings("--host", "another --port, 0 for any that is free", "a higher --port")
@@ -55,7 +55,7 @@ class PlaygroundServer(Server):
         """Return a handler for each of `paths`."""
         return [
             web.get("/", self._page.answer),
-            web.get("/catalogue", self._catalogue),
+            web.get("/catalog", self._catalog),
             web.post("/translate", self._translate),
         ]
 
@@ -68,8 +68,8 @@ class PlaygroundServer(Server):
         if not is_ours or not (is_page or request.headers.get("Sec-Fetch-Site", "none") in _OWN_PAGES):
             raise web.HTTPForbidden(reason="only the playground's own page may ask")
 
-    async def _catalogue(self, _: web.Request) -> web.Response:
-        return json_answer(catalogue(), indent=False)
+    async def _catalog(self, _: web.Request) -> web.Response:
+        return json_answer(catalog(), indent=False)
 
     async def _translate(self, request: web.Request) -> web.Response:
         if request.content_type != _JSON:

@@ -177,7 +177,7 @@ class _Playing:
             raise ConfigError(problems)
 
     def _learn(self, statements: Sequence[Statement], pasted: Sequence[Pasted]) -> None:
-        """Teach the catalogue these statements, in the database of the pasted rows if they name none."""
+        """Teach the catalog these statements, in the database of the pasted rows if they name none."""
         session = self._database_of(pasted)
         problems = []
         for number, (text, named, line) in enumerate(statements, 1):
@@ -241,7 +241,7 @@ class _Playing:
             events = self._answers.inspect(translator, record)
         except RelayError as raised:
             error = raised
-        learnt = translator.state
+        learned = translator.state
         shown = [_event(event, record) for event in events]
         translator.restore(before)
         counted = Counter(translator.losses)
@@ -250,7 +250,7 @@ class _Playing:
         except RelayError as raised:
             error = error or raised
             # What cannot be written teaches definitions all the same.
-            translator.restore(learnt)
+            translator.restore(learned)
         output = [self._output(out) for out in written]
         return {
             "place": printable(str(record.place)),
@@ -414,7 +414,7 @@ def _looks_like(source: str, pasted: Sequence[Pasted], schemas: SchemaList) -> d
 def _joining_advice(translator: Translator) -> list[dict[str, str]]:
     if translator.route.joining is None:
         return []
-    message = "joins rows of neighbouring source records; here each record is shown alone"
+    message = "joins rows of neighboring source records; here each record is shown alone"
     return [_problem(Problem("to.option.max-batch-size", message))]
 
 

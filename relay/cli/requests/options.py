@@ -138,7 +138,7 @@ IncludeTables = Annotated[
 ExcludeTables = Annotated[
     tuple[str, ...],
     typer.Option(
-        "--exclude-table", metavar="GLOB", help="No tables that match; their DDL is learnt. May be repeated."
+        "--exclude-table", metavar="GLOB", help="No tables that match; their DDL is learned. May be repeated."
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""How messages of Canal's family are recognised, and which of its producers wrote them."""
+"""How messages of Canal's family are recognized, and which of its producers wrote them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How messages of Debezium's family are recognised: by the connector that they name."""
+"""How messages of Debezium's family are recognized: by the connector that they name."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def without_connector(message: Message) -> Sign | None:
 
 
 def history(message: Message) -> Sign | None:
-    """The topic in which a connector keeps what it has learnt."""
+    """The topic in which a connector keeps what it has learned."""
     if message.members.keys() >= _HISTORY and not message.members.keys().isdisjoint(_OF_HISTORY):
         title, evidence = "the schema history of a Debezium connector", "members position and ddl"
         return Sign(Strength.CERTAIN, title, evidence)

@@ -1,4 +1,4 @@
-"""How flat rows, which relay writes but does not read, are recognised."""
+"""How flat rows, which relay writes but does not read, are recognized."""
 
 from __future__ import annotations
 

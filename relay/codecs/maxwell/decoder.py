@@ -127,7 +127,7 @@ class Decoder:
         losses: list[Loss],
         events: list[Event],
     ) -> Catalog:
-        """Add a statement, and return the catalogue after it."""
+        """Add a statement, and return the catalog after it."""
         event_time_ns = ddl_time_ns(message, record, losses)
         source = source_of(message, event_time_ns)
         told = parse_definition(message.definition, "def", self._limits)
@@ -147,22 +147,22 @@ class Decoder:
             source.at(record),
             emitted_at_ns(message, record, event_time_ns),
         )
-        learnt, change = learn(catalog, ddl)
+        learned, change = learn(catalog, ddl)
         part = _part(change, table, old, new)
         if part is not None:
             ddl = msgspec.structs.replace(ddl, ddl=part)
-            learnt, change = learn(catalog, ddl)
-        found = _told_beside(word, told, ddl, learnt, new)
+            learned, change = learn(catalog, ddl)
+        found = _told_beside(word, told, ddl, learned, new)
         if found is not None:
             definitions = () if found is _GONE else (found,)
             gone = (table,) if found is _GONE else ()
             ddl = msgspec.structs.replace(ddl, definitions=definitions, gone=gone)
-            learnt, change = learn(catalog, ddl)
+            learned, change = learn(catalog, ddl)
         if not change.kinds:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
         self._rows.forget(change)
         events.append(change)
-        return learnt
+        return learned
 
 
 #: Stands for a definition that a table no longer has.
@@ -181,12 +181,12 @@ def _part(change: SchemaChange, table: TableId, old: TableId, new: TableId) -> s
 
 
 def _told_beside(
-    word: str, told: object, ddl: DdlMessage, learnt: Catalog, table: TableId
+    word: str, told: object, ddl: DdlMessage, learned: Catalog, table: TableId
 ) -> TableSchema | None:
     """The definition that the message tells and its text does not; `_GONE` if it tells that there is none."""
     if word in DATABASES:
         return None
-    known = left_by(learnt, ddl, table)
+    known = left_by(learned, ddl, table)
     if word == "table-drop":
         return None if known is None else _GONE
     if told is None:

@@ -1,4 +1,4 @@
-"""How messages of Maxwell are recognised."""
+"""How messages of Maxwell are recognized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definition to read rows of Open Protocol with: the catalogue's, or one made of a message's codes and
+"""The definition to read rows of Open Protocol with: the catalog's, or one made of a message's codes and
 flags.
 
 Flags tell more than most wires: nullable, unsigned, generated, and which columns belong to keys; but not
@@ -47,7 +47,7 @@ class DeclaredColumn(NamedTuple):
 def resolved(
     table: Table[Any], declared: dict[str, DeclaredColumn], known: TableSchema | None
 ) -> TableSchema:
-    """Return a row's definition: the catalogue's if the message agrees with it, else the message's own."""
+    """Return a row's definition: the catalog's if the message agrees with it, else the message's own."""
     fitting: dict[str, Column] = {}
     if known is not None:
         place_of = table.columns_of(known).place_of

@@ -1,4 +1,4 @@
-"""How messages of Open Protocol are recognised: by frames."""
+"""How messages of Open Protocol are recognized: by frames."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class OpenOptions(LargeMessageOptions, frozen=True):
         int,
         Meta(
             ge=1,
-            description="most rows in a message; above 1, rows of neighbouring source records are joined",
+            description="most rows in a message; above 1, rows of neighboring source records are joined",
         ),
     ] = 1
     only_output_updated_columns: Annotated[

@@ -65,7 +65,7 @@ class EngineOpener:
             return self._opened(record)
         text = self._values.get(value[:PREFIX_BYTES])
         if text is None:
-            return self._learnt(record)
+            return self._learned(record)
         opened_value = text(value, PREFIX_BYTES)
         if opened_value is None:
             return self._opened(record)
@@ -73,7 +73,7 @@ class EngineOpener:
         if key is not None and key[:1] in _FRAMES:
             text = self._keys.get(key[:PREFIX_BYTES])
             if text is None:
-                return self._learnt(record)
+                return self._learned(record)
             opened_key = text(key, PREFIX_BYTES)
             if opened_key is None:
                 return self._opened(record)
@@ -87,7 +87,7 @@ class EngineOpener:
             record.headers,
         )
 
-    def _learnt(self, record: ConsumerRecord) -> ConsumerRecord:
+    def _learned(self, record: ConsumerRecord) -> ConsumerRecord:
         """Open a record, and learn its schemas."""
         opened = self._opened(record)
         if opened.key is not None:

@@ -83,7 +83,7 @@ def columns_bytes(columns: Iterable[Column], each: int) -> int:
 
 def schema_bytes(schema: TableSchema) -> int:
     """Return about what a cache keeps alive with a definition: its names, and the columns of one that a
-    message has made; the catalogue keeps all others anyway.
+    message has made; the catalog keeps all others anyway.
     """
     names = _COPIES * (len(schema.id.database) + len(schema.id.table))
     return names if schema.complete else names + columns_bytes(schema.columns, _DEFINED_BYTES)

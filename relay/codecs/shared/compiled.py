@@ -1,4 +1,4 @@
-"""Functions that write a row's cells, compiled once per table version as straight-line Python.
+"""Functions that write a row's cells, compiled once per table version as loop-free Python.
 
 Contract: `row_function` is given every column's name and conversions. Names enter the code as literals only,
 conversions by number.
@@ -19,7 +19,7 @@ Null = Callable[[], Any]
 #: Turns cells in table order into a row in the target's spelling; raises what the conversions raise.
 RowFunction = Callable[[Sequence[Any]], Any]
 
-#: Columns of a row that are written by straight-line code; Python's compiler takes its time with more.
+#: Columns of a row that are written by loop-free code; Python's compiler takes its time with more.
 MAX_COLUMNS: Final = 1000
 #: Rows of one kind after which something is compiled for them: it takes the time of some rows, and memory.
 AT_USE: Final = 16
@@ -56,7 +56,7 @@ def row_function(
     """Return the function that writes a row of these columns as `{column: target value}`, or `row_struct`.
 
     `steps` are each column's conversions; `nulls` what NULL becomes in a column where it does not stay NULL.
-    The code is straight-line, `return {'id': c0, 'at': None if c1 is None else s1_0(c1)}`: a loop over the
+    The code is loop-free, `return {'id': c0, 'at': None if c1 is None else s1_0(c1)}`: a loop over the
     columns costs five times as much.
     """
     nulls = [None] * len(names) if nulls is None else nulls

@@ -243,19 +243,19 @@ def _words(sql: str) -> list[str]:
 def ddl_events(
     message: DdlMessage, catalog: Catalog, losses: list[Loss], *, is_certain: bool = True
 ) -> tuple[list[Event], Catalog]:
-    """Return the event of a DDL message and the catalogue after it; what is not understood is counted.
+    """Return the event of a DDL message and the catalog after it; what is not understood is counted.
 
     `is_certain`: the message says itself that it holds DDL. Otherwise a statement that changes no table, or a
     text that does not begin as one that may, gives no event.
     """
-    learnt, change = learn(catalog, message)
+    learned, change = learn(catalog, message)
     if not is_certain and is_administration(change):
         losses.append(Loss.ADMIN_STATEMENT)
         return [], catalog
     if change.kinds:
-        return [change], learnt
-    if not is_certain and learnt is catalog:
+        return [change], learned
+    if not is_certain and learned is catalog:
         losses.append(Loss.STATEMENT)
         return [], catalog
     losses.append(Loss.DDL_NOT_UNDERSTOOD)
-    return [change], learnt
+    return [change], learned

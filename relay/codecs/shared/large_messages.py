@@ -175,7 +175,7 @@ def compressed(data: bytes, setting: Compression) -> bytes:
     return data
 
 
-def _recognised(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
+def _recognized(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
     # A brace alone may be the length of a snappy block, 123. No quote follows it in such a block: it would
     # mean a copy of bytes that are not there yet.
     if data[:2] == b'{"':
@@ -218,7 +218,7 @@ def _from_snappy(protocol: str, path: str, data: bytes, budget: Budget) -> bytes
 
 
 _READERS: Final = {
-    Compression.AUTO: _recognised,
+    Compression.AUTO: _recognized,
     Compression.LZ4: _from_lz4,
     Compression.SNAPPY: _from_snappy,
 }

@@ -41,7 +41,7 @@ class TypedReader:
     """Reads the cells of one table version in one wire's spelling. Made once per table version.
 
     `places`: where the cells stand in the table, ascending. `reads`: how each becomes canonical, None if it
-    is. `known`: the catalogue's definition that this was made for. `is_guessed`: the schema comes from a
+    is. `known`: the catalog's definition that this was made for. `is_guessed`: the schema comes from a
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
     `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
     type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
@@ -79,7 +79,7 @@ class TypedReader:
         #: Where columns stand that an image may have, ascending.
         self.possible_destinations = self.places
         keys = frozenset(schema.key_columns())
-        #: The places of the cells of the columns by which TiCDC recognises an UPDATE of a key.
+        #: The places of the cells of the columns by which TiCDC recognizes an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
         handle = schema.handle_key() if key_cell is not None else ()
         self._key_cell = key_cell

@@ -1,4 +1,4 @@
-"""A decoder's tables: what it has compiled for their rows, within a bound of memory, and what the catalogue
+"""A decoder's tables: what it has compiled for their rows, within a bound of memory, and what the catalog
 said last. A cache that could be emptied at any time.
 """
 
@@ -36,7 +36,7 @@ class Columns:
 
 class Table(Generic[_Kept]):
     """A table's name, made once, what a decoder has compiled for its rows (the newest first), and what the
-    catalogue said last.
+    catalog said last.
     """
 
     def __init__(self, id: TableId) -> None:

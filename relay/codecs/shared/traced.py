@@ -72,9 +72,9 @@ def follows_ddl(
     """Note that rows must stand between the same DDL of their table as the one at hand, which was read as
     `known`.
 
-    `standing`: what the catalogue says of the row at hand. Returns what no condition can say: without a
+    `standing`: what the catalog says of the row at hand. Returns what no condition can say: without a
     commit ts rows in the partition of the DDL are told by their offsets, others by event time. Raises
-    NotTemplatable if the catalogue does not tell, and for rows before DDL that only commit ts could order.
+    NotTemplatable if the catalog does not tell, and for rows before DDL that only commit ts could order.
     """
     if standing.schema is not known:
         raise NotTemplatable

@@ -197,7 +197,7 @@ class SimpleDecoder:
     def _defined(
         self, entry: TableEntry, message: Message, record: ConsumerRecord, catalog: Catalog
     ) -> tuple[Bootstrap, Catalog]:
-        """The definition that an entry tells without a statement, and the catalogue with it."""
+        """The definition that an entry tells without a statement, and the catalog with it."""
         table, source = TableId(entry.schema, entry.table), self._source(message, record, [])
         self._check_version(entry)
         known = definition_of_version(catalog, table, entry.version, entry.tableID)
@@ -232,31 +232,31 @@ class SimpleDecoder:
             _emitted_at_ns(message, record),
             is_restored(ddl),
         )
-        learnt, change = learn(catalog, statement)
-        found = {name: self._told(entry, change, statement, learnt, catalog) for name, entry in told.items()}
+        learned, change = learn(catalog, statement)
+        found = {name: self._told(entry, change, statement, learned, catalog) for name, entry in told.items()}
         if not _drops(change, message.type):
             definitions = tuple(found.values())
-            learnt, change = learn(catalog, msgspec.structs.replace(statement, definitions=definitions))
+            learned, change = learn(catalog, msgspec.structs.replace(statement, definitions=definitions))
         if not change.kinds:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
         changes = [
             TableChange(message.type, name, found[name].id, found[name], entry_text(entry), DIALECT)
             for name, entry in told.items()
         ]
-        return [msgspec.structs.replace(change, table_changes=tuple(changes))], learnt
+        return [msgspec.structs.replace(change, table_changes=tuple(changes))], learned
 
     def _told(
         self,
         entry: TableEntry,
         change: SchemaChange,
         statement: DdlMessage,
-        learnt: Catalog,
+        learned: Catalog,
         catalog: Catalog,
     ) -> TableSchema:
         """The definition that an entry of a statement tells."""
         self._check_version(entry)
         table = TableId(entry.schema, entry.table)
-        known = left_by(learnt, statement, table)
+        known = left_by(learned, statement, table)
         if known is None:
             before = (*change.dropped_tables(), *change.views)
             known = next((each for each in before if each.id == table), None)

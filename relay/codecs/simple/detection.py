@@ -1,4 +1,4 @@
-"""How messages of TiCDC Simple are recognised."""
+"""How messages of TiCDC Simple are recognized."""
 
 from __future__ import annotations
 

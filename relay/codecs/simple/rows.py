@@ -1,6 +1,6 @@
 """Rows of Simple, read with the definition that their message names by its version.
 
-Contract: `RowDecoder` finds the definition in the catalogue, whatever its position: a version and the id of
+Contract: `RowDecoder` finds the definition in the catalog, whatever its position: a version and the id of
 its table name one definition, and no other will do. What it keeps are readers by definition, a cache that
 could be emptied at any time.
 """
@@ -55,7 +55,7 @@ class RowDecoder:
         self._wire, self._zone, self._limits = wire, zone, limits
         self._tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
         self._local_times: dict[str, LocalTimes] = {}
-        # The last row's catalogue, what it says of its table, and its layout; mostly the next one's, too.
+        # The last row's catalog, what it says of its table, and its layout; mostly the next one's, too.
         self._last: tuple[Catalog, tuple[str | None, str | None, int, int], _Layout] | None = None
 
     def read(

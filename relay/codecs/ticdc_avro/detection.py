@@ -1,4 +1,4 @@
-"""How messages of TiCDC Avro are recognised: by its control messages, or rows with nothing around them."""
+"""How messages of TiCDC Avro are recognized: by its control messages, or rows with nothing around them."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class _Target(RowTarget[_Plan]):
         self.has_before = options.avro_include_before_value
         self.lost: list[Loss] = []
         self._unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
-        self._unlabelled = functools.partial(self.lost.append, Loss.ENUM_INDEX)
+        self._unlabeled = functools.partial(self.lost.append, Loss.ENUM_INDEX)
 
     def plan(self, schema: TableSchema) -> _Plan:
         """Return the plan of a table version.
@@ -157,7 +157,7 @@ class _Target(RowTarget[_Plan]):
 
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
-        return write_of(column, self._modes, self._zone, self._unmoved, self._unlabelled)
+        return write_of(column, self._modes, self._zone, self._unmoved, self._unlabeled)
 
 
 def _in_table_order(key: Sequence[str], schema: TableSchema) -> tuple[str, ...]:

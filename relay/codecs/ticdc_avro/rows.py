@@ -1,6 +1,6 @@
-"""Rows of TiCDC Avro, read: the definition that a schema tells, or the catalogue's, and a row's cells.
+"""Rows of TiCDC Avro, read: the definition that a schema tells, or the catalog's, and a row's cells.
 
-Contract: a `Layout` is made of the schemas of a message's key and value and of the catalogue's definition,
+Contract: a `Layout` is made of the schemas of a message's key and value and of the catalog's definition,
 and kept; a row then costs what taking its cells does. Columns that have other names in the definition,
 which Avro does not take, get those names back.
 """
@@ -171,7 +171,7 @@ class Layouts:
         return found
 
     def _known(self, rows: AvroSchema, catalog: Catalog, at: Position) -> TableSchema | None:
-        """The catalogue's definition of the table of a schema, whose name may have been another."""
+        """The catalog's definition of the table of a schema, whose name may have been another."""
         if not catalog.histories:
             return None
         table = self._tables.get(rows)
@@ -314,7 +314,7 @@ def _type(field: AvroField) -> ColumnType:
 
 
 def _column(field: AvroField, known: TableSchema | None) -> Column:
-    """The column of a field: the catalogue's, if that agrees."""
+    """The column of a field: the catalog's, if that agrees."""
     if known is not None:
         place = _by_name(known).get(field.name)
         if place is not None and _agrees(known.columns[place], field):
@@ -324,7 +324,7 @@ def _column(field: AvroField, known: TableSchema | None) -> Column:
 
 
 class _Originals:
-    """Which tables of a catalogue have a name in Avro."""
+    """Which tables of a catalog have a name in Avro."""
 
     def __init__(self) -> None:
         self._catalog: Catalog | None = None

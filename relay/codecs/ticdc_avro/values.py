@@ -369,15 +369,15 @@ def write_of(
     modes: Modes,
     zone: tzinfo,
     unmoved: Callable[[], None],
-    unlabelled: Callable[[], None],
+    unlabeled: Callable[[], None],
 ) -> Write:
     """Return how a column's values other than NULL are written.
 
-    `unmoved` is called for a TIMESTAMP that the zone's calendar does not have, `unlabelled` for numbers of
+    `unmoved` is called for a TIMESTAMP that the zone's calendar does not have, `unlabeled` for numbers of
     ENUM and SET that stand for no label.
     """
     _, kind = form_of(column.type, modes)
-    return _write_of(column.type, kind, zone, unmoved, unlabelled)
+    return _write_of(column.type, kind, zone, unmoved, unlabeled)
 
 
 def _write_of(
@@ -385,13 +385,13 @@ def _write_of(
     kind: str,
     zone: tzinfo,
     unmoved: Callable[[], None],
-    unlabelled: Callable[[], None],
+    unlabeled: Callable[[], None],
 ) -> Write:
     base = column_type.base
     if base == "decimal" and kind == "bytes":
         return functools.partial(decimal_bytes, column_type.length or 0, column_type.scale or 0)
     if base in {"enum", "set"}:
-        return label_writer(column_type, unlabelled)
+        return label_writer(column_type, unlabeled)
     if base == "bit":
         return functools.partial(_bit_bytes, column_type.length or 1)
     if base == "vector":

@@ -119,7 +119,7 @@ async def _target_findings(
 
 
 def guessed_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
-    """Note that keys of rows may change when their tables' DDL is learnt, as long as there is no history of
+    """Note that keys of rows may change when their tables' DDL is learned, as long as there is no history of
     it.
     """
     if has_history or not config.has_row_keys:

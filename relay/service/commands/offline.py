@@ -30,7 +30,7 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
     Raises ServiceError, and TopicUnusable if a source topic whose partitions must be known cannot be seen.
 
     `upto`: records of the same partition at or after this place are left out. Those of other partitions do no
-    harm: the catalogue knows definitions as of a position.
+    harm: the catalog knows definitions as of a position.
     """
     records = await _history(config)
     if upto is not None:

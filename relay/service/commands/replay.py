@@ -3,7 +3,7 @@ and marked as replayed.
 
 Everything is written in chunks: first the target's records, then, when all of these are acknowledged, the
 markers. After a replay that was cut short, the next one repeats at most one chunk, and repeats can be
-recognised: `relay.source` is the original's position. Dead letters of one source partition keep its order.
+recognized: `relay.source` is the original's position. Dead letters of one source partition keep its order.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Replay:
 
     async def _chunk(self, originals: Sequence[list[DeadLetter]]) -> None:
         produced: list[ProducerRecord] = []
-        learnt: list[ProducerRecord] = []
+        learned: list[ProducerRecord] = []
         done: list[DeadLetter] = []
         failed: list[Failure] = []
         for letters in originals:
@@ -161,9 +161,9 @@ class Replay:
                 done += letters
                 if self._history_topic and self._translator.catalog is not catalog:
                     # A relay at work reads the history, and so learns it, too.
-                    learnt.append(history_record(letters[0].original, self._history_topic, self._route))
+                    learned.append(history_record(letters[0].original, self._history_topic, self._route))
         if self._writes:
-            await self._sink.write([*learnt, *produced])
+            await self._sink.write([*learned, *produced])
             now_ms = int(time.time() * 1000)
             await self._sink.write(
                 [marker(letter.place, now_ms) for letter in done if letter.replayed_ms is None]

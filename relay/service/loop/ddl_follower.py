@@ -57,7 +57,7 @@ class DdlFollower:
         self._places = DdlPlaces(config.ddl_topics)
         self._signature = codec_named(config.route.from_, "from").non_ddl_marker
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
-        # What was learnt before its turn, by place; None where the translator is never set back behind it.
+        # What was learned before its turn, by place; None where the translator is never set back behind it.
         self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}
         self.bytes_kept = 0
         # Kafka timestamp of the newest record that was read, by topic.
@@ -74,7 +74,7 @@ class DdlFollower:
 
     @property
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:
-        """Places of records the translator has learnt from here, which teach it nothing new in the loop."""
+        """Places of records the translator has learned from here, which teach it nothing new in the loop."""
         return self._ahead.keys()
 
     async def begin(self, positions: Mapping[Partition, int]) -> None:
@@ -210,7 +210,7 @@ class DdlFollower:
         try:
             await self._learn_all(polled)
         except BaseException:
-            # The client has moved past records that were not learnt.
+            # The client has moved past records that were not learned.
             self._seek()
             raise
 

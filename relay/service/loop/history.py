@@ -1,4 +1,4 @@
-"""The schema history: the source records that changed the catalogue, kept in a compacted topic.
+"""The schema history: the source records that changed the catalog, kept in a compacted topic.
 
 The key of a record of that topic is the source position `topic/partition/offset`, so a repeated one changes
 nothing. Its value is one line of a record file (docs/architecture.md): the whole source record. At a start
@@ -41,7 +41,7 @@ _SHARED: Final = (
 
 
 def history_record(record: ConsumerRecord, topic: str, route: str = "") -> ProducerRecord:
-    """Return what the history keeps of a source record that changed the catalogue.
+    """Return what the history keeps of a source record that changed the catalog.
 
     `route`: the name of the route that has read it; "" for what is imported.
     """
@@ -152,7 +152,7 @@ _YIELD_SECONDS = 0.010
 
 
 class Schemas:
-    """Keeps a translator's catalogue up to date: with the schema history, and with DDL of other
+    """Keeps a translator's catalog up to date: with the schema history, and with DDL of other
     partitions if rows wait for it.
 
     `ddl_order`: which rows wait, where the loop reads that DDL itself. `clusters`: those of the
@@ -180,8 +180,8 @@ class Schemas:
         )
         self._ddl_places = DdlPlaces(config.ddl_topics)
         self.ddl_order = DdlOrder(self._ddl_places)
-        # Read, but not learnt yet, because reading was interrupted.
-        self._unlearnt: list[ConsumerRecord] = []
+        # Read, but not learned yet, because reading was interrupted.
+        self._unlearned: list[ConsumerRecord] = []
         # What the history has taught, by source position, since everything was safe.
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._most_bytes = config.limits.cache_bytes
@@ -230,16 +230,16 @@ class Schemas:
                 self._log.warning("schemas.unknown", tables=unknown, message=_UNKNOWN)
 
     async def _load(self, topic: WholeTopic) -> None:
-        await topic.to_end(self._unlearnt.extend, self._status.heartbeat)
-        learnt = self._entries()
-        if self._foreign_records and not self._own_records and not self._is_loaded and not learnt:
+        await topic.to_end(self._unlearned.extend, self._status.heartbeat)
+        learned = self._entries()
+        if self._foreign_records and not self._own_records and not self._is_loaded and not learned:
             raise TopicUnusable(f"{next(iter(self._foreign_records.values()))}; {_REPAIR}")
-        failed = await self._learn(learnt)
-        self._unlearnt.clear()
+        failed = await self._learn(learned)
+        self._unlearned.clear()
         self._status.set_check("schema-history", ok=True)
-        if learnt or not self._is_loaded:
+        if learned or not self._is_loaded:
             self._is_loaded = True
-            self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
+            self._log.info("schemas.loaded", records=len(learned), unreadable=failed)
 
     async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
         """Have rows of what was just opened wait for the partitions with their DDL: these partitions are
@@ -260,22 +260,23 @@ class Schemas:
     async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Learn what other instances added to the history and what polled records need. Raises PollFailed."""
         if self._topic is not None and (new := await self._topic.new()):
-            self._unlearnt += new
-        if self._unlearnt:
+            self._unlearned += new
+        if self._unlearned:
             await self._learn(self._entries())
-            self._unlearnt.clear()
+            self._unlearned.clear()
         if self._follower is not None:
             await self._follower.wait_for(polled)
 
     @property
     def holds_much(self) -> bool:
-        """Whether so much was learnt out of turn since everything was last safe that everything should be
+        """Whether so much was learned out of turn since everything was last safe that everything should be
         made safe again.
         """
         return self._bytes_kept + (self._follower.bytes_kept if self._follower else 0) > self._most_bytes
 
     def settled(self, positions: Mapping[Partition, int]) -> None:
-        """Let go what was learnt out of turn: everything before these positions is safe, and nothing is under
+        """Let go what was learned out of turn: everything before these positions is safe, and nothing is
+        under
         way, so the translator is never set back behind it.
         """
         self._kept.clear()
@@ -302,15 +303,15 @@ class Schemas:
             await self._follower.stop()
 
     def _entries(self) -> list[ConsumerRecord]:
-        """Return the source records of what was read and not learnt yet, and log what other routes and
+        """Return the source records of what was read and not learned yet, and log what other routes and
         programs have written. Raises TopicUnusable.
         """
-        found = entries_of(self._unlearnt).checked()
+        found = entries_of(self._unlearned).checked()
         for each in found.unreadable:
             if each.kept.offset not in self._foreign_records:
                 self._foreign_records[each.kept.offset] = str(each)
                 self._log.seldom("schemas.foreign-record", "", message=f"{each}; {_REPAIR}")
-        self._note_routes(self._unlearnt)
+        self._note_routes(self._unlearned)
         return found.records
 
     def _note_routes(self, kept: Iterable[ConsumerRecord]) -> None:
@@ -325,7 +326,7 @@ class Schemas:
     async def _learn(self, records: Sequence[ConsumerRecord]) -> int:
         """Learn, with turns for heartbeats in between; return how many records could not be read.
 
-        A cancelled caller may begin again: nothing is learnt twice.
+        A cancelled caller may begin again: nothing is learned twice.
         """
         self._log_foreign(records)
         failed, pause_at = 0, time.monotonic() + _YIELD_SECONDS

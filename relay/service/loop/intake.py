@@ -47,8 +47,8 @@ TOGETHER = 256
 class TranslationStage:
     """What every round needs to translate records. `history_topic` "" keeps no history.
 
-    `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
-    `joins`: how rows of neighbouring records become one message; None if they do not. `targets`: the target
+    `ahead`: places of records that taught the catalog before their turn, and that the history lacks.
+    `joins`: how rows of neighboring records become one message; None if they do not. `targets`: the target
     topics of tables; None if all topics are known at the start. `budget`: how many records may fail; None for
     any number. `hints`: names the formats of records that are refused. `refresh`: reads the settings
     of a topic again, since they may have changed; None if that is not possible.
@@ -105,7 +105,7 @@ class TranslationStage:
 
 
 class _Taken(NamedTuple):
-    """A record and what it became. `is_news`: it taught the catalogue what the history must keep. `before`:
+    """A record and what it became. `is_news`: it taught the catalog what the history must keep. `before`:
     what the translator remembered before it; None where the translator need not go back.
     """
 
@@ -196,7 +196,7 @@ class InFlightBatchBuilder:
             self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
 
     def _is_news(self, record: ConsumerRecord, before: Catalog) -> bool:
-        """Whether the record translated just now has taught the catalogue something; `before`: as it was."""
+        """Whether the record translated just now has taught the catalog something; `before`: as it was."""
         return self._translator.catalog is not before or record.place in self._intake.ahead
 
     def _topics_to_ask(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> dict[str, str]:
@@ -226,7 +226,7 @@ class InFlightBatchBuilder:
         """Take a record that waits for topics and those after it; all their topics are asked for together.
 
         Return how many are done. They are fewer if one is refused, or if others must have their turn; none if
-        a stop or a rebalance comes while something is fetched for one. The translator has learnt from those
+        a stop or a rebalance comes while something is fetched for one. The translator has learned from those
         that are done, and from no others.
         """
         translator, stretch = self._translator, [waiting]
@@ -337,7 +337,7 @@ class InFlightBatchBuilder:
     ) -> list[ProducerRecord] | None:
         """Return what is written for what a record became, once it is certain that it can be.
 
-        `is_news`: the record taught the catalogue something, which the history must keep. None ends the round
+        `is_news`: the record taught the catalog something, which the history must keep. None ends the round
         before the record: a refusal, a stop or a rebalance.
         """
         if not await self._has_topics(produced, record):

@@ -170,7 +170,7 @@ class Recovery:
         await self._connections.sink.abandon()
         self.is_sink_abandoned = False
         ledger.rewind()
-        # What was learnt out of turn since then is learnt again.
+        # What was learned out of turn since then is learned again.
         await self._stop.unless_asked(self._schemas.rewound(ledger.positions))
         if ledger.rewinds > 1 or not error.retriable:
             # A topic may take less than at the start, or nothing without a key: the next sink goes by that.

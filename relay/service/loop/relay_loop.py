@@ -274,7 +274,7 @@ class Relay:
             return
         source = self._connections.source
         try:
-            # What other members have learnt, or we ourselves before a restart, must be known before any row.
+            # What other members have learned, or we ourselves before a restart, must be known before any row.
             await self._stop.unless_asked(self._schemas.load())
             positions = await self._stop.unless_asked(source.open(opening, self._ledger.expected_offsets))
             await self._stop.unless_asked(self._schemas.begin(source, positions or {}))

@@ -32,7 +32,7 @@ class HasCounts(Protocol):
 
     @property
     def ways(self) -> Counter[str]:
-        """How many records templates have translated, and how many the straight line."""
+        """How many records templates have translated, and how many the pipeline."""
         ...
 
     @property

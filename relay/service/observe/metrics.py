@@ -98,7 +98,7 @@ class StatusCollector(Collector):
             yield _counter(name, text, ("code",), by_code.items())
         if translator is not None and translator.ways:
             ways = [((way,), count) for way, count in translator.ways.items()]
-            text = "Records translated by templates and in the straight line, where there is an engine."
+            text = "Records translated by templates and in the slow path, where there is an engine."
             yield _counter("relay_translated_records", text, ("way",), ways)
 
     def _losses(self) -> Iterator[Metric]:

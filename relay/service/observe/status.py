@@ -298,7 +298,7 @@ class Status:
         self.skips[code] += 1
 
     def schema_versions(self, count: int) -> None:
-        """Note how many table definitions the catalogue holds."""
+        """Note how many table definitions the catalog holds."""
         self.schemas = count
 
     def set_check(self, name: str, ok: bool, detail: str = "", reason: str = "") -> None:

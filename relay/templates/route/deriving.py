@@ -1,6 +1,6 @@
 """Deriving the template of a message of one row.
 
-The message goes the straight line once more with marks in place of its values (`Trace`): what stands where in
+The message takes the slow path once more with marks in place of its values (`Trace`): what stands where in
 the target's messages says how these are made. Then the template is tried with the same message.
 """
 
@@ -25,7 +25,7 @@ from relay.templates.tracing import NotTemplatable, Trace, TracedNumber
 
 
 class TracedLine(NamedTuple):
-    """The parts of a route's straight line that messages are traced through.
+    """The parts of a route's pipeline that messages are traced through.
 
     `prepared`: what is encoded of decoded events. `refused`: the losses for which a record is refused.
     `writes_ends`: whether the end of a transaction has a topic; else it is counted. `seal`: what makes
@@ -128,7 +128,7 @@ class Deriver:
         return template, known
 
     def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
-        """Return what the straight line encodes of decoded events."""
+        """Return what the pipeline encodes of decoded events."""
         events = self._line.prepared(events)
         if self._line.writes_ends:
             return events

@@ -71,18 +71,18 @@ class RouteTemplates:
         self._uses = 0
         #: How many templates were derived, or could not be, since their worth was seen, and `_uses` before.
         self._derivations = self._uses_before = 0
-        #: What was derived in vain, in uses that were missing.
+        #: What was derived without success, in uses that were missing.
         self._waste, self._sight = 0, _SIGHT
         #: How many records have fitted no template.
         self.misses = 0
-        #: How many records are still to go the straight line without a look at templates, until definitions
+        #: How many records are still to take the slow path without a look at templates, until definitions
         #: change; where they change too often for templates, also after that.
         self.idle = 0
-        #: Records that were looked at in vain, and what `uses` was when that was counted from 0.
+        #: Records that were looked at without success, and what `uses` was when that was counted from 0.
         self._vain = self._uses_then = 0
 
     def skips(self, catalog: Catalog) -> bool:
-        """Go on with this catalogue; whether the next record goes the straight line without a look at
+        """Go on with this catalog; whether the next record takes the slow path without a look at
         templates, as `idle` ones do, which is counted.
         """
         if catalog is not self.catalog:

@@ -108,7 +108,7 @@ class _PacketDecoder:
         self._budget: DdlBudget | None = None
 
     def events(self, entries: Sequence[Entry], catalog: Catalog) -> tuple[list[Event], Catalog]:
-        """Return the events of entries, and the catalogue after them."""
+        """Return the events of entries, and the catalog after them."""
         ends = self._ends(entries)
         for at, entry in enumerate(entries):
             if entry.kind == packets.BEGIN:
@@ -232,17 +232,17 @@ class _PacketDecoder:
             source.at(self._record),
             self._emitted_at_ns(entry.header),
         )
-        learnt, event = learn(catalog, message, self._budget)
+        learned, event = learn(catalog, message, self._budget)
         if not change.is_ddl and is_administration(event):
             self._losses.append(Loss.ADMIN_STATEMENT)
             return catalog
-        if not event.kinds and not change.is_ddl and learnt is catalog:
+        if not event.kinds and not change.is_ddl and learned is catalog:
             self._losses.append(Loss.STATEMENT)
             return catalog
         if not event.kinds:
             self._losses.append(Loss.DDL_NOT_UNDERSTOOD)
         self._events.append(event)
-        return learnt
+        return learned
 
     def _add_rows(self, op: Op, entry: Entry, change: WireChange, catalog: Catalog) -> None:
         source = self._source(entry, len(change.rows))

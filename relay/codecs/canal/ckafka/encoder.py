@@ -115,7 +115,7 @@ class Encoder:
     def _binlog(self, source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> tuple[str, int]:
         """Return the binlog file and position; "" and the record's offset if the source has none (counted).
 
-        Readers order rows and recognise repeats by the pair, and expect both. The offset rises within a
+        Readers order rows and recognize repeats by the pair, and expect both. The offset rises within a
         partition and is the same in every run; the empty name says that it belongs to no binlog of the
         server.
         """

@@ -1,6 +1,6 @@
 """Rows of CKafka's messages: text cells to canonical rows and back, by the table's definition.
 
-Contract: the messages hold names and text alone, so types and keys come from the catalogue; without it every
+Contract: the messages hold names and text alone, so types and keys come from the catalog; without it every
 column is a `varchar` (counted). What is compiled for a table version is kept in `CkafkaReaders` and
 `CkafkaWriters`, caches that could be emptied at any time.
 """
@@ -214,7 +214,7 @@ class _TableReaders(Table[_KeptReader]):
         return found
 
     def _plain(self, resolved: Resolved) -> Resolved:
-        """Return the definition with labels that stay as they came; it is made once of the catalogue's."""
+        """Return the definition with labels that stay as they came; it is made once of the catalog's."""
         kept = self._without_members
         if kept is not None and kept[0] is resolved.schema:
             return kept[1]
@@ -298,7 +298,7 @@ class CkafkaReaders:
         known: TableSchema | None,
         losses: list[Loss],
     ) -> RowChange:
-        """Return the change of a row of the "canal format"; `known` is the catalogue's definition. Raises
+        """Return the change of a row of the "canal format"; `known` is the catalog's definition. Raises
         Malformed for an image without columns.
         """
         table, names = self._tables[table_id.database, table_id.table], self._names(images)

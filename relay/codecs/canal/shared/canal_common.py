@@ -43,7 +43,7 @@ class UpstreamOptions(ZonedOptions, frozen=True):
         int,
         Meta(
             ge=1,
-            description="rows a message; more than 1 puts neighbouring rows of one source record together",
+            description="rows a message; more than 1 puts neighboring rows of one source record together",
             extra={"side": "target"},
         ),
     ] = 1

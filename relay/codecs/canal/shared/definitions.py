@@ -1,4 +1,4 @@
-"""The definition that rows of the Canal family are read with: the catalogue's, if a message does not
+"""The definition that rows of the Canal family are read with: the catalog's, if a message does not
 contradict it, or else one made of what the message itself says.
 """
 
@@ -15,7 +15,7 @@ from relay.mysql.types import FRACTIONAL, INTEGER_BITS
 
 
 class Resolved(NamedTuple):
-    """The definition that rows are read with: guessed from a message, or the catalogue's.
+    """The definition that rows are read with: guessed from a message, or the catalog's.
 
     `place_of`: where its columns stand, by their names in messages. `hidden`: its virtual generated columns.
     `texts`: binary columns that messages have as text, by those names.
@@ -29,7 +29,7 @@ class Resolved(NamedTuple):
 
 
 class Definition:
-    """What the catalogue knows of a table, with the key that a message names: made once for all its rows.
+    """What the catalog knows of a table, with the key that a message names: made once for all its rows.
 
     `is_druid`: the messages have names and types as Canal's parser of DDL, Druid, leaves them: back-ticks
     inside names doubled, and text types for columns that CHARACTER SET binary makes binary.
@@ -67,8 +67,8 @@ class Definition:
     def resolved(self, wire: WireTable, sql_types: SqlTypes) -> Resolved:
         """Return the definition to read a message's rows with.
 
-        It is the catalogue's, if that does not contradict the message; else one made of the message's own
-        words, with the parameters of those catalogue columns that still fit.
+        It is the catalog's, if that does not contradict the message; else one made of the message's own
+        words, with the parameters of those catalog columns that still fit.
         """
         columns = self._columns
         types = {name: wire.type_of(name) for name in wire.names}
@@ -134,7 +134,7 @@ def _with_named_key(known: TableSchema, pk_names: tuple[str, ...] | None) -> Tab
 
 
 def _agrees(column: Column, declared: ColumnType | None) -> bool:
-    """Return whether the message's type can mean the catalogue's column. Bare words leave parameters open."""
+    """Return whether the message's type can mean the catalog's column. Bare words leave parameters open."""
     known = column.type
     if declared is None:
         return True

@@ -228,8 +228,8 @@ class TextWriters:
     def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
         self.lost: list[Loss] = []
         unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
-        unlabelled = functools.partial(self.lost.append, Loss.ENUM_INDEX)
-        style = msgspec.structs.replace(dialect.style, unmoved=unmoved, unlabelled=unlabelled)
+        unlabeled = functools.partial(self.lost.append, Loss.ENUM_INDEX)
+        style = msgspec.structs.replace(dialect.style, unmoved=unmoved, unlabeled=unlabeled)
         self._dialect = msgspec.structs.replace(dialect, style=style)
         self._protocol = protocol
         self._sql_types: SqlTypeTexts = pool.part(_SQL_TYPES_SHARE).cache()

@@ -34,7 +34,7 @@ _TYPED_COLUMN_BYTES: Final = 350
 class TextReader:
     """Understands the cells of messages that have exactly these columns, types and keys.
 
-    Compiled once per table version. `known` is the catalogue's definition, `resolved` the one to read with
+    Compiled once per table version. `known` is the catalog's definition, `resolved` the one to read with
     and whether it was guessed from the message. `custom`: columns whose text is read in another way than
     their type says. `sql_types`: the numbers of `sqlType` that all of this rests on, by column.
     """

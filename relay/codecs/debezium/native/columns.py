@@ -1,8 +1,8 @@
 """Columns in the dialect of Debezium's own connectors: how their values look, and what they tell of a type.
 
 Contract: what a schema block says of a column counts; where messages have none, the column is what connectors
-with the source's options make of the catalogue's type. Names that `field.name.adjustment.mode` has changed
-are those of the catalogue again, or, of `avro_unicode`, what they were made of.
+with the source's options make of the catalog's type. Names that `field.name.adjustment.mode` has changed
+are those of the catalog again, or, of `avro_unicode`, what they were made of.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class DebeziumColumns:
         return {name: name for name in names}
 
     def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
-        """Whether neither the block nor the value contradicts the catalogue's column."""
+        """Whether neither the block nor the value contradicts the catalog's column."""
         return self._form(column, declared, value, is_known=True) is not None
 
     def declared_type(self, declared: DeclaredColumn, value: object) -> ColumnType | None:
@@ -134,7 +134,7 @@ class DebeziumColumns:
         return _VECTOR if isinstance(value, list) else None
 
     def tells_types(self, block: bytes) -> bool:
-        """Whether a schema block tells types as the catalogue has them: if they are propagated."""
+        """Whether a schema block tells types as the catalog has them: if they are propagated."""
         return b'"__debezium.source.column.type"' in block
 
 

@@ -180,12 +180,12 @@ def _ddl(
         losses.append(Loss.STATEMENT)
         return [], catalog
     counted: list[Loss] = []
-    events, learnt = declared_events(message, told, catalog, counted, NATIVE)
+    events, learned = declared_events(message, told, catalog, counted, NATIVE)
     if any(
         isinstance(event, SchemaChange) and event.kinds for event in events
     ):  # of text that defines no table, nothing is missed
         losses += counted
-    return [defined for event in events for defined in _definitions(event)], learnt
+    return [defined for event in events for defined in _definitions(event)], learned
 
 
 def _definitions(event: Event) -> list[Event]:

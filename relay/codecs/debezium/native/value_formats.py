@@ -47,7 +47,7 @@ from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS
 
 
 class _Case(NamedTuple):
-    """A column: its type, whether that is the catalogue's, its schema, one of its values."""
+    """A column: its type, whether that is the catalog's, its schema, one of its values."""
 
     type: ColumnType
     is_known: bool
@@ -185,7 +185,7 @@ _CONTEXT: Final = Context(prec=200)
 def decimal_reader(scale: int) -> Read:
     """Return how a DECIMAL of this scale is read from base64 of its unscaled number.
 
-    It is always the same function, so that a target can recognise it, as with the other readers here.
+    It is always the same function, so that a target can recognize it, as with the other readers here.
     """
     return native("decimal-bytes", scale)(functools.partial(_read_decimal_bytes, scale))
 

@@ -1,7 +1,7 @@
 """`tableChanges` of Debezium's DDL events, read: the definitions that a message itself tells.
 
 Contract: `parse` gives the list, checked, or raises Malformed with the path; `declared_events` gives the
-event of a DDL message and the catalogue after it. What the list says of a table counts whatever the
+event of a DDL message and the catalog after it. What the list says of a table counts whatever the
 statement's text says. What it cannot say (keys other than the primary one, how a column is generated, ON
 UPDATE, collations, the sign of DECIMAL) comes from the text, or from the definition before it. Source:
 pingcap/ticdc pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
@@ -413,10 +413,10 @@ def declared_events(
     losses: list[Loss],
     dialect: TableDialect = TICDC,
 ) -> tuple[list[Event], Catalog]:
-    """Return the event of a DDL message and the catalogue after it; count text and `id`s that are not
+    """Return the event of a DDL message and the catalog after it; count text and `id`s that are not
     understood.
     """
-    learnt, change = learn(catalog, message)
+    learned, change = learn(catalog, message)
     if told:
         entries, definitions, gone = [], [], []
         defined = defined_in(message.ddl)
@@ -428,7 +428,7 @@ def declared_events(
                 table = _table_at(at, len(told), change, message.table)
             if table is None:
                 continue
-            known = left_by(learnt, message, table)
+            known = left_by(learned, message, table)
             found = None
             if each.change.table is not None and each.change.table.columns:
                 origin = known or _view_of(change, table) or catalog.table(table, message.at)
@@ -445,11 +445,11 @@ def declared_events(
                 definitions.append(found)
         if definitions or gone:
             message = msgspec.structs.replace(message, definitions=tuple(definitions), gone=tuple(gone))
-            learnt, change = learn(catalog, message)
+            learned, change = learn(catalog, message)
         change = msgspec.structs.replace(change, table_changes=tuple(entries))
     if not change.kinds:
         losses.append(Loss.DDL_NOT_UNDERSTOOD)
-    return [change], learnt
+    return [change], learned
 
 
 def _entry(

@@ -78,7 +78,7 @@ class Dialect(Protocol):
         ...
 
     def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
-        """Whether neither the block nor the value contradicts the catalogue's column."""
+        """Whether neither the block nor the value contradicts the catalog's column."""
         ...
 
     def declared_type(self, declared: DeclaredColumn, value: object) -> ColumnType | None:
@@ -88,7 +88,7 @@ class Dialect(Protocol):
     def form(
         self, column: Column, declared: DeclaredColumn | None, value: object, *, is_known: bool, is_key: bool
     ) -> Form:
-        """Return how the column's values look. `is_known`: the type is the catalogue's, with its parameters;
+        """Return how the column's values look. `is_known`: the type is the catalog's, with its parameters;
         `is_key`: the column is one of its table's key.
         """
         ...
@@ -106,7 +106,7 @@ class Dialect(Protocol):
         ...
 
     def tells_types(self, block: bytes) -> bool:
-        """Whether a schema block tells types as the catalogue has them."""
+        """Whether a schema block tells types as the catalog has them."""
         ...
 
 

@@ -24,7 +24,7 @@ _NO_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 FLOAT_OR_TEXT: Any = float | Literal["NaN", "Infinity", "-Infinity"]
 
 
-class SPELT:
+class SPELLED:
     """The kind of a DECIMAL in a key, of which text stays text: `wire_key_cell` needs what the message says,
     and not what the column's type makes of it.
     """
@@ -35,7 +35,7 @@ class NUMERIC:
 
 
 #: Kinds that no parser can check: it takes anything for them.
-UNCHECKED: Final = frozenset({SPELT, NUMERIC})
+UNCHECKED: Final = frozenset({SPELLED, NUMERIC})
 
 
 def fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -44,7 +44,7 @@ def fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """
     if value is None or type(value) is kind:
         return value
-    if kind is SPELT or kind is NUMERIC or kind is FLOAT32 or kind is FLOAT_OR_TEXT:
+    if kind is SPELLED or kind is NUMERIC or kind is FLOAT32 or kind is FLOAT_OR_TEXT:
         return _narrower(kind, value)
     if kind is float and type(value) in {int, Decimal}:
         try:
@@ -63,7 +63,7 @@ def fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _narrower(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if kind is SPELT:
+    if kind is SPELLED:
         number = fitting(Decimal, value)
         return value if type(value) is str and number is not ABSENT else number
     if kind is NUMERIC:

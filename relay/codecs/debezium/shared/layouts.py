@@ -21,7 +21,7 @@ from relay.codecs.debezium.shared.json_kinds import (
     FLOAT32,
     FLOAT_OR_TEXT,
     NUMERIC,
-    SPELT,
+    SPELLED,
     UNCHECKED,
     exact_number,
     fitting,
@@ -231,7 +231,7 @@ class Layout:
 #: Kinds of times: anything else is missing.
 _FINE_KINDS: Final = frozenset({int, str})
 #: Kinds of numbers of which `-0` has to be kept.
-_FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELT, NUMERIC)
+_FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELLED, NUMERIC)
 
 
 _cells: Final = msgspec.structs.astuple
@@ -264,7 +264,7 @@ class TableLayouts(Table[Layout]):
         return self._key_names
 
     def definition(self, catalog: Catalog, at: Position) -> TableSchema | None:
-        """The catalogue's definition at this position.
+        """The catalog's definition at this position.
 
         TiCDC has no message for RECOVER TABLE: rows of a dropped table may have the definition that it had,
         here not `complete`.
@@ -384,7 +384,7 @@ class TopicRows:
     """The shape of a topic's messages: a guess, which every message may refute.
 
     A run of rows with one layout makes it, and it ends with the first message that it does not fit. So where
-    tables take turns in one topic, little is tried in vain.
+    tables take turns in one topic, little is tried without success.
     """
 
     __slots__ = ("_layout", "_run", "shape")

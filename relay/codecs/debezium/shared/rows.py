@@ -2,7 +2,7 @@
 
 Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of an earlier message
 is parsed in one step (`relay.codecs.debezium.shared.layouts`), and where a topic has one such row after
-another, so is the message around it. Everything else takes the general way: it takes the catalogue's
+another, so is the message around it. Everything else takes the general way: it takes the catalog's
 definition as far as the message does not contradict it, else what the schema block says, else what the JSON
 values look like, and makes a layout for the next message. How a column's values look in a producer's JSON
 is the `Dialect`'s.
@@ -359,7 +359,7 @@ class RowDecoder:
         return LayoutColumn(name, form, doubts, dialect.null_value(column, declared))
 
     def _usable(self, known: TableSchema | None, told: _Evidence) -> dict[str, Column]:
-        """The catalogue's columns that the message does not contradict; all or none for a dropped table."""
+        """The catalog's columns that the message does not contradict; all or none for a dropped table."""
         if known is None:
             return {}
         dialect, values = self._dialect, told.values

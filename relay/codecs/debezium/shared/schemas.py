@@ -351,7 +351,7 @@ def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
 
 
 def agrees(column: Column, declared: DeclaredColumn) -> bool:
-    """Whether a block's column can be this column of the catalogue."""
+    """Whether a block's column can be this column of the catalog."""
     if declared.name == semantic_names.DECIMAL:
         return guessed_type(declared) == ColumnType(
             column.type.base, length=column.type.length, scale=column.type.scale

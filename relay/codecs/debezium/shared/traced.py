@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.debezium.shared.json_kinds import FLOAT32, NUMERIC, SPELT
+from relay.codecs.debezium.shared.json_kinds import FLOAT32, NUMERIC, SPELLED
 from relay.codecs.debezium.shared.layouts import Layout
 from relay.codecs.debezium.shared.rows import RowDecoder
 from relay.codecs.debezium.shared.values import unsigned64
@@ -50,7 +50,7 @@ _READ_KINDS: Final[tuple[tuple[Any, Kinds], ...]] = (
     (bool, ("boolean",)),
     (Decimal, ("integer", "number")),
     (NUMERIC, ("integer", "number")),
-    (SPELT, ("integer", "number", "string")),
+    (SPELLED, ("integer", "number", "string")),
 )
 #: Integers from which on several are the same float.
 _EXACT_FLOATS: Final = 1 << 53

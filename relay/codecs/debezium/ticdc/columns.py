@@ -13,7 +13,7 @@ import msgspec
 
 from relay.codecs.debezium.shared.defaults import null_default, zero_is_null
 from relay.codecs.debezium.shared.dialect import AmbiguousValue, Form, Object, plain_column_names
-from relay.codecs.debezium.shared.json_kinds import FLOAT32, SPELT, fitting
+from relay.codecs.debezium.shared.json_kinds import FLOAT32, SPELLED, fitting
 from relay.codecs.debezium.shared.messages import Key, key_of
 from relay.codecs.debezium.shared.schemas import (
     DeclaredColumn,
@@ -52,8 +52,8 @@ def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) ->
         return unsigned64
     if base == "decimal":
         read = double_reader(column_type)
-        spelt = native("spelt-decimal", length, column_type.scale)(lambda spelt: read(Decimal(spelt)))
-        return spelt if is_key else read
+        spelled = native("spelled-decimal", length, column_type.scale)(lambda spelled: read(Decimal(spelled)))
+        return spelled if is_key else read
     if base == "bit":
         return int if length == 1 else read_bits
     if base in BINARIES:
@@ -80,7 +80,7 @@ _KINDS: Final[dict[str, Any]] = {
 def _kind_of(column_type: ColumnType, *, is_key: bool = False) -> Any:  # noqa: ANN401 - a type
     """The Python type of the column's JSON values; DECIMAL is a number whose digits are kept."""
     if column_type.base == "decimal":
-        return SPELT if is_key else Decimal
+        return SPELLED if is_key else Decimal
     return _KINDS.get(ticdc_field(column_type).type, str)
 
 
@@ -122,7 +122,7 @@ class TicdcColumns:
     column_names = staticmethod(plain_column_names)
 
     def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
-        """Whether neither the block nor the value contradicts the catalogue's column."""
+        """Whether neither the block nor the value contradicts the catalog's column."""
         is_agreed = declared is None or agrees(column, declared)
         return is_agreed and fitting(_kind_of(column.type), value) is not ABSENT
 
@@ -170,5 +170,5 @@ class TicdcColumns:
         return None
 
     def tells_types(self, block: bytes) -> bool:
-        """Whether a schema block tells types as the catalogue has them."""
+        """Whether a schema block tells types as the catalog has them."""
         return b'"tidb_type"' in block

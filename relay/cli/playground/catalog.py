@@ -31,7 +31,7 @@ class _Line(msgspec.Struct):
 
 
 @functools.cache
-def catalogue() -> dict[str, Any]:
+def catalog() -> dict[str, Any]:
     """Return everything that the page offers, as JSON."""
     return {"protocols": [_protocol(codec) for codec in PROTOCOLS.values()]}
 
