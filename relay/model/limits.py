@@ -133,7 +133,8 @@ def is_too_deep(text: bytes) -> bool:
     size = len(text)
     if 2 * size - len(text.replace(b"[", b"")) - len(text.replace(b"{", b"")) <= MOST_LEVELS:
         return False
-    brackets = _STRING.sub(b"", text).translate(_AS_ARRAYS, _NO_BRACKETS)
+    parts = (_STRING.sub(b"", part[0]) for part in _PART(text))
+    brackets = b"".join([part.translate(_AS_ARRAYS, _NO_BRACKETS) for part in parts])
     for _ in range(MOST_LEVELS):
         if _TOO_DEEP in brackets:
             return True
