@@ -52,8 +52,8 @@ class Changed(NamedTuple):
     where: str
 
 
-#: Objects of any names, which messages have beside those of columns: parameters of Connect's schemas.
-MAPS = {"parameters"}
+#: Objects of any names: parameters of Connect's schemas, and types by column, whose names Canal may escape.
+MAPS = {"parameters", "sqlType", "mysqlType"}
 
 # ---------------------------------------------------------------- JSON
 
@@ -61,7 +61,9 @@ MAPS = {"parameters"}
 def objects(value: Any, columns: set[str], path: Path = ()) -> Iterator[Path]:
     """Where a document has objects whose members have names of the protocol."""
     if isinstance(value, dict):
-        is_of_columns = not value or value.keys() <= columns or (path and path[-1] in MAPS)
+        # An element of a list of rows; its names may be escaped as well.
+        is_image = path[-2:-1] in {("data",), ("old",)} and isinstance(path[-1], int)
+        is_of_columns = not value or value.keys() <= columns or is_image or (path and path[-1] in MAPS)
         if not is_of_columns:
             yield path
         for name, member in value.items():

@@ -334,6 +334,13 @@ def test_a_timestamp_without_a_zone_is_of_the_zone_that_the_option_names(
     assert read("DATETIME", "2026-07-01 08:00:00", schema=schema, options=zone) == ("2026-07-01 08:00:00", {})
 
 
+@pytest.mark.parametrize("text", ["0001-01-01 00:00:00", "1969-12-31 23:59:59"])
+def test_a_text_that_is_no_timestamp_is_kept_unless_it_is_of_another_zone(text: str) -> None:
+    assert read("TIMESTAMP", text)[0] == text
+    with pytest.raises(Malformed, match="not a time that a TIMESTAMP can have"):
+        read("TIMESTAMP", text, options={"timezone": "Asia/Shanghai"})
+
+
 def test_a_local_time_that_its_zone_has_twice_is_counted() -> None:
     found, counted = read("TIMESTAMP", "2026-10-25 02:30:00", options={"timezone": "Europe/Berlin"})
     assert (found, counted) == ("2026-10-25 00:30:00", {"zone-guessed": 1, "repeated-hour": 1})

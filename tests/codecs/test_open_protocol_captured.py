@@ -233,6 +233,11 @@ def test_rows_that_are_written_with_claim_checks_are_read_again() -> None:
     translator.provide(need.value, blob.data)
     (again,) = translator.translate(given)
     assert (again.key, again.value) == (records(big)[0].key, records(big)[0].value)
+    # The row beside the claim check is not read, but members that nobody knows are found in it, too.
+    stub = {"u": {"id": cell(3, 1, 11, h=True) | {"w": 7}}, "x": 1}
+    odd = ConsumerRecord("t", 0, 0, 0, V1 + segment(key), segment(json.dumps(stub).encode()))
+    (event,) = translator.inspect(odd)
+    assert event.source.extras == {"value.u.id.w": 7, "value.x": 1}
 
 
 @pytest.mark.parametrize("path", FILES)

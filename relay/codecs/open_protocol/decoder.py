@@ -13,7 +13,7 @@ from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.open_protocol.frames import DDL, NAME, RESOLVED, ROW, unframe
 from relay.codecs.open_protocol.options import OpenOptions
-from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
+from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder, unknown_members
 from relay.codecs.open_protocol.traced import traced_row
 from relay.codecs.shared.ddl_codes import kinds_of
 from relay.codecs.shared.large_messages import (
@@ -26,8 +26,15 @@ from relay.codecs.shared.large_messages import (
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.local_times import event_time_ns
 from relay.codecs.shared.ticdc import CONNECTOR, TSO_END, is_restored
-from relay.codecs.shared.unknown_members import Message, MessageParser, below, merged, with_unknown
-from relay.model.errors import Malformed, UnsupportedMessage
+from relay.codecs.shared.unknown_members import (
+    Message,
+    MessageParser,
+    Unknown,
+    below,
+    merged,
+    with_unknown,
+)
+from relay.model.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model.events import TSO_LOGICAL_BITS, Event, RowChange, SchemaChange, Source, TableId, Watermark
 from relay.model.limits import check_levels, check_values, uncounted_bytes
 from relay.model.lookups import LookupCache
@@ -86,8 +93,9 @@ class Decoder:
         segments = unframe(record.key, record.value, self._limits)
         for head, body in segments:
             key, value = _key(head), body
-            unknown = key.unknown
+            unknown, beside = key.unknown, None
             if key.ccl:
+                beside = self._unknown_beside(body)
                 key, value = self._stored(key)
                 unknown = merged(unknown, key.unknown)
             ts = key.ts
@@ -100,6 +108,8 @@ class Decoder:
                 source = msgspec.structs.replace(source, physical_partition=key.ptn)
             if unknown is not None:
                 source = with_unknown(source, below("key", unknown))
+            if beside is not None:
+                source = with_unknown(source, below("value", beside))
             if key.t == RESOLVED:
                 events.append(Watermark(source, emitted_at_ns))
                 continue
@@ -156,6 +166,15 @@ class Decoder:
         if Loss.COLUMNS_ABSENT not in losses[counted:]:
             losses.append(Loss.COLUMNS_ABSENT)
         return row
+
+    def _unknown_beside(self, body: bytes) -> Unknown | None:
+        """Return the undefined members of the row beside a claim check, of which nothing else is read."""
+        try:
+            value = decompressed(NAME, "value", body, self._compression, Decompression(self._limits))
+            check_levels(NAME, "value", value)
+            return unknown_members(value)
+        except DecodeError:
+            return None
 
     def _stored(self, key: _Key) -> tuple[_Key, bytes]:
         """The event that a claim check refers to: framed key and value of one event, which is the same."""

@@ -234,6 +234,15 @@ def _cost(layout: _Layout) -> int:
     return _LAYOUT_BYTES + columns_bytes([schema.columns[at] for at in layout.reader.places], _COLUMN_BYTES)
 
 
+def unknown_members(data: bytes) -> Unknown | None:
+    """Return the members of a row's value segment that the protocol does not define. Raises Malformed."""
+    try:
+        value = _parsed(data)
+        return merged(value.unknown, _OLD.parse(b'{"p":%b}' % bytes(value.p)).unknown)
+    except REFUSED as error:
+        raise _malformed(data, error) from None
+
+
 class RowDecoder:
     """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time.
 

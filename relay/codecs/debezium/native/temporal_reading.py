@@ -135,6 +135,7 @@ def _zoned_text(iso: str, digits: int | None, zone: tzinfo) -> str:
     if zone is not UTC and (local := LOCAL_TIME(iso)) is not None:
         iso = read_timestamp(zone, f"{local[1]} {local[2]}")
     text = timestamp_text(iso, digits)
-    if text < FIRST_TIMESTAMP:
+    # Not in UTC. Without a zone it is the own text of MySQL (`temporal=text`), which is kept as it came.
+    if text < FIRST_TIMESTAMP and zone is not UTC:
         raise ValueError("not a time that a TIMESTAMP can have")
     return text
