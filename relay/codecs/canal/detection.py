@@ -1,4 +1,4 @@
-"""How messages of Canal's family are recognized, and which of its producers wrote them."""
+"""Detection of the Canal family's messages and of their producers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relay.model.errors import Malformed
 
 _FAMILY: Final = "Canal-JSON"
 _MEMBERS: Final = frozenset({"isDdl", "type"})
-#: All that upstream Canal and TiCDC have.
+#: Members that upstream Canal and TiCDC always write.
 _OWN: Final = frozenset({
     "id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql", "sqlType", "mysqlType", "old",
     "data", "_tidb", "gtid",
@@ -28,15 +28,15 @@ _BY_OPTION: Final = {
 }
 _NULL: Final = b"null"
 _NO_TYPES: Final = frozenset({_NULL, b"{}"})
-#: As many digits has a number of seconds since 1970 until 2286.
+#: Number of digits of seconds since 1970 until 2286.
 _DIGITS_OF_SECONDS: Final = 10
 #: Fields of a packet, and its type for messages.
 _TYPE, _BODY, _MESSAGES = 3, 5, 7
 
 
 def refusal(protocol: str, text: bytes) -> Malformed | None:
-    """Return the error for a JSON object that is no message of the family, whatever its `type`; None for one
-    that may be.
+    """Return the error for a JSON object that is no message of the family, whatever its `type`; None if it
+    may be one.
     """
     members = members_in(text)
     if not members or members.keys() >= _MEMBERS or _has_rows(members) or members.keys() <= _OWN:
@@ -45,15 +45,15 @@ def refusal(protocol: str, text: bytes) -> Malformed | None:
 
 
 def _has_rows(members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether there are a row's operation and a list of rows; Flink CDC's old releases have deleted rows in
-    `old`.
+    """Return whether there are a row's operation and a list of rows; old releases of Flink CDC have deleted
+    rows in `old`.
     """
     rows = (bytes(members.get(name, b"")) for name in ("data", "old"))
     return word_in(members, "type") in _ROW_WORDS and any(each.startswith(b"[") for each in rows)
 
 
 def _of_family(look: Callable[[Message], Sign | None]) -> Callable[[Message], Sign | None]:
-    """Ask only about messages with the members that all of the family have."""
+    """Restrict a rule to messages with the members common to the family."""
 
     def signs(message: Message) -> Sign | None:
         return look(message) if message.members.keys() >= _MEMBERS else None
@@ -63,7 +63,9 @@ def _of_family(look: Callable[[Message], Sign | None]) -> Callable[[Message], Si
 
 @_of_family
 def ticdc(message: Message) -> Sign | None:
-    """With its extension TiCDC has a member of its own; without it, no GTID and no count of messages."""
+    """Detect TiCDC: with its extension by a member of its own; without it by the lack of a GTID and a
+    constant message id.
+    """
     members, settings = message.members, dict[str, str]()
     if message.compression:
         settings["large-message-handle-compression"] = message.compression
@@ -95,33 +97,33 @@ def _is_row(members: Mapping[str, msgspec.Raw]) -> bool:
 
 
 def _has_order_of_ticdc(members: Mapping[str, msgspec.Raw]) -> bool:
-    """TiCDC writes members in its own order, others in that of the alphabet."""
+    """Return whether members are in TiCDC's order; other producers sort them alphabetically."""
     return next(iter(members)) == "id"
 
 
 def _lacks_types(members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether it is a row without the types of its columns, which TiCDC and upstream Canal always write."""
+    """Return whether it is a row without column types, which TiCDC and upstream Canal always write."""
     sql_type, mysql_type = (bytes(members.get(name, _NULL)) for name in ("sqlType", "mysqlType"))
     return _is_row(members) and (sql_type in _NO_TYPES or mysql_type in _NO_TYPES) and _has_cells(members)
 
 
 def _has_types(members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether it is a row with the types of its columns."""
+    """Return whether it is a row with column types."""
     return _is_row(members) and _has_cells(members) and not _lacks_types(members)
 
 
 def _has_cells(members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether there is a list with rows."""
+    """Return whether there is a list with rows."""
     return bytes(members.get("data", _NULL)).startswith(b"[{")
 
 
 def _is_in_seconds(members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether the event time is in seconds, as CKafka writes it."""
+    """Return whether the event time is in seconds, as CKafka writes it."""
     return bytes(members.get("es", b"")).isdigit() and len(members["es"]) <= _DIGITS_OF_SECONDS
 
 
 def _has_full_types(members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether types have lengths, which TiCDC writes only if it is to be compatible."""
+    """Return whether types have lengths, which TiCDC writes only with `content-compatible`."""
     return b"(" in bytes(members.get("mysqlType", b"")) and "gtid" not in members
 
 
@@ -130,8 +132,8 @@ def _is(members: Mapping[str, msgspec.Raw], name: str, text: bytes) -> bool:
 
 
 def upstream(message: Message) -> Sign | None:
-    """Upstream Canal has a GTID, even if an empty one, and counts its messages. Others write its messages
-    without `isDdl`, or without types.
+    """Detect upstream Canal by its GTID, even an empty one, and its message numbers. Look-alikes write its
+    messages without `isDdl`, or without types.
     """
     members = message.members
     if not members.keys() >= _MEMBERS:
@@ -156,7 +158,7 @@ def upstream(message: Message) -> Sign | None:
 
 
 def ckafka(message: Message) -> Sign | None:
-    """CKafka's rows have upper-case members, its DDL those of Canal."""
+    """Detect CKafka: rows have upper-case members, DDL those of Canal."""
     members = message.members
     if members.keys() >= _OFFICIAL:
         evidence = "members TYPE and DATABASE"
@@ -181,7 +183,7 @@ def _is_ckafka_row(members: Mapping[str, msgspec.Raw]) -> bool:
 
 
 def packets(message: Message) -> Sign | None:
-    """A packet says its type, and has a body."""
+    """Detect a packet by its type and body."""
     found = dict[int, int | bytes]()
     try:
         found.update(fields(message.value))

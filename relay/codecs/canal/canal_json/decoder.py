@@ -38,13 +38,13 @@ from relay.mysql.types import BINARIES
 from relay.mysql.values import read_hex
 from relay.templates.tracing import NotTemplatable, Trace
 
-#: INIT, INIT_INSERT, ROW and READ are words of look-alikes for rows of a snapshot (Tencent DTS, Paimon's test
-#: data).
+#: INIT, INIT_INSERT, ROW and READ are the types that look-alikes (Tencent DTS, Paimon's test data) use for
+#: rows of a snapshot.
 _OPS: Final = {**ROW_OPS, "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ}
 
 
 class Decoder:
-    """Reads upstream Canal of all releases, and its look-alikes."""
+    """Decode upstream Canal's JSON of all releases, and its look-alikes."""
 
     def __init__(self, options: CanalOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
@@ -58,7 +58,7 @@ class Decoder:
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        """Return the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
             losses.append(Loss.TOMBSTONE)
             return [], catalog
@@ -96,10 +96,10 @@ class Decoder:
         return traced_row(record, change, catalog, trace, ignored=(("id",),), may_have_more=True)
 
     def _rows_without_numbers(self, message: CanalMessage, losses: list[Loss]) -> TextReaders | ZonedReaders:
-        """Return who reads rows without `sqlType`, as Tencent DTS and other look-alikes write them.
+        """Return the readers for rows without `sqlType`, as Tencent DTS and other look-alikes write them.
 
-        DTS writes binary values in hex and offsets behind TIMESTAMP, or neither. Where no row has such an
-        offset, binary values are taken for Canal's, and counted.
+        DTS writes binary values in hex and offsets behind TIMESTAMP, or neither. If no row has such an
+        offset, binary values are read as Canal's, and counted.
         """
         types = {
             name: text.lower() for name, text in (parse_mysql_types(NAME, message.mysql_type) or {}).items()

@@ -35,7 +35,7 @@ _NULL: Final = msgspec.Raw(b"null")
 
 
 class Encoder:
-    """Writes messages as Canal 1.1.8 does."""
+    """Encode messages as Canal 1.1.8 does."""
 
     prepare: Final = None
 
@@ -54,7 +54,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterable[EncodedRecord]:
-        """Give the events' messages; see `relay.codecs.codec.Encoder`."""
+        """Return the events' messages; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
             return [EncodedRecord(None, self._to_json(self._row(events[0], source_record, losses)))]
         return map(self._payload, self._messages(events, source_record, losses))
@@ -83,9 +83,10 @@ class Encoder:
             yield last
 
     def _has_joined(self, last: FlatMessage, message: FlatMessage) -> bool:
-        """Put the row into the last message, if that has room, the same table version, operation and time.
+        """Append the row to the last message if it is not full and has the same table version, operation and
+        time.
 
-        `sqlType` is then the last row's, as in Canal.
+        `sqlType` is then that of the last row, as in Canal.
         """
         if last.data is None or len(last.data) >= self._max_batch_size:
             return False

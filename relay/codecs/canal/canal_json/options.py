@@ -37,7 +37,7 @@ class CanalOptions(UpstreamOptions, frozen=True):
     ] = ""
 
     def problems(self) -> list[Problem]:
-        """Find two forms of binary values."""
+        """Report that two forms of binary values are set."""
         found = super().problems()
         if self.hex_binary and self.binary == "base64":
             found.append(Problem("hex-binary", "binary=base64 says something else", "leave one of them out"))
@@ -45,10 +45,10 @@ class CanalOptions(UpstreamOptions, frozen=True):
 
 
 def carries(options: CanalOptions) -> Capabilities:
-    """Return what a message can say."""
+    """Return the capabilities of the messages."""
     return canal_carries(options, Before.CHANGED)
 
 
 def text_style(options: CanalOptions) -> TextStyle:
-    """Return how values are spelled as text."""
+    """Return the text style of values."""
     return canal_style(options, read_binary=read_hex if options.hex_binary else None)

@@ -4,9 +4,9 @@
 
 Written by alibaba/canal (FlatMessage, fastjson) for `flatMessage=true`, members in alphabetical order; `gtid`
 since 1.1.7; `isDdl` of database DDL is false up to 1.1.4. Every value is text or null; `old` of an UPDATE
-holds the changed columns. It cannot say: commit ts, watermarks, transactions, binlog positions, nullability,
-defaults. Written like Canal 1.1.8, but one row a message, `es` with milliseconds and decimals with their full
-scale. Verified with records of Canal 1.1.8 on MySQL 8.0.12.
+holds the changed columns. Not expressible: commit ts, watermarks, transactions, binlog positions,
+nullability, defaults. Written like Canal 1.1.8, but one row a message, `es` with milliseconds and decimals
+with their full scale. Verified with records of Canal 1.1.8 on MySQL 8.0.12.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FLINK_REASONS: Final = {
     "timestamp-format": "iso is for tables with canal-json.timestamp-format.standard=ISO-8601",
 }
 
-#: For Canal's client and its adapters (1.1.8, client-adapter 1.1.7): what Canal itself sends.
+#: For Canal's client and its adapters (1.1.8, client-adapter 1.1.7): as Canal itself sends it.
 _CANAL_ADAPTER: Final = {
     "ddl": "keep",
     "watermarks": "drop",

@@ -50,13 +50,13 @@ from relay.model.limits import Limits, check_rows
 from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 
-#: Kinds of events that change nothing: of XA transactions, of the position, a sign of life.
+#: Kinds of events without changes: XA transactions, positions, heartbeats.
 _IDLE: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
 
 
 class _Open(NamedTuple):
-    """What is known of the transaction in which an entry stands: its id, None if the packet does not tell it,
-    and whether its BEGIN is in the packet.
+    """The transaction that an entry belongs to: its id (None if the packet lacks it), and whether its BEGIN
+    is in the packet.
     """
 
     id: str | None
@@ -68,7 +68,7 @@ _NONE: Final = _Open(None, None, has_begun=False)
 
 
 class Decoder:
-    """Reads packets of Canal's server and of TiCDC."""
+    """Decode packets of Canal's server and of TiCDC."""
 
     def __init__(self, options: ProtobufOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
@@ -78,7 +78,7 @@ class Decoder:
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        """Return the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
             losses.append(Loss.TOMBSTONE)
             return [], catalog
@@ -89,7 +89,7 @@ class Decoder:
 
 
 class _PacketDecoder:
-    """Reads the entries of one packet, in their order."""
+    """Decode the entries of one packet in order."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class _PacketDecoder:
         return self._events, catalog
 
     def _ends(self, entries: Sequence[Entry]) -> list[str | None]:
-        """For each entry, the id of the transaction that ends after it, before another begins."""
+        """Return, for each entry, the id of the transaction that ends after it and before another begins."""
         found: list[str | None] = []
         id: str | None = None
         for entry in reversed(entries):
@@ -142,7 +142,7 @@ class _PacketDecoder:
 
     @staticmethod
     def _id_of(entry: Entry, boundary: Boundary) -> str:
-        """The transaction's id: without one, where it ends."""
+        """Return the transaction's id, or the position of its end if it has none."""
         return boundary.id or f"{entry.header.file}:{entry.header.position}"
 
     def _begin(self, entry: Entry, id: str | None) -> None:
@@ -179,7 +179,7 @@ class _PacketDecoder:
         self._open = _NONE
 
     def _source(self, entry: Entry, rows: int = 1) -> Source:
-        """Return the source of an entry's events, of which there are so many rows."""
+        """Return the source of the events of an entry with this many rows."""
         header = entry.header
         if not -TIME_END_MS <= header.time_ms < TIME_END_MS:
             raise Malformed(NAME, "entry.header.executeTime", "not a time in milliseconds")
@@ -263,7 +263,7 @@ class _PacketDecoder:
 
 
 def _counts(boundary: Boundary) -> tuple[int | None, tuple[tuple[TableId, int], ...]]:
-    """How many events an END says its transaction has, in all and for each of its tables."""
+    """Return the number of events of a transaction from its END: in total and per table."""
     try:
         count = int(boundary.props[COUNT_HEADER])
         tables = msgspec.json.decode(boundary.props.get(TABLES, "[]"), type=list[tuple[str, str, int]])
@@ -273,7 +273,7 @@ def _counts(boundary: Boundary) -> tuple[int | None, tuple[tuple[TableId, int], 
 
 
 def _message(op: Op, header: Header, rows: Sequence[WireRow]) -> CanalMessage:
-    """The rows as a message of the family. Raises Malformed."""
+    """Return the rows as a message of the family. Raises Malformed."""
     columns = _columns(op, rows)
     types = {name: column.mysql_type for name, column in columns.items() if column.mysql_type}
     message = CanalMessage(
@@ -291,8 +291,8 @@ def _message(op: Op, header: Header, rows: Sequence[WireRow]) -> CanalMessage:
 
 
 def _columns(op: Op, rows: Sequence[WireRow]) -> dict[str, WireColumn]:
-    """The columns of an entry by their names. Raises Malformed if two images disagree on a column's
-    type or key: all rows of an entry are of one version of its table. `sqlType` may depend on the value.
+    """Return the columns of an entry by name. Raises Malformed if two images disagree on a column's type or
+    key: all rows of an entry have one version of its table. `sqlType` may depend on the value.
     """
     found: dict[str, WireColumn] = {}
     for row in rows:
@@ -304,7 +304,7 @@ def _columns(op: Op, rows: Sequence[WireRow]) -> dict[str, WireColumn]:
     return found
 
 
-def _printed(members: Any) -> msgspec.Raw:  # noqa: ANN401 - names and what a message says of them
+def _printed(members: Any) -> msgspec.Raw:  # noqa: ANN401 - names and their members in a message
     return msgspec.Raw(msgspec.json.encode(members))
 
 

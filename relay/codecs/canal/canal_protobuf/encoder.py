@@ -54,7 +54,9 @@ from relay.templates.tracing import NotTemplatable
 
 
 class _Shape(NamedTuple):
-    """What is the same in each row of a writer: a column's name, its bytes around `updated` and the value."""
+    """The constant part of each row of a writer: a column's name, its bytes around `updated` and
+    the value.
+    """
 
     names: tuple[str, ...]
     heads: tuple[bytes, ...]
@@ -62,12 +64,12 @@ class _Shape(NamedTuple):
     types: tuple[bytes, ...]
 
 
-#: What a shape takes, by column.
+#: Memory of a shape, per column.
 _SHAPE_BYTES: Final = 400
 
 
 class Encoder:
-    """Writes packets as Canal 1.1.8 does."""
+    """Encode packets as Canal 1.1.8 does."""
 
     prepare: Final = None
 
@@ -81,7 +83,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """Give the events' packets; see `relay.codecs.codec.Encoder`."""
+        """Yield the events' packets; see `relay.codecs.codec.Encoder`."""
         entries: list[bytes] = []
         for event in events:
             try:
@@ -99,7 +101,7 @@ class Encoder:
             yield EncodedRecord(None, packets.packet(source_record.offset, entries))
 
     def _entry(self, event: Event, losses: list[Loss]) -> bytes | None:
-        """The entry of an event, None if there is none for it."""
+        """Return the entry of an event, or None if the event has none."""
         if isinstance(event, RowChange):
             return self._row(event, losses)
         if isinstance(event, SchemaChange):
@@ -180,7 +182,7 @@ class Encoder:
         if found is None:
             types: dict[str, str] = msgspec.json.decode(writer.mysql_type)
             keys = frozenset(writer.pk_names)
-            if not keys <= types.keys():  # the rest of the key would be taken for the whole
+            if not keys <= types.keys():  # readers would mistake the rest of the key for all of it
                 keys = frozenset()
             found = _Shape(
                 names=tuple(types),

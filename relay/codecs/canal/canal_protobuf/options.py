@@ -17,7 +17,7 @@ NAME: Final = "canal-protobuf"
 
 MS_NS: Final = 1_000_000
 
-#: What an END says besides its id, as properties, which Canal's clients ignore.
+#: Properties of an END besides its id; Canal's clients ignore them.
 COUNT_HEADER, TABLES = "eventCount", "tableCounts"
 
 
@@ -39,7 +39,7 @@ class ProtobufOptions(UpstreamOptions, frozen=True):
 
 
 def carries(options: ProtobufOptions) -> Capabilities:
-    """Return what a message can say."""
+    """Return the capabilities of the messages."""
     return msgspec.structs.replace(
         canal_carries(options, Before.FULL),
         binlog_position=True,

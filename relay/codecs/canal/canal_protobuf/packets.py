@@ -1,12 +1,12 @@
-"""Canal's packets: what a Kafka value of `flatMessage=false` is made of.
+"""Canal's packets: the Kafka values of `flatMessage=false`.
 
     Packet       1 magic | 2 version | 3 type (7 MESSAGES) | 4 compression | 5 body
     Messages     1 batch id | 2 entries, each as bytes
     Entry        1 Header | 2 kind | 3 value: RowChange, TransactionBegin or TransactionEnd
 
-Contract: `entries_of` gives the entries of a packet, read but for their values; `row_change` and `boundary`
-read these. Raises Malformed, UnsupportedMessage, LimitExceeded, whatever the bytes. Text that is no UTF-8 has
-U+FFFD in place of its bytes, counted. Source: alibaba/canal 1.1.8 CanalProtocol.proto, EntryProtocol.proto.
+`entries_of` yields the entries of a packet without parsing their values; `row_change` and `boundary` parse
+these. Whatever the bytes, the only errors are Malformed, UnsupportedMessage and LimitExceeded. Invalid UTF-8
+is replaced by U+FFFD and counted. Source: alibaba/canal 1.1.8 CanalProtocol.proto, EntryProtocol.proto.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.limits import Limits, check_columns, check_rows
 
 _MESSAGES: Final = 7
-#: Not compressed: absent, or said so.
+#: Not compressed: absent or explicit.
 _PLAIN: Final = frozenset({0, 1})
 BEGIN, ROWS, END, HEARTBEAT, GTID = 1, 2, 3, 4, 5
 _MYSQL: Final = 2
@@ -37,7 +37,7 @@ _EVENT_NUMBERS: Final = {word: number for number, word in EVENT_TYPES.items()}
 
 
 class Header(msgspec.Struct, gc=False):
-    """What an entry says of its source. `event_type`: "" for a number that nobody knows."""
+    """The source of an entry. `event_type`: "" for an unknown number."""
 
     file: str = ""
     position: int = 0
@@ -51,7 +51,7 @@ class Header(msgspec.Struct, gc=False):
 
 class Entry(msgspec.Struct, gc=False):
     """One entry of a packet. `unknown`: fields that Canal's messages do not have, by path and number; those
-    of the value come when it is read.
+    of the value are added when it is parsed.
     """
 
     header: Header
@@ -78,7 +78,7 @@ class WireRow(msgspec.Struct, gc=False):
 
 
 class WireChange(msgspec.Struct, gc=False):
-    """What an entry of rows or of a statement says. `ddl_database`: where the statement was executed."""
+    """The content of an entry of rows or of a statement. `ddl_database`: the statement's default database."""
 
     event_type: str
     is_ddl: bool
@@ -96,13 +96,13 @@ class Boundary(msgspec.Struct, gc=False):
 
 
 class PacketReader:
-    """Reads the packets of one protocol."""
+    """Parse the packets of one protocol."""
 
     def __init__(self, protocol: str, limits: Limits) -> None:
         self._protocol, self._limits = protocol, limits
 
     def entries_of(self, value: bytes, losses: list[Loss]) -> Iterator[Entry]:
-        """Give the entries of a packet."""
+        """Yield the entries of a packet."""
         unknown: dict[str, Any] = {}
         body = self._body(value, unknown)
         entries = [
@@ -132,7 +132,7 @@ class PacketReader:
     def _fields(
         self, data: bytes, path: str, known: AbstractSet[int], unknown: dict[str, Any]
     ) -> Iterator[tuple[int, int | bytes]]:
-        """Give the fields of a message that are `known`; note others."""
+        """Yield the fields of a message that are `known`; note others."""
         try:
             for field in fields(data):
                 if field[0] in known:
@@ -171,7 +171,7 @@ class PacketReader:
         return found
 
     def boundary(self, entry: Entry, losses: list[Loss]) -> Boundary:
-        """Read the value of a begin or an end."""
+        """Parse the value of a begin or an end."""
         found = Boundary(props={})
         for number, part in self._fields(entry.value, _VALUE, _BOUNDARY_FIELDS, entry.unknown):
             if number == 2 and isinstance(part, bytes):
@@ -190,7 +190,7 @@ class PacketReader:
         return texts[1], texts[2]
 
     def row_change(self, entry: Entry, losses: list[Loss]) -> WireChange:
-        """Read the value of rows or of a statement."""
+        """Parse the value of rows or of a statement."""
         found = WireChange(entry.header.event_type, False, "", "", [])
         unknown = entry.unknown
         for number, part in self._fields(entry.value, _VALUE, _CHANGE_FIELDS, unknown):
@@ -241,9 +241,9 @@ class PacketReader:
         return found
 
 
-#: Where the value of an entry is.
+#: Path of an entry's value.
 _VALUE: Final = "entry.storeValue"
-#: The fields that Canal's messages have; some mean nothing to relay.
+#: The fields that Canal's messages have; relay ignores some.
 _PACKET_FIELDS: Final = frozenset(range(1, 6))
 _MESSAGES_FIELDS: Final = frozenset({1, 2})
 _ENTRY_FIELDS: Final = frozenset({1, 2, 3})
@@ -271,7 +271,7 @@ def _text(data: bytes, losses: list[Loss]) -> str:
 
 
 def packet(batch_id: int, entries: Iterable[bytes]) -> bytes:
-    """Return the packet of entries, as Canal writes it where it does not hash rows."""
+    """Return the packet of entries as Canal writes it without partition hashing."""
     body = number_field(1, batch_id) + b"".join([bytes_field(2, entry) for entry in entries])
     return number_field(3, _MESSAGES) + bytes_field(5, body)
 

@@ -1,8 +1,8 @@
-"""Protocol Buffers as they travel: the fields of a message, read and written.
+"""The Protocol Buffers wire format: reading and writing the fields of a message.
 
-Contract: `fields` gives number and value of each field, in their order; unknown ones are the caller's to pass
-over. Only what Canal's messages have is written: numbers of 64 bits, and bytes. Raises ValueError for bytes
-that are no message. Source: Protocol Buffers "Encoding".
+`fields` yields number and value of each field in order; the caller skips unknown ones. Only the field types
+of Canal's messages are written: 64-bit numbers and bytes. Raises ValueError for bytes that are no message.
+Source: Protocol Buffers "Encoding".
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _MOST_SHIFT: Final = 63
 _MASK: Final = (1 << 64) - 1
 _SIGN: Final = 1 << 63
 
-#: Number and value of a field: a number without a sign, or bytes.
+#: Number and value of a field: an unsigned number, or bytes.
 Field = tuple[int, int | bytes]
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """Give the fields of a message. Raises ValueError."""
+    """Yield the fields of a message. Raises ValueError."""
     at, end = 0, len(data)
     while at < end:
         tag, at = _varint(data, at)
@@ -45,7 +45,7 @@ def fields(data: bytes) -> Iterator[Field]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends. Raises ValueError."""
+    """Return a number and the offset of its end. Raises ValueError."""
     try:
         byte = data[at]
         at += 1
@@ -66,12 +66,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def signed(number: int) -> int:
-    """Return a number with its sign."""
+    """Return an unsigned 64-bit number as a signed one."""
     return number - (1 << 64) if number >= _SIGN else number
 
 
 def varint(number: int) -> bytes:
-    """Return a number's bytes, of a negative one as 64 bits."""
+    """Return a number as a varint; a negative one as 64 bits."""
     number &= _MASK
     found = bytearray()
     while number >= 0x80:

@@ -4,10 +4,10 @@
     Entry { Header { binlog file and position, server, time, database, table, type, gtid }, kind, value }
 
 Kinds are TRANSACTIONBEGIN, ROWDATA (rows of one operation, or a statement), TRANSACTIONEND and HEARTBEAT;
-keys are null. Emitted by alibaba/canal; with partition hashing the packet has a version and no batch id, and
-no BEGIN and END, and so has TiCDC's of `protocol=canal` (up to v8.5), which has no log position either. Texts
-of values and types are those of `canal-json`, but an UPDATE has its whole old row. It cannot say: commit ts,
-watermarks, snapshots, nullability, defaults. Verified with records of Canal 1.1.8 on MySQL 8.0.12.
+keys are null. Emitted by alibaba/canal. With partition hashing the packet has a version and no batch id,
+BEGIN or END. TiCDC's packet of `protocol=canal` (up to v8.5) is the same, and has no log position either.
+Texts of values and types are those of `canal-json`, but an UPDATE has its whole old row. Not expressible:
+commit ts, watermarks, snapshots, nullability, defaults. Verified with records of Canal 1.1.8 on MySQL 8.0.12.
 """
 
 from __future__ import annotations

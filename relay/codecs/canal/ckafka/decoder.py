@@ -48,8 +48,8 @@ _OPS: Final = {"I": Op.INSERT, "l": Op.INSERT, "i": Op.INSERT, "U": Op.UPDATE, "
 
 _TIME_END_NS: Final = TIME_END_MS * MILLISECOND_NS
 
-#: `es` and `ts` below this are seconds: the document has both units. In milliseconds it is in
-#: 1973, in seconds in 5138.
+#: `es` and `ts` below this are seconds: the document has both units. The limit is in 1973 if it means
+#: milliseconds, in 5138 if it means seconds.
 _LEAST_MILLISECONDS: Final = 100_000_000_000
 
 _TOO_LATE: Final = "a time beyond the year 4199"
@@ -66,7 +66,7 @@ def _check_size(message: RowMessage | CanalMessage, limits: Limits) -> None:
 
 
 def _to_milliseconds(message: CanalMessage) -> int | None:
-    """Make `es` and `ts` milliseconds; return the unit that `es` has in nanoseconds. Raises Malformed."""
+    """Convert `es` and `ts` to milliseconds; return the unit of `es` in nanoseconds. Raises Malformed."""
     es = message.es
     message.es, message.ts = _milliseconds("es", es), _milliseconds("ts", message.ts)
     if es is None or es <= 0:
@@ -95,20 +95,20 @@ def _read_time(text: str, zone: tzinfo) -> int:
 
 
 class Decoder:
-    """Reads rows of official format 1 and of the "canal format", and the DDL of both."""
+    """Decode rows of official format 1 and of the "canal format", and the DDL of both."""
 
     def __init__(self, options: CkafkaOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._rows = CkafkaReaders(NAME, text_style(options), options.value_style, answers.limits.cache_bytes)
-        # The last TIME, which is usually the next row's as well; and what it is in seconds.
+        # The last TIME, which the next row usually repeats, and its seconds since 1970.
         self._time: str | None = None
         self._seconds = 0
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        """Return the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
             losses.append(Loss.TOMBSTONE)
             return [], catalog
@@ -157,7 +157,7 @@ class Decoder:
             gtid=message.GLOBAL_ID or None,
             binlog_file=message.BINLOG_NAME or None,
             binlog_position=message.BINLOG_POS,
-            # A row that a snapshot has read has the time 0: Debezium does not know when it changed.
+            # A row of a snapshot has the time 0: Debezium does not know when it changed.
             snapshot=Snapshot.TRUE if seconds == 0 else None,
             extras=_extras(message),
         )
@@ -177,9 +177,9 @@ class Decoder:
         catalog: Catalog,
         losses: list[Loss],
     ) -> list[Event]:
-        """Read rows of the "canal format".
+        """Decode rows of the "canal format".
 
-        `old` of an UPDATE is the whole old row; what it lacks is as in the new one.
+        `old` of an UPDATE is the whole old row; a column that it lacks is unchanged.
         """
         table, emitted_at_ns = message.table_id(), message.emitted_at_ns(record)
         if not table.table:
@@ -207,7 +207,7 @@ class Decoder:
 
 
 def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
-    """Return the images that an operation has. Raises Malformed if the message lacks its row."""
+    """Return the images of an operation. Raises Malformed if the message lacks its row."""
     if op is DELETE:
         new = None
         if old is None:
@@ -220,8 +220,8 @@ def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
 
 
 def _extras(message: RowMessage) -> Unknown | None:
-    """Return what relay does not know: other members, and those that are null "currently", as the document
-    says, if they are not.
+    """Return the members that relay does not know: others than the document's, and those that it documents as
+    "currently" null if they are not.
     """
     if message.EVENT_SERVER_ID is None and message.GROUP_ID is None:
         return message.unknown

@@ -46,7 +46,7 @@ _UNITS: Final = {"auto": None, "s": SECOND_NS, "ms": MILLISECOND_NS}
 
 
 def _split_extras(source: Source) -> tuple[Unknown | None, Unknown | None]:
-    """Return those extras of a row that its message keeps, and all others."""
+    """Split a row's extras into those that its message keeps, and all others."""
     extras = source.extras
     if extras is None or source.connector != CONNECTOR:
         return None, extras
@@ -55,7 +55,7 @@ def _split_extras(source: Source) -> tuple[Unknown | None, Unknown | None]:
 
 
 class Encoder:
-    """Writes official format 1."""
+    """Encode official format 1."""
 
     prepare: Final = None
 
@@ -67,7 +67,7 @@ class Encoder:
         self._rows = CkafkaWriters(NAME, text_style(options), CachePool(answers.limits.cache_bytes))
         row_carries = carries(options)
         self._count_lost = source_losses(row_carries)
-        # DDL in Canal's form has no place for these, unlike rows.
+        # DDL in Canal's form cannot carry these, unlike rows.
         self._count_lost_of_ddl = source_losses(
             msgspec.structs.replace(row_carries, gtid=False, binlog_position=False, snapshot=False)
         )
@@ -76,7 +76,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
+        """Yield the events' messages, one each; see `relay.codecs.codec.Encoder`."""
         for event in events:
             if isinstance(event, RowChange):
                 yield EncodedRecord(None, self._to_json(self._row(event, source_record, losses)))
@@ -115,8 +115,8 @@ class Encoder:
     def _binlog(self, source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> tuple[str, int]:
         """Return the binlog file and position; "" and the record's offset if the source has none (counted).
 
-        Readers order rows and recognize repeats by the pair, and expect both. The offset rises within a
-        partition and is the same in every run; the empty name says that it belongs to no binlog of the
+        Readers order rows and recognize duplicates by the pair, and expect both. The offset rises within a
+        partition and is the same in every run; the empty name marks it as foreign to every binlog of the
         server.
         """
         if source.binlog_position is not None:
@@ -127,7 +127,7 @@ class Encoder:
     def _time(self, change: RowChange, losses: list[Loss]) -> str:
         """Return the event time in whole seconds; 0 for a row of a snapshot.
 
-        The connector writes it so, and readers know snapshots by it.
+        The connector writes 0, and readers recognize snapshots by it.
         """
         source = change.source
         if source.snapshot or change.op is READ:
@@ -147,7 +147,7 @@ class Encoder:
         if rest_ns:
             losses.append(Loss.EVENT_TIME_PRECISION)
         word, emitted_at = ddl_word(change), time
-        if source.connector == CONNECTOR:  # what CKafka has sent is sent again
+        if source.connector == CONNECTOR:  # rows of CKafka are passed on unchanged
             emitted_at = change.emitted_at_ns // unit_ns
             word = change.wire_kind if change.wire_kind in DDL_WORDS else word
         return DdlMessage(

@@ -34,7 +34,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RowMessage(Message, kw_only=True, gc=False):
-    """A row, as it is read and as relay writes it."""
+    """A row, as read and as written by relay."""
 
     BINLOG_NAME: str | None = None
     BINLOG_POS: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
@@ -49,7 +49,7 @@ class RowMessage(Message, kw_only=True, gc=False):
     TYPE: str
 
 
-#: Members of a row that only this wire has and nobody explains; rows of its own source keep them.
+#: Undocumented members of a row that only this format has; rows of its own source keep them.
 MOSTLY_NULL: Final = frozenset({"EVENT_SERVER_ID", "GROUP_ID"})
 
 
@@ -91,13 +91,13 @@ def parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> RowMessage |
         return _json.parse_leniently(NAME, value, _PARSER.convert, _tidy, limits)
     except Malformed as error:
         try:
-            return parse(NAME, value, limits)  # the word stands in a text
+            return parse(NAME, value, limits)  # the match is inside a text value
         except Malformed:
             raise error from None
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
-    """Make text of cells that are numbers, booleans or JSON."""
+    """Convert cells that are numbers, booleans or JSON to text."""
     images = {name: document.get(name) for name in ("NEW_VALUES", "OLD_VALUES")}
     cells = {name: text_cells(image) for name, image in images.items() if isinstance(image, dict)}
     return {**document, **cells}
@@ -122,10 +122,10 @@ def _traced_time(seconds: object, zone: tzinfo) -> str:
     text: Any = seconds.clock_text(ahead)
     if text is None:
         text = seconds.as_text(lambda divisor: ("event-time", divisor, ahead))
-    return text  # type: ignore[no-any-return]  # printed as one
+    return text  # type: ignore[no-any-return]  # it prints as one
 
 
 def event_time_reader(divisor: int, offset_seconds: int) -> Callable[[int], str]:
-    """Return how TIME is made of a number of parts of a second since 1970, rounded down, in a zone."""
+    """Return the function that converts fractions of a second since 1970 to TIME, rounded down, in a zone."""
     zone = timezone(timedelta(seconds=offset_seconds))
     return lambda parts: time_text(parts // divisor, zone)

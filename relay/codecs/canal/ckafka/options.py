@@ -55,7 +55,7 @@ class CkafkaOptions(ZonedOptions, frozen=True):
     ] = "auto"
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of DDL that is not written."""
+        """Report `ddl-…` options that have no effect because DDL is not written."""
         found = super().without_effect()
         if self.ddl == "drop":
             found["ddl-time-unit"] = "ddl=drop leaves DDL out"
@@ -67,7 +67,7 @@ class CkafkaOptions(ZonedOptions, frozen=True):
 
 
 def carries(options: CkafkaOptions) -> Capabilities:
-    """Return what a message can say."""
+    """Return the capabilities of the messages."""
     return Capabilities(
         before=Before.FULL,
         delete_image=True,
@@ -86,8 +86,8 @@ def carries(options: CkafkaOptions) -> Capabilities:
 
 
 def text_style(options: CkafkaOptions) -> TextStyle:
-    """Return how values are spelled as text."""
-    # The connector is a Java program, so floats are spelled as Java does; Debezium pads BINARY(n) (DBZ-254).
+    """Return the text style of values."""
+    # The connector runs on Java and formats floats as Java does; Debezium pads BINARY(n) (DBZ-254).
     style = TextStyle(
         float_text=java_text, zero_year="0000", pads_binary=True, is_loose=True, zone=options.zone()
     )

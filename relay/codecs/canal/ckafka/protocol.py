@@ -6,12 +6,12 @@
 
 One row or statement a message, one topic for both. DDL has Canal's form without `gtid`. The connector's
 "canal format" has DDL's form for rows, too, with `mysqlType`, `sqlType` and `pkNames` null; it is read but
-not written. Every value is text or null, in an order of columns that is not the table's. TIME is a wall clock
-in whole seconds, of UTC+8: the documents' samples are Debezium's tutorial, whose times are known. It cannot
-say: types, primary keys, commit ts, watermarks, transactions, when the message was made.
+not written. Every value is text or null; the order of columns is not the table's. TIME is a wall clock in
+whole seconds, of UTC+8: the documents' samples are Debezium's tutorial, whose times are known. Not
+expressible: types, primary keys, commit ts, watermarks, transactions, the time when the message was made.
 
 Sources: Tencent Cloud documents 597/52603 ("Canal Format of MySQL Subscription Message", 2024-01-09),
-597/64334, 597/83344 and 597/83345. No record of a real connector was at hand.
+597/64334, 597/83344 and 597/83345. No record of a real connector was available.
 """
 
 from __future__ import annotations

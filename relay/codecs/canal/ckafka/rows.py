@@ -1,8 +1,8 @@
 """Rows of CKafka's messages: text cells to canonical rows and back, by the table's definition.
 
-Contract: the messages hold names and text alone, so types and keys come from the catalog; without it every
-column is a `varchar` (counted). What is compiled for a table version is kept in `CkafkaReaders` and
-`CkafkaWriters`, caches that could be emptied at any time.
+The messages contain only names and text, so types and keys come from the catalog; without it every column is
+a `varchar` (counted). Compiled readers and writers of a table version are kept in `CkafkaReaders` and
+`CkafkaWriters`, caches that may be emptied at any time.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from relay.model.events import ABSENT, Cell, ColumnType, Op, Row, RowChange, Sou
 from relay.model.records import ConsumerRecord
 from relay.mysql.values import Read, TextStyle, Write
 
-#: Memory that a reader or writer takes, in itself and per column, and that is kept of a definition, per
-#: column (measured with CPython 3.11).
+#: Memory of a reader or writer, base and per column, and of a kept definition, per column (measured with
+#: CPython 3.11).
 _COMPILED_BYTES: Final = 2_000
 _COLUMN_BYTES: Final = 250
 _DEFINED_COLUMN_BYTES: Final = 200
-#: Readers of one table that are kept, one for each shape of its messages, and orders of columns.
+#: Maximum readers kept per table, one for each shape of its messages, and maximum orders of columns.
 _CACHED_READERS: Final = 64
 _CACHED_ORDERS: Final = 8
-#: What a column is taken for if nothing is known of it.
+#: The type assumed for a column of unknown type.
 _GUESS: Final = ColumnType("varchar")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII).fullmatch
 
 
 class CkafkaImages(msgspec.Struct, frozen=True):
-    """The text of a change's images (None where the message has none), and their places in the message."""
+    """The text of a change's images (None where the message has none), and their paths in the message."""
 
     op: Op
     new: Cells | None
@@ -63,30 +63,30 @@ class CkafkaImages(msgspec.Struct, frozen=True):
         return tuple((self.new or {}) | (self.old or {}))
 
 
-#: What rows of official format 1 are called in errors.
+#: Names of the images of official format 1 in errors.
 _PARTS: Final = PartNames("OLD_VALUES", "OLD_VALUES", "NEW_VALUES")
 
 
 class CkafkaRows(LazyRows, frozen=True, eq=False, gc=False):
-    """Images as the text that came, read whenever somebody asks: canonical rows are as wide as the table."""
+    """Images as the original text, converted on demand: canonical rows are as wide as the table."""
 
     text_reader: TextReader
     images: CkafkaImages
 
     @property
     def before(self) -> Row | None:
-        """The row before the change."""
+        """Return the row before the change."""
         images = self.images
         return None if images.old is None else self.text_reader.row(images.old, images.old_path)
 
     @property
     def after(self) -> Row | None:
-        """The row after the change."""
+        """Return the row after the change."""
         images = self.images
         return None if images.new is None else self.text_reader.row(images.new, images.new_path)
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
-        """Return the cells at these places of one of the rows; no other is read."""
+        """Return one row's cells at these column indexes, without reading others."""
         images = self.images
         cells, path = (images.old, images.old_path) if is_old else (images.new, images.new_path)
         return None if cells is None else self.text_reader.cells_at(places, cells, path)
@@ -101,17 +101,17 @@ class CkafkaRows(LazyRows, frozen=True, eq=False, gc=False):
 
     @property
     def message_key_columns(self) -> tuple[str, ...]:
-        """The columns of `pkNames`."""
+        """Return the columns of `pkNames`."""
         return self.text_reader.message_key_columns
 
     @property
     def possible_destinations(self) -> tuple[int, ...]:
-        """The reader's."""
+        """Return the reader's `possible_destinations`."""
         return self.text_reader.possible_destinations
 
 
 class _KeptReader:
-    """A reader, whether it knows the members of ENUM and SET, and what reads labels of those, by column."""
+    """A reader, whether it knows the members of ENUM and SET, and the parsers of their labels, by column."""
 
     def __init__(self, text: TextReader, *, has_members: bool) -> None:
         self.text, self.has_members = text, has_members
@@ -123,7 +123,7 @@ class _KeptReader:
         ]
 
     def lacks_label(self, cells: Cells) -> bool:
-        """Whether a text is neither a label nor a number of its column's type."""
+        """Return whether a text is neither a label nor a number of its column's type."""
         for name, read in self.labels:
             text = cells.get(name)
             if text is not None:
@@ -135,7 +135,7 @@ class _KeptReader:
 
 
 class _TableReaders(Table[_KeptReader]):
-    """A table's readers."""
+    """The readers of one table."""
 
     def __init__(
         self,
@@ -147,20 +147,20 @@ class _TableReaders(Table[_KeptReader]):
     ) -> None:
         super().__init__(id)
         self._protocol, self._style, self._value_style, self._tables = protocol, style, value_style, tables
-        #: Those of rows that are newer than all DDL of the table, by columns in the order of the message.
+        #: Readers of rows that are newer than all DDL of the table, by columns in the order of the message.
         self._by_names: dict[tuple[str, ...], _KeptReader] = {}
         self._definition: Definition | None = None
         self._without_members: tuple[TableSchema, Resolved] | None = None
 
     def forget(self) -> None:
-        """Forget what was compiled, and the definition."""
+        """Discard compiled readers and the definition."""
         super().forget()
         self._by_names, self._definition, self._without_members = {}, None, None
 
     def reader_for(
         self, names: tuple[str, ...], source: Source, record: ConsumerRecord, catalog: Catalog
     ) -> _KeptReader:
-        """Return the reader of rows with these columns, of a message that tells nothing else."""
+        """Return the reader of rows with these columns, for a message without types."""
         is_newest = self.is_newest(catalog, None, source.event_time_ns, record)
         if is_newest:
             found = self._by_names.get(names)
@@ -177,8 +177,8 @@ class _TableReaders(Table[_KeptReader]):
     def compiled(
         self, wire: WireTable, known: TableSchema | None, *, has_members: bool = True
     ) -> _KeptReader:
-        """Return the reader of such rows, compiled if there is none; without members, labels of ENUM and SET
-        stay as they came. All orders of columns are read alike, where the table is known.
+        """Return the reader of such rows, compiling it if needed. Without members, labels of ENUM and SET
+        stay unchanged. Where the table is known, all orders of columns are read alike.
         """
         definition = self._defined(known, wire.pk_names)
         ordered = replace(wire, names=definition.in_order(wire.names))
@@ -214,7 +214,7 @@ class _TableReaders(Table[_KeptReader]):
         return found
 
     def _plain(self, resolved: Resolved) -> Resolved:
-        """Return the definition with labels that stay as they came; it is made once of the catalog's."""
+        """Return the definition that leaves labels unchanged; it is derived once from the catalog's."""
         kept = self._without_members
         if kept is not None and kept[0] is resolved.schema:
             return kept[1]
@@ -247,10 +247,10 @@ class CkafkaReaders:
             return _TableReaders(id, protocol, style, value_style, self._tables)
 
         self._tables = Tables(made, most_bytes)
-        # The table of the last message; usually the next one's, too. At first, one that does not exist.
+        # The table of the last message; usually the next one's, too. Initially a table that does not exist.
         self._last = made(TableId("", "\0"))
 
-    def row(  # noqa: PLR0913, PLR0917 - what a message has
+    def row(  # noqa: PLR0913, PLR0917 - the parts of a message
         self,
         database: str,
         name: str,
@@ -287,7 +287,7 @@ class CkafkaReaders:
         rows = TypedRows(typed, old_cells, new_cells)
         return RowChange(images.op, text.schema, rows, source, emitted_at_ns)
 
-    def change(  # noqa: PLR0913, PLR0917 - what a message has
+    def change(  # noqa: PLR0913, PLR0917 - the parts of a message
         self,
         table_id: TableId,
         types: MysqlTypes,
@@ -316,15 +316,15 @@ class CkafkaReaders:
         return images.names()
 
     def _with_labels(self, table: _TableReaders, kept: _KeptReader, images: CkafkaImages) -> _KeptReader:
-        """Return the reader for these texts: of ENUM and SET without members if there is a label that the
-        definition does not have, which then is out of date.
+        """Return the reader for these texts: without members of ENUM and SET if there is a label that the
+        definition lacks, which means that the definition is out of date.
         """
         if any(cells is not None and kept.lacks_label(cells) for cells in (images.new, images.old)):
             return table.compiled(kept.text.wire, kept.text.known, has_members=False)
         return kept
 
     def _count(self, text: TextReader, images: CkafkaImages, losses: list[Loss], *, has_gaps: bool) -> None:
-        """Count what a row lacks. `has_gaps`: columns of its table."""
+        """Count the facts that a row lacks. `has_gaps`: it lacks columns of its table."""
         losses += text.losses
         if has_gaps and not text.is_partial:
             losses.append(Loss.COLUMNS_ABSENT)
@@ -340,8 +340,8 @@ class CkafkaReaders:
 
 
 def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
-    """Count the values that may be a TIMESTAMP, in the zone of the source, or a DATETIME, in no zone: without
-    a type, nobody knows which.
+    """Count the values that may be a TIMESTAMP (in the source's zone) or a DATETIME (in none); without a type
+    they cannot be told apart.
     """
     columns = reader.schema.columns
     untyped = [columns[at].name for at in reader.places if columns[at].type == _GUESS]
@@ -352,8 +352,8 @@ def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
 class CkafkaWriter:
     """Writes rows of one table version.
 
-    `losses` is what the definition says and text cells cannot: types other than a bare `varchar`, the primary
-    key, and labels of ENUM and SET for which numbers stand because the members are unknown.
+    `losses`: facts of the definition that text cells cannot express: types other than a bare `varchar`, the
+    primary key, and labels of ENUM and SET written as numbers because the members are unknown.
     """
 
     def __init__(self, schema: TableSchema, style: TextStyle) -> None:
@@ -373,7 +373,7 @@ class CkafkaWriter:
         self.losses = [what for what, is_lost in losses.items() if is_lost]
 
     def writes_at(self, places: Sequence[int]) -> list[Write | None]:
-        """Return how the values of the columns at these places are written."""
+        """Return the writing functions of the columns at these indexes."""
         return [self._writers[at][1] for at in places]
 
     def cells(self, row: Sequence[Cell]) -> Cells:
@@ -385,7 +385,7 @@ class CkafkaWriter:
         return cells
 
     def some_cells(self, row: Sequence[Cell], places: Sequence[int]) -> Cells:
-        """Return the same of a row that has columns at these places alone, given its cells there."""
+        """Return the text of a row that has only the columns at these indexes, given its cells."""
         cells: dict[str, Any] = {}
         for at, value in zip(places, row, strict=True):
             if value is not ABSENT:
@@ -395,7 +395,7 @@ class CkafkaWriter:
 
 
 class _CellPlan:
-    """How the cells of a reader are written; compiled when some rows were written without."""
+    """The plan for writing the cells of a reader; compiled after some rows were written without one."""
 
     def __init__(self, writer: CkafkaWriter, reader: TypedReader) -> None:
         self.writer, self._reader, self._uses = writer, reader, 0
@@ -403,19 +403,19 @@ class _CellPlan:
         self._values = reader.row_function(self._writes, SHORTCUTS, is_compiled=False)
 
     def values(self) -> RowFunction:
-        """Return what makes `{column: text}` of cells."""
+        """Return the function that makes `{column: text}` of cells."""
         self._uses += 1
         if is_due(self._uses):
             self._values = self._reader.row_function(self._writes, SHORTCUTS)
         return self._values
 
 
-#: What conversions raise for values that are not of their type.
+#: Errors that conversions raise for values of another type than the column's.
 _UNFIT: Final = (ValueError, TypeError, AttributeError)
 
 
 class CkafkaWriters:
-    """An encoder's writers, by table version. `lost`: what the values of the last row have lost."""
+    """An encoder's writers, by table version. `lost`: losses of the last row's values."""
 
     def __init__(self, protocol: str, style: TextStyle, pool: CachePool) -> None:
         self.lost: list[Loss] = []
@@ -458,7 +458,7 @@ class CkafkaWriters:
         return writer, CkafkaImages(change.op, new, old)
 
     def _of_cells(self, change: RowChange, typed: TypedRows) -> tuple[CkafkaWriter, CkafkaImages]:
-        """Return the same of wire values, which are converted in one step a column."""
+        """Return the same from wire values, converted in one step per column."""
         if (typed.old if change.op is DELETE else typed.new) is None:
             raise self._no_image(change)
         plan: _CellPlan | None = typed.reader.plans.get(self)

@@ -1,4 +1,4 @@
-"""Rows of CKafka's official format 1 as templates have them: text cells, and a wall clock as the time."""
+"""Templates of rows of CKafka's official format 1: text cells, and a wall clock as the time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ahead_of_utc(zone: tzinfo) -> int:
-    """Return how many seconds a zone with a fixed offset is ahead of UTC."""
+    """Return the offset of a zone in seconds east of UTC; the zone's offset is fixed."""
     offset = _EPOCH.astimezone(zone).utcoffset()
     return 0 if offset is None else int(offset.total_seconds())
 
@@ -50,8 +50,8 @@ def ahead_of_utc(zone: tzinfo) -> int:
 def traced_row(
     record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace, zone: tzinfo
 ) -> TracedMessage:
-    """Return a message with traced values; `zone`: that of TIME. Raises NotTemplatable for what is not of
-    official format 1, and for rows that lack columns of their message.
+    """Return a message with traced values; `zone`: that of TIME. Raises NotTemplatable for messages of
+    another format, and for rows that lack columns of their message.
     """
     images, value = change.images, record.value or b""
     if record.key is not None:
@@ -76,9 +76,8 @@ def traced_row(
 
 
 def _reader_of(images: Images) -> TypedReader:
-    """Return the reader of the cells in the order of the table. Raises NotTemplatable if labels of ENUM and
-    SET
-    stay as they came, although the members are known: other messages have labels that are among them.
+    """Return the reader of the cells in table order. Raises NotTemplatable if labels of ENUM and SET stay
+    unchanged although the members are known: labels of other messages may be among the members.
     """
     if isinstance(images, CkafkaRows):
         reader = images.text_reader.in_table_order()
@@ -95,7 +94,7 @@ def _reader_of(images: Images) -> TypedReader:
 
 
 def _given(value: bytes, root: Token, change: RowChange) -> dict[Path, Given]:
-    """What may differ: the cells of each image, where the row stands in the binlog, and its time."""
+    """Return the slots that may differ: the cells of each image, the row's binlog position, and its time."""
     given: dict[Path, Given] = {}
     for path in (_NEW, _OLD):
         image = root.at(path)
@@ -134,7 +133,7 @@ def _traced_source(
 
 
 def _seconds(source: Source, trace: Trace, slot: int, zone: tzinfo) -> TracedNumber:
-    """Return TIME in seconds since 1970: not 0, which is a snapshot's. Raises NotTemplatable."""
+    """Return TIME in seconds since 1970. It is not 0, which marks a snapshot. Raises NotTemplatable."""
     known = source.event_time_ns // _SECOND_NS
     seconds = TracedNumber(trace, slot, 0).as_clock(ahead_of_utc(zone), known)
     if not seconds or not seconds * 1000 < TIME_END_MS:
@@ -145,7 +144,7 @@ def _seconds(source: Source, trace: Trace, slot: int, zone: tzinfo) -> TracedNum
 def _traced_images(
     images: Images, reader: TypedReader, trace: Trace, slots: Mapping[Path, int]
 ) -> TracedRows:
-    """Return the images with traced cells, of which all labels are those of members."""
+    """Return the images with traced cells; all labels are labels of members."""
     typed = TracedReader.of(reader)
     old = new = None
     if images.cells_at((), is_old=True) is not None:
@@ -156,11 +155,11 @@ def _traced_images(
 
 
 def _cells(reader: TracedReader, trace: Trace, slots: Mapping[Path, int], image: Path) -> list[TracedCell]:
-    """Return an image's cells in the order of the table. Raises NotTemplatable if it lacks one."""
+    """Return an image's cells in table order. Raises NotTemplatable if it lacks one."""
     if {path[-1] for path in slots if path[:-1] == image} != set(reader.names):
         raise NotTemplatable
     cells = [TracedCell(trace, (slots[*image, name],)) for name in reader.names]
     for at, cell, read in zip(reader.places, cells, reader.reads_as, strict=True):
         if reader.schema.columns[at].type.members is not None:
-            trace.put(cell.slots, Written(read, None))  # looked at even where it is not written
+            trace.put(cell.slots, Written(read, None))  # read even if it is not written
     return cells

@@ -1,10 +1,10 @@
-"""Column values in CKafka's rows: how the text of a cell is read and written.
+"""Column values in CKafka's rows: reading and writing the text of a cell.
 
-Contract: `cell_reader(type, …)` gives a function text → canonical value, `cell_writer(type, …)` its inverse;
-None instead of a function means that text and value are the same. A reader raises ValueError or
-ArithmeticError for a text that is no such value.
+`cell_reader(type, …)` returns a function from text to canonical value, `cell_writer(type, …)` its inverse;
+None means that text and value are the same. A reader raises ValueError or ArithmeticError for an invalid
+text.
 
-No document says how types other than integers and strings are spelled. The connector is Debezium inside
+No document specifies the text of types other than integers and strings. The connector embeds Debezium
 (Tencent Cloud document 597/64332), so a value may come in MySQL's own text, or as Debezium's encoding made
 into text; see `ValueStyle`. Debezium's encodings: its MySQL connector's "Data type mappings", with
 decimal.handling.mode=precise, binary.handling.mode=bytes and time.precision.mode=adaptive_time_microseconds,
@@ -27,9 +27,9 @@ from relay.mysql.members import label_reader, set_text, write_label
 from relay.mysql.types import BINARIES
 from relay.mysql.values import Read, TextStyle, Write, reader, writer
 
-#: `mysql`: MySQL's own text. `auto`: also Debezium's forms that cannot be mistaken for it: numbers for DATE,
+#: `mysql`: MySQL's own text. `auto`: also those of Debezium's forms that are unambiguous: numbers for DATE,
 #: DATETIME and TIME, true and false, base64 of a DECIMAL that is no number. `debezium`: base64 also where it
-#: could be read as something else.
+#: is ambiguous.
 ValueStyle = Literal["auto", "mysql", "debezium"]
 
 _NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII).fullmatch
@@ -39,7 +39,7 @@ _LONGEST_DECIMAL: Final = 28
 
 
 def cell_reader(column_type: ColumnType, style: TextStyle, value_style: ValueStyle) -> Read | None:
-    """How to read this column's text; None if the text is the value."""
+    """Return the reading function of this column's text; None if the text is the value."""
     labels = label_reader(column_type)
     if labels is not None:
         return labels
@@ -51,7 +51,7 @@ def cell_reader(column_type: ColumnType, style: TextStyle, value_style: ValueSty
 
 
 def _tolerant(column_type: ColumnType, mysql: Read, *, is_debezium: bool) -> Read:
-    """The reader of MySQL's text, extended by Debezium's form of the type."""
+    """Return the reader of MySQL's text, extended by Debezium's form of the type."""
     base, fsp = column_type.base, column_type.length or 0
     if base == "date":
         return _also(mysql, functools.partial(_read_counted, date_text, mysql))
@@ -73,7 +73,7 @@ def _tolerant(column_type: ColumnType, mysql: Read, *, is_debezium: bool) -> Rea
 
 
 def _also(mysql: Read, read: Read) -> Read:
-    """Mark what reads MySQL's text as `mysql` does, and more than that."""
+    """Mark a reader as accepting everything that `mysql` accepts, with the same results, and more."""
     conversion = conversion_of(mysql)
     read = taking_more(mysql)(read)
     return read if conversion is None else native(*conversion)(read)
@@ -89,9 +89,9 @@ def _padded_reader(fsp: int, mysql: Read) -> Read:
 
 
 def cell_writer(column_type: ColumnType, style: TextStyle) -> Write | None:
-    """Return how to write this column's value; None if the value is the text.
+    """Return the writing function of this column's value; None if the value is the text.
 
-    ENUM and SET are labels where the members are known.
+    ENUM and SET are labels if the members are known.
     """
     if column_type.members is None:
         return writer(column_type, style)
@@ -102,7 +102,7 @@ def cell_writer(column_type: ColumnType, style: TextStyle) -> Write | None:
 def _enum_text(members: tuple[str, ...], value: int | str) -> str:
     """Return the label.
 
-    Index 0 is the empty text that MySQL stores for an invalid value. If the empty text is a label, too, index
+    Index 0 is the empty text that MySQL stores for an invalid value. If the empty text is also a label, index
     0 stays a number.
     """
     if isinstance(value, str):
@@ -124,7 +124,7 @@ def _set_text(members: tuple[str, ...], value: int | str) -> str:
 
 
 def _read_counted(text_of: Callable[[int], str], mysql: Read, text: str) -> Value:
-    """MySQL's text, which is never all digits, or days, milliseconds or microseconds."""
+    """Read MySQL's text, which is never all digits, or days, milliseconds or microseconds."""
     try:
         return mysql(text)
     except ValueError:
@@ -134,7 +134,9 @@ def _read_counted(text_of: Callable[[int], str], mysql: Read, text: str) -> Valu
 
 
 def _datetime_text(fsp: int, count: int) -> str:
-    """Milliseconds up to 3 fraction digits, else microseconds: since 1970, as wall clock, without a zone."""
+    """Convert milliseconds (up to 3 fraction digits) or microseconds since 1970 to a wall clock without a
+    zone.
+    """
     micros = count * 1000 if fsp <= 3 else count
     return datetime_text(micros, _digits(fsp, micros))
 
@@ -144,12 +146,12 @@ def _time_text(fsp: int, micros: int) -> str:
 
 
 def _digits(fsp: int, micros: int) -> int:
-    """The column's fraction digits; more only if the value has them."""
+    """Return the column's fraction digits; more only if the value has them."""
     return max(fsp, len(f"{abs(micros) % 1_000_000:06}".rstrip("0")))
 
 
 def _read_timestamp(fsp: int, mysql: Read, text: str) -> Value:
-    """Read MySQL's text, or ISO 8601 with an offset, whose trailing zeros Java leaves out."""
+    """Read MySQL's text, or ISO 8601 with an offset; Java omits its trailing zeros."""
     value = str(mysql(text))
     whole, _, fraction = value.partition(".")
     return f"{whole}.{fraction.ljust(fsp, '0')}" if len(fraction) < fsp else value
@@ -180,6 +182,6 @@ def _read_bits(mysql: Read, text: str) -> Value:
 
 
 def _read_binary(mysql: Read, text: str) -> Value:
-    """Read base64 where it is strictly that, else one character a byte."""
+    """Read strict base64, else one byte per character."""
     data = try_base64(text)
     return mysql(text if data is None else data.decode("latin-1"))

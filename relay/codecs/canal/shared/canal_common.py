@@ -1,4 +1,4 @@
-"""What upstream Canal's JSON and its packets have in common: options, the spelling of values and types."""
+"""Common parts of upstream Canal's JSON and its packets: options, the text of values and types."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class UpstreamOptions(ZonedOptions, frozen=True):
 
 
 def canal_carries(options: UpstreamOptions, before: Before) -> Capabilities:
-    """Return what both forms can say; `before`: what an UPDATE has of its old row."""
+    """Return the capabilities of both forms; `before`: the columns of the old row that an UPDATE has."""
     return Capabilities(
         before=before,
         delete_image=True,
@@ -72,7 +72,7 @@ def canal_carries(options: UpstreamOptions, before: Before) -> Capabilities:
 
 
 def canal_style(options: UpstreamOptions, *, read_binary: Callable[[str], bytes] | None = None) -> TextStyle:
-    """Return how Canal spells values, with what options change of it. `read_binary`: see `TextStyle`."""
+    """Return Canal's text style with these options. `read_binary`: see `TextStyle`."""
     style = TextStyle(
         float_text=java_text,
         zero_year="0000",
@@ -86,12 +86,12 @@ def canal_style(options: UpstreamOptions, *, read_binary: Callable[[str], bytes]
 
 
 def canal_dialect(style: TextStyle) -> Dialect:
-    """Return how Canal writes rows of this style."""
+    """Return the dialect of Canal's rows of this style."""
     return Dialect(style, format_type, null_sql_types=_NULL_SQL_TYPES)
 
 
 def canal_readers(protocol: str, style: TextStyle, most_bytes: int) -> TextReaders | ZonedReaders:
-    """Return who reads Canal's rows of this style, and those of Huawei DRS."""
+    """Return the readers for Canal's rows of this style, and for those of Huawei DRS."""
     spelling_of = functools.partial(_spelling, style)
     rows = TextReaders(
         protocol, style, are_full, spelling_of, _may_be_drs, is_druid=True, most_bytes=most_bytes
@@ -102,12 +102,12 @@ def canal_readers(protocol: str, style: TextStyle, most_bytes: int) -> TextReade
 #: Numbers of java.sql.Types that Huawei DRS writes and Canal does not: LONGVARCHAR, BINARY, VARBINARY, FLOAT,
 #: and one of its own for DATETIME.
 _DRS_SQL_TYPES: Final = frozenset({-1, -2, -3, 6, 94})
-#: Finds where such a number begins, however it is written: also as text, or with a fraction or an exponent.
+#: Finds the start of such a number in any spelling: also as text, or with a fraction or an exponent.
 _may_be_drs: Final = re.compile(rb':\s*(?:-[0-3]|[06"]|9[4.])').search
 
 
 def _spelling(style: TextStyle, sql_types: SqlTypes, wire: WireTable) -> Spelling:
-    """Return how values are spelled: as in Canal, or as in Huawei DRS, which prints bytes as Java does."""
+    """Return the spelling of values: Canal's, or that of Huawei DRS, which prints bytes as Java does."""
     marks = [name for name in wire.names if sql_types.all().get(name) in _DRS_SQL_TYPES]
     if marks:
         for name in marks:
@@ -117,14 +117,14 @@ def _spelling(style: TextStyle, sql_types: SqlTypes, wire: WireTable) -> Spellin
 
 
 def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
-    """Find columns such as `TEXT(100)`, which Canal does not take for text.
+    """Find columns such as `TEXT(100)`, which Canal does not recognize as text.
 
     It sends their UTF-8 bytes as ISO 8859-1, with the type number of a BLOB.
     """
     types = wire.mysql_types or {}
     texts = [(name, types.get(name) or "") for name in wire.names]
     suspects = [name for name, text in texts if "(" in text and text.lower().startswith(_TEXTS)]
-    # A text that is no type of MySQL's says nothing: the column has the definition's.
+    # An unknown type is ignored: the column has the definition's type.
     return {
         name: read_mistaken_text
         for name in suspects
@@ -134,7 +134,7 @@ def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
 
 @native("mistaken-text")
 def read_mistaken_text(text: str) -> str:
-    """Text whose UTF-8 bytes came as ISO 8859-1. Raises ValueError."""
+    """Decode text whose UTF-8 bytes came as ISO 8859-1. Raises ValueError."""
     try:
         return text.encode("latin-1").decode()
     except UnicodeError:

@@ -1,5 +1,5 @@
-"""The definition that rows of the Canal family are read with: the catalog's, if a message does not
-contradict it, or else one made of what the message itself says.
+"""The table definition for reading rows of the Canal family: the catalog's, if a message does not contradict
+it, else one inferred from the message.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from relay.mysql.types import FRACTIONAL, INTEGER_BITS
 
 
 class Resolved(NamedTuple):
-    """The definition that rows are read with: guessed from a message, or the catalog's.
+    """The definition that rows are read with: the catalog's, or one inferred from a message.
 
-    `place_of`: where its columns stand, by their names in messages. `hidden`: its virtual generated columns.
-    `texts`: binary columns that messages have as text, by those names.
+    `place_of`: column indexes by column name in messages. `hidden`: virtual generated columns. `texts`:
+    binary columns that messages have as text, by name in messages.
     """
 
     schema: TableSchema
@@ -29,7 +29,7 @@ class Resolved(NamedTuple):
 
 
 class Definition:
-    """What the catalog knows of a table, with the key that a message names: made once for all its rows.
+    """The catalog's definition of a table with the key that a message names: made once for all its rows.
 
     `is_druid`: the messages have names and types as Canal's parser of DDL, Druid, leaves them: back-ticks
     inside names doubled, and text types for columns that CHARACTER SET binary makes binary.
@@ -51,7 +51,7 @@ class Definition:
             self._resolved = Resolved(schema, False, place_of, hidden)
 
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the columns of a row: in the table's order as they are, in any other order reversed from it.
+        """Return the columns of a row in table order if they are, else in reverse table order.
 
         Thus all orders are read alike. For an unknown table, each order makes a different definition.
         """
@@ -59,7 +59,7 @@ class Definition:
         return names if in_order == names else in_order[::-1]
 
     def in_order(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the columns of a row in the table's order; as they are if not all of them are known."""
+        """Return the columns of a row in the table's order; unchanged if some of them are unknown."""
         if self._resolved is None or not self._columns.keys() >= set(names):
             return names
         return tuple(sorted(names, key=self._resolved.place_of.__getitem__))
@@ -67,8 +67,8 @@ class Definition:
     def resolved(self, wire: WireTable, sql_types: SqlTypes) -> Resolved:
         """Return the definition to read a message's rows with.
 
-        It is the catalog's, if that does not contradict the message; else one made of the message's own
-        words, with the parameters of those catalog columns that still fit.
+        It is the catalog's, if that does not contradict the message; else one inferred from the message's
+        types, with the parameters of those catalog columns that still fit.
         """
         columns = self._columns
         types = {name: wire.type_of(name) for name in wire.names}
@@ -104,15 +104,17 @@ def _undoubled(name: str) -> str:
 
 
 def _with_own_names(columns: list[Column]) -> list[Column]:
-    """Columns of a table that is not known, without the doubling of back-ticks; as they are where two would
-    have one name.
+    """Undo the doubling of back-ticks in column names of an unknown table, unless two columns would get the
+    same name.
     """
     named = [msgspec.structs.replace(column, name=_undoubled(column.name)) for column in columns]
     return named if len({column.name for column in named}) == len(columns) else columns
 
 
 def _is_text_for_bytes(known: Column | None, declared: ColumnType | None) -> bool:
-    """Whether a message has a binary column as text: VARCHAR(9) CHARACTER SET binary is VARBINARY(9)."""
+    """Return whether a message has a binary column as text: VARCHAR(9) CHARACTER SET binary is
+    VARBINARY(9).
+    """
     if known is None or declared is None or _BINARY_TWINS.get(declared.base) != known.type.base:
         return False
     return declared.length == known.type.length or declared.base not in {"char", "varchar"}
@@ -125,8 +127,8 @@ _BINARY_TWINS: Final = {
 
 
 def _with_named_key(known: TableSchema, pk_names: tuple[str, ...] | None) -> TableSchema:
-    """The definition with the key that a message names; if that is another one, it is guessed: no statement
-    has told it.
+    """Return the definition with the key that a message names. A key that differs from the definition's is
+    inferred: no DDL has declared it.
     """
     if pk_names is None or (known.primary_key is not None and set(pk_names) == set(known.primary_key)):
         return known
@@ -134,7 +136,7 @@ def _with_named_key(known: TableSchema, pk_names: tuple[str, ...] | None) -> Tab
 
 
 def _agrees(column: Column, declared: ColumnType | None) -> bool:
-    """Return whether the message's type can mean the catalog's column. Bare words leave parameters open."""
+    """Return whether the message's type can mean the catalog's column. Types without parameters match any."""
     known = column.type
     if declared is None:
         return True
@@ -145,7 +147,7 @@ def _agrees(column: Column, declared: ColumnType | None) -> bool:
     if declared.length is None or known.length is None or known.base in INTEGER_BITS or known.base == "year":
         return True
     if not declared.length and known.base in FRACTIONAL:
-        return True  # producers that look alike write bare words
+        return True  # look-alikes write types without parameters
     return declared.length == known.length and declared.scale == known.scale
 
 
@@ -155,7 +157,7 @@ def _made_column(name: str, known: Column | None, declared: ColumnType | None, s
     return Column(name, declared or ColumnType(_BASES.get(sql_types.get(name) or 0, "varchar")))
 
 
-#: What a `sqlType` number says where `mysqlType` says nothing (Canal without a table's definition); several
+#: Types by `sqlType` number, for messages without `mysqlType` (Canal without a table's definition); several
 #: types share a number.
 _BASES: Final = {
     -7: "bit", -6: "tinyint", -5: "bigint", 1: "char", 3: "decimal", 4: "int", 5: "smallint", 7: "float",

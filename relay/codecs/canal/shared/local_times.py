@@ -1,5 +1,5 @@
-"""Rows of a Canal source whose TIMESTAMP is not in UTC: text that its zone does not have, or has twice, is
-counted.
+"""Rows of a Canal source whose TIMESTAMP is not in UTC: counts local times that do not exist or are ambiguous
+in its zone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relay.mysql.values import TextStyle
 
 
 class ZonedReaders:
-    """A decoder's readers, and local times counted beside them."""
+    """A decoder's readers, which also count local times."""
 
     def __init__(self, readers: TextReaders, zone: tzinfo) -> None:
         self._readers, self._times = readers, LocalTimes(zone)
@@ -52,5 +52,7 @@ def local_times(reader: TextReader, *images: Cells | None) -> list[str | None]:
 
 
 def zoned(readers: TextReaders, style: TextStyle) -> TextReaders | ZonedReaders:
-    """Return the readers for a source of this style: nothing is looked for where TIMESTAMP is in UTC."""
+    """Return the readers for a source of this style; without the count of local times if TIMESTAMP
+    is in UTC.
+    """
     return readers if style.zone is UTC else ZonedReaders(readers, style.zone)

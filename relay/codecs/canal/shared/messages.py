@@ -1,4 +1,4 @@
-"""What the Canal family shares (TiCDC Canal-JSON, upstream Canal, CKafka): message, DDL words, `sqlType`.
+"""Shared by the Canal family (TiCDC Canal-JSON, upstream Canal, CKafka): messages, DDL types, `sqlType`.
 
 Sources: PingCAP "TiCDC Canal-JSON Protocol" (sqlType by value), alibaba/canal
 parse/…/dbsync/LogEventConvert.java and connector/core/…/producer/MQMessageUtils.java (1.1.8), pingcap/ticdc
@@ -29,18 +29,18 @@ from relay.model.records import ConsumerRecord
 from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
 from relay.mysql.values import TextStyle
 
-#: The text cells of one row, as they travel.
+#: The text cells of one row, as received.
 Cells = dict[str, str | None]
 
 
-# The operations that are tested for every row. Python 3.11 resolves `Op.UPDATE` through a descriptor, at the
-# price of a function call.
+# The operations that are tested for every row. Python 3.11 resolves `Op.UPDATE` through a descriptor, which
+# costs a function call.
 INSERT: Final = Op.INSERT
 UPDATE: Final = Op.UPDATE
 DELETE: Final = Op.DELETE
 READ: Final = Op.READ
 
-#: The words of operations, as all of the family write them; READ is written as an INSERT.
+#: The family's names of operations; READ is written as an INSERT.
 ROW_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 ROW_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 
@@ -48,7 +48,9 @@ ROW_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE",
 
 
 class CanalMessage(Message, kw_only=True, gc=False):
-    """A message of any producer of the family. Members are in TiCDC's order, which msgspec reads fastest."""
+    """A message of any producer of the family. Members are in TiCDC's order, the fastest for msgspec to
+    parse.
+    """
 
     id: Any = None
     database: str | None = None
@@ -67,7 +69,7 @@ class CanalMessage(Message, kw_only=True, gc=False):
     gtid: str | None = None
 
     def table_id(self) -> TableId:
-        """Return the name of the table that the message is about."""
+        """Return the name of the message's table."""
         return TableId(self.database or "", self.table or "")
 
     def event_time_ns(self, record: ConsumerRecord, losses: list[Loss]) -> int:
@@ -79,9 +81,9 @@ class CanalMessage(Message, kw_only=True, gc=False):
         return event_time_ns(None, (self.ts or 0) * 1_000_000, record, losses)
 
     def emitted_at_ns(self, record: ConsumerRecord) -> int:
-        """Return when the producer made the message: `ts`, else the record's timestamp, else `es`.
+        """Return the time when the producer made the message: `ts`, else the record's timestamp, else `es`.
 
-        TiCDC before v5.4.0 writes 0 for a `ts` that it does not know.
+        TiCDC before v5.4.0 writes 0 for an unknown `ts`.
         """
         ts, es = self.ts, self.es
         if ts is not None and ts > 0:
@@ -110,18 +112,18 @@ def parse(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> Canal
         return _parse_foreign(protocol, value, limits)
 
 
-#: The fewest bytes that a row and a column take in JSON: `{},` and `"":"",`.
+#: Minimum bytes of a row and of a column in JSON: `{},` and `"":"",`.
 _ROW_BYTES: Final = 3
 _COLUMN_BYTES: Final = 6
 
 
 def foreign_members(message: CanalMessage) -> Unknown | None:
-    """Return the members that Canal does not write: `_tidb` is TiCDC's."""
+    """Return the members that Canal does not write; `_tidb` is TiCDC's."""
     return merged({"_tidb": message.tidb} if message.tidb else None, message.unknown)
 
 
 def unchecked_bytes(limits: Limits) -> int:
-    """Return the length up to which a message needs no `check_size`: it has no room for too much."""
+    """Return the length up to which a message needs no `check_size`, being too short to exceed the limits."""
     return min(limits.rows * _ROW_BYTES, limits.columns * _COLUMN_BYTES)
 
 
@@ -147,7 +149,7 @@ def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
 
 
 def _as_in_canal(message: CanalMessage) -> CanalMessage:
-    """Return the message without InLong's habit: the old row as `updateBefore`."""
+    """Undo InLong's variant of a message: the old row as `updateBefore`."""
     unknown = message.unknown or {}
     rows = unknown.get("updateBefore")
     if message.old is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
@@ -158,7 +160,7 @@ def _as_in_canal(message: CanalMessage) -> CanalMessage:
 
 
 def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
-    """Undo what look-alikes do differently: one row as an object; numbers, booleans or JSON as cells.
+    """Normalize messages of look-alikes: one row as an object; numbers, booleans or JSON as cells.
 
     Raises Malformed for a message of another format.
     """
@@ -193,18 +195,18 @@ def _cell_text(value: object) -> str | None:
 
 
 def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:
-    """Return the bytes of a base64 member, None if it is not there. Raises Malformed."""
+    """Return the bytes of a base64 member, None if it is absent. Raises Malformed."""
     if value is None:
         return None
     try:
-        return read_base64(value)  # type: ignore[arg-type]  # what is no text raises TypeError
+        return read_base64(value)  # type: ignore[arg-type]  # other types raise TypeError
     except (TypeError, ValueError):
         raise Malformed(protocol, path, "not base64") from None
 
 
 # ---------------------------------------------------------------- DDL words
 
-#: Canal's word for a statement by its first action; one that is not listed is ALTER.
+#: Canal's type of a statement by its first action; ALTER for unlisted actions.
 _WORDS: Final = {
     DdlKind.CREATE_TABLE: "CREATE",
     DdlKind.DROP_TABLE: "ERASE",
@@ -232,7 +234,7 @@ DDL_WORDS: Final = frozenset(_WORDS.values()) | {"ALTER"}
 def ddl_word(change: SchemaChange) -> str:
     """Return Canal's `type` of a DDL message.
 
-    A statement that was not understood keeps the source's own word, if Canal has it.
+    A statement that was not understood keeps the source's type, if Canal has it.
     """
     if change.kinds:
         return _WORDS.get(change.kinds[0], "ALTER")
@@ -252,7 +254,7 @@ _VARCHAR: Final = 12
 #: The next wider java.sql.Types number, for an unsigned value that the signed type of its size cannot hold.
 _PROMOTED: Final = {"tinyint": 5, "smallint": 4, "int": -5, "bigint": 3}
 
-#: A cell's java.sql.Types number, given its text.
+#: Returns a cell's java.sql.Types number, given its text.
 SqlTypeOf = Callable[[str | None], int]
 
 
@@ -265,7 +267,7 @@ def java_sql_type(column_type: ColumnType) -> int:
 
 
 def _promoted_sql_type(column_type: ColumnType) -> SqlTypeOf | None:
-    """Return how an unsigned integer's number depends on its value; None if it does not."""
+    """Return the function from an unsigned integer's text to its number; None if the number is constant."""
     if not column_type.unsigned or column_type.base not in _PROMOTED:
         return None
     limit = 1 << (INTEGER_BITS[column_type.base] - 1)
@@ -281,10 +283,10 @@ def _promoted_sql_type(column_type: ColumnType) -> SqlTypeOf | None:
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """What differs between the producers of Canal messages, as data.
+    """The differences between the producers of Canal messages, as data.
 
-    `type_text` gives a column's `mysqlType`, `null_sql_types` the `sqlType` of NULL in the types where NULL
-    has its own.
+    `type_text` returns a column's `mysqlType`; `null_sql_types` holds the `sqlType` of NULL for the types
+    where NULL has its own.
     """
 
     style: TextStyle
@@ -299,8 +301,8 @@ class Dialect(msgspec.Struct, frozen=True):
         return any(map(test, types))
 
     def plain_sql_type(self, column_type: ColumnType) -> int:
-        """Return the `sqlType` of this type, before promotion: VARCHAR for what is another text than the
-        producer's.
+        """Return the `sqlType` of this type, before promotion: VARCHAR for a text that the producer itself
+        does not write.
         """
         return _VARCHAR if self._is_other_text(column_type) else java_sql_type(column_type)
 
@@ -311,7 +313,7 @@ class Dialect(msgspec.Struct, frozen=True):
         return base in BINARIES and self.style.write_binary is not None
 
     def sql_type_of(self, column_type: ColumnType) -> SqlTypeOf | None:
-        """Return how the `sqlType` of this type depends on the value, None if it does not."""
+        """Return the function from a value's text to its `sqlType`; None if the `sqlType` is constant."""
         if self._is_other_text(column_type):
             return None
         null_sql_type = self.null_sql_types.get(column_type.base)

@@ -1,4 +1,4 @@
-"""A decoder's cache of what understands rows of the Canal family; it could be emptied at any time."""
+"""A decoder's cache of readers for rows of the Canal family; it may be emptied at any time."""
 
 from __future__ import annotations
 
@@ -30,41 +30,40 @@ from relay.model.records import ConsumerRecord
 from relay.mysql.types import BINARIES
 from relay.mysql.values import Read, TextStyle
 
-#: Readers of one table that are kept, one for each shape of its messages: full rows, deletes with the key
-#: alone, minimal row images.
+#: Maximum readers kept per table, one for each shape of its messages: full rows, deletes with the key alone,
+#: minimal row images.
 _CACHED_READERS: Final = 64
-#: Texts of one table's `mysqlType` that are remembered; only one if it has more members than Go prints in few
+#: Maximum texts kept of one table's `mysqlType`; only one if it has more members than Go prints in few
 #: orders, or is longer than most.
 _CACHED_TEXTS: Final = 16
 _FEW_MEMBERS: Final = 8
 _LONG_TEXT: Final = 2048
 
-#: Memory that a reader takes with the plans that encoders add to it, in itself and per column, that a table
-#: takes for its definition, per column, and that checking types in any order takes (measured with CPython
-#: 3.11).
+#: Memory of a reader with the plans that encoders add to it, base and per column; of a table's definition,
+#: per column; and of checking types in any order (measured with CPython 3.11).
 _READER_BYTES: Final = 2_500
 _COLUMN_BYTES: Final = 350
 _DEFINED_COLUMN_BYTES: Final = 150
 _CHECKER_BYTES: Final = 3_000
 _CHECKED_MEMBER_BYTES: Final = 400
 
-#: What differs for a codec's messages of one shape: their style, and the columns that are read in another way
-#: than their type says; given a message's `sqlType` and what else it says of its table.
+#: The differences of a codec's messages of one shape, given a message's `sqlType` and its table facts: their
+#: style, and the columns that are not read by their type.
 Spelling = tuple[TextStyle, dict[str, Read]]
 _SpellingOf = Callable[[SqlTypes, WireTable], Spelling]
-#: Whether the text of `sqlType` may say that binary values are spelled in an unusual way.
+#: Whether the text of `sqlType` may mean that binary values are spelled in an unusual way.
 _IsOdd = Callable[[bytes], object]
 
 
 class TextReaders:
     """A decoder's readers, by table and shape of message.
 
-    `is_full` says whether a message's types have all their parameters, `spelling_of` what else besides the
-    style must be known of a message's values, `is_odd` for which texts of `sqlType` to ask `spelling_of`,
-    `is_druid` how names and types are given (`Definition`).
+    `is_full`: a message's types have all their parameters. `spelling_of`: facts of a message's values besides
+    the style. `is_odd`: the texts of `sqlType` for which to call `spelling_of`. `is_druid`: the form of names
+    and types (`Definition`).
     """
 
-    def __init__(  # noqa: PLR0913 - how one protocol's messages are told from another's
+    def __init__(  # noqa: PLR0913 - the differences between protocols
         self,
         protocol: str,
         style: TextStyle,
@@ -84,10 +83,10 @@ class TextReaders:
             return table
 
         self._tables = Tables(made, most_bytes)
-        # The table of the last message; usually the next one's, too. At first, one that does not exist.
+        # The table of the last message; usually the next one's, too. Initially a table that does not exist.
         self._last = made(TableId("", "\0"))
 
-    def changes(  # noqa: C901 - what is called here is called for every row
+    def changes(  # noqa: C901 - every function called here costs a call per row
         self,
         message: CanalMessage,
         op: Op,
@@ -138,8 +137,8 @@ class TextReaders:
 
 
 def _definition(catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
-    """The definition as of a row's position. Canal's times are whole seconds: of a table that a
-    statement in another partition made in the row's second, it is the definition that was made.
+    """Return the definition as of a row's position. Canal's times are whole seconds: for a table that a
+    statement in another partition created in the row's second, it is the definition after that statement.
     """
     return catalog.table(table, at) or catalog.created_at_same_instant(table, at)
 
@@ -150,7 +149,7 @@ def _only_in(old: Cells, cells: Cells) -> tuple[str, ...]:
 
 
 class _Shapes:
-    """The readers of one message whose rows have different columns, beside the first row's."""
+    """The readers of one message whose rows have different columns, besides the first row's."""
 
     def __init__(
         self, table: _TableReaders, wire: WireTable, known: TableSchema | None, message: CanalMessage
@@ -171,9 +170,9 @@ class _Shapes:
 
 
 class _TableReaders(Table[TextReader]):
-    """A table's readers."""
+    """The readers of one table."""
 
-    #: For which texts of `sqlType` the spelling of binary values is to be asked; None if for none.
+    #: Whether a text of `sqlType` requires a check of how binary values are spelled; None if none does.
     is_odd: _IsOdd | None = None
     is_druid = False
 
@@ -188,19 +187,19 @@ class _TableReaders(Table[TextReader]):
         super().__init__(id)
         self._tables = tables
         self._protocol, self._is_full, self._spelling_of = protocol, is_full, spelling_of
-        # Readers of rows that are newer than all DDL of the table. First by the text of `mysqlType`, which is
-        # the same again from Canal, and from TiCDC for narrow tables: it prints a map, and Go gives the
-        # members of a wider one a new order each time. Then by columns, comparing the types.
+        # Readers of rows that are newer than all DDL of the table. First by the text of `mysqlType`, which
+        # Canal repeats, and TiCDC for narrow tables: it prints a map, and Go prints the members of a wider
+        # one in a new order each time. Then by columns, comparing the types.
         self._by_types: dict[bytes, TextReader] = {}
         self._by_names: dict[tuple[str, ...], TextReader] = {}
-        # Whether the members of `mysqlType` were seen in two orders: then its text tells nothing.
+        # Whether the members of `mysqlType` came in two orders; if so, its text identifies nothing.
         self._is_shuffled = False
-        # `is_odd`, once rows with binary values were met.
+        # `is_odd`, once rows with binary values have come.
         self._is_odd: _IsOdd | None = None
         self._definition: Definition | None = None
 
     def forget(self) -> None:
-        """Forget what was compiled, and the definition."""
+        """Discard compiled readers and the definition."""
         super().forget()
         self._by_types, self._by_names, self._definition = {}, {}, None
         self._is_shuffled = False
@@ -248,8 +247,8 @@ class _TableReaders(Table[TextReader]):
     def _reader_of_same_types(
         self, names: tuple[str, ...], types: bytes, pk_names: list[str] | None
     ) -> TextReader | None:
-        """Return the kept reader for these columns, if `mysqlType` says what it said, in whatever order.
-        Raises Malformed.
+        """Return the kept reader for these columns, if the types are the same in any order. Raises
+        Malformed.
         """
         found = self._by_names.get(names)
         if found is None or found.known is not self.newest or found.wire.pk_names != pk_names:
@@ -266,7 +265,7 @@ class _TableReaders(Table[TextReader]):
         return found
 
     def _note_reordered(self, types: bytes, reader: TextReader) -> None:
-        """Note another order of the members for which a reader is right."""
+        """Note another order of the members for the same reader."""
         mysql_types = reader.wire.mysql_types or {}
         if not self._is_shuffled:
             self._keep_text(types, mysql_types, reader, is_reordered=True)
@@ -280,8 +279,8 @@ class _TableReaders(Table[TextReader]):
     def _keep_text(
         self, types: bytes, mysql_types: MysqlTypes, reader: TextReader, *, is_reordered: bool
     ) -> None:
-        """Keep the text of `mysqlType` that stands for a reader; none from a wide table whose members come in
-        another order than before.
+        """Keep the text of `mysqlType` that identifies a reader; none for a wide table whose members changed
+        their order.
         """
         is_wide = len(mysql_types or ()) > _FEW_MEMBERS or len(types) > _LONG_TEXT
         if is_wide or len(self._by_types) >= _CACHED_TEXTS:
@@ -294,7 +293,9 @@ class _TableReaders(Table[TextReader]):
     def compiled(
         self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes, types_bytes: int
     ) -> TextReader:
-        """Return the reader for such messages, compiled if there is none; `types_bytes`: of `mysqlType`."""
+        """Return the reader for such messages, compiling it if needed; `types_bytes`: the size of
+        `mysqlType`.
+        """
         definition = self._definition
         if definition is None or definition.known is not known or definition.pk_names != wire.pk_names:
             definition = Definition(known, wire.pk_names, is_druid=self.is_druid)
@@ -311,7 +312,7 @@ class _TableReaders(Table[TextReader]):
                 and all(sql_types.get(name) == sql_type for name, sql_type in found.sql_types.items())
             ):
                 return found
-        sql_types.asked.clear()  # the new reader rests on what is asked from here on
+        sql_types.asked.clear()  # the new reader depends on the numbers asked for from here on
         resolved = definition.resolved(wire, sql_types)
         style, custom = self._spelling_of(sql_types, wire)
         made = TextReader(
@@ -323,7 +324,7 @@ class _TableReaders(Table[TextReader]):
         if len(self.kept) >= _CACHED_READERS:
             self._by_names.clear()
             self._by_types.clear()
-        # Of `mysqlType` both the text and what was read of it are kept.
+        # Both the text of `mysqlType` and its parsed form are kept.
         size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES)
         size += 2 * types_bytes + sum(map(len, wire.names))
         self._tables.keep(self, made, size, _CACHED_READERS)

@@ -1,10 +1,9 @@
-"""Rows of the Canal family, written: text cells, `sqlType` and `mysqlType`.
+"""Writing rows of the Canal family: text cells, `sqlType` and `mysqlType`.
 
-Contract: how the rows of a reader are written is decided once per reader and target (`Plan`). Rows that came
-as text of the family are taken as they are, and only the columns that the two producers spell differently are
-converted (`TextPlan`); wire values of other families are converted in one step a column (`TypedPlan`); rows
-of any other origin are written from their canonical values (`TextWriter`). `TextWriters` is an encoder's
-cache and could be emptied at any time.
+The plan for a reader's rows is chosen once per reader and target (`Plan`). `TextPlan` takes rows that came as
+text of the family and converts only the columns that the two producers spell differently. `TypedPlan`
+converts wire values of other families in one step per column. `TextWriter` writes rows of any other origin
+from their canonical values. `TextWriters` is an encoder's cache and may be emptied at any time.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from relay.mysql import numbers
 from relay.mysql.values import converter
 from relay.mysql.values import writer as value_writer
 
-#: Memory that a writer of some columns takes, in itself and per column (measured with CPython 3.11).
+#: Memory of a writer of some columns, base and per column (measured with CPython 3.11).
 _WRITER_BYTES: Final = 2_000
 _COLUMN_BYTES: Final = 200
-#: What a text of `sqlType` takes besides its length and per column that varies, and the part of an encoder's
-#: bytes that all of them may take: unsigned columns and NULLs change it from row to row.
+#: Memory of a text of `sqlType` besides its length and per column that varies, and the maximum share of an
+#: encoder's bytes for all of them: unsigned columns and NULLs change it from row to row.
 _SQL_TYPES_BYTES: Final = 300
 _VARYING_BYTES: Final = 8
 _SQL_TYPES_SHARE: Final = 4
 _NO_TEXT: Final = "a value is not of its column's type, or the target's spelling has no text for it"
-#: What conversions raise for values that are not of their type.
+#: Errors that conversions raise for values of another type than the column's.
 _UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
 
-#: Images that were kept as they came, with the reader that understands them.
+#: Images kept in their original form, with their reader.
 _WITH_READER: Final = (TextRows, TypedRows)
 
 _to_json = msgspec.json.Encoder().encode
@@ -51,7 +50,8 @@ _to_json = msgspec.json.Encoder().encode
 class TextChange(msgspec.Struct, gc=False):
     """A change as text cells in column order, ready to be sent: the row, and the old row if there is one.
 
-    `loses_parameters`: the source said more of the types than the target will, or less than it should.
+    `loses_parameters`: the source had more type parameters than the target can hold, or fewer than it
+    requires.
     """
 
     writer: TextWriter
@@ -59,26 +59,26 @@ class TextChange(msgspec.Struct, gc=False):
     old: dict[str, Any] | None
     loses_parameters: bool
 
-    def changed(self) -> Any:  # noqa: ANN401 - what msgspec prints: cells by column
-        """Return the old text of the columns whose text differs, as both TiCDC and Canal compare."""
+    def changed(self) -> Any:  # noqa: ANN401 - printed by msgspec: cells by column
+        """Return the old text of the columns whose text differs; TiCDC and Canal compare texts, too."""
         cells, old = self.cells, self.old
         if type(old) is TracedCells:
             return old.changed(cells)
         return {name: text for name, text in (old or {}).items() if text != cells.get(name, ABSENT)}
 
 
-#: Texts of `sqlType`, by the mark of a writer and the numbers of the columns that vary.
+#: Texts of `sqlType`, by a writer's identifier and the numbers of the columns that vary.
 SqlTypeTexts = ByteCache[tuple[object, tuple[int, ...]], msgspec.Raw]
-#: How the rows of one reader become text. Raises DecodeError for a value that is wrong in the source,
-#: NotRepresentable for one that the target cannot say.
+#: Converts the rows of one reader to text. Raises DecodeError for a value that is invalid in the source,
+#: NotRepresentable for one that the target cannot express.
 Plan = Callable[[RowChange], TextChange]
 
 
 class TextWriter:
     """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`.
 
-    Compiled once per table version and columns; `places` are those of the columns in the table. `sql_types`:
-    where texts of `sqlType` are kept.
+    Compiled once per table version and columns; `places`: the columns' indexes in the table. `sql_types`: the
+    store of `sqlType` texts.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class TextWriter:
         self._plain = {column.name: dialect.plain_sql_type(column.type) for column in columns}
         functions = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
         self._varying = [(name, sql_type_of) for name, sql_type_of in functions if sql_type_of is not None]
-        # Not the writer itself, which texts would keep alive.
+        # Not the writer itself: the texts would keep it alive.
         self._mark, self._sql_types = object(), sql_types
         #: `sqlType` of every row; None if it depends on the values (see `sql_type_of`).
         self.sql_type = None if self._varying else msgspec.Raw(_to_json(self._plain))
@@ -116,7 +116,7 @@ class TextWriter:
         return cells
 
     def unfit(self, protocol: str, *rows: Row | None) -> NotRepresentable:
-        """Return the error about the first column whose value has no text here; it quotes no value."""
+        """Return the error about the first column whose value has no text; it does not quote the value."""
         for row in filter(None, rows):
             for name, place, write in self._writes:
                 value = row[place]
@@ -134,7 +134,7 @@ class TextWriter:
             return self._plain
         return self._plain | {name: sql_type_of(cells.get(name)) for name, sql_type_of in self._varying}
 
-    def sql_type_of(self, cells: dict[str, Any]) -> Any:  # noqa: ANN401 - what msgspec prints: numbers by column
+    def sql_type_of(self, cells: dict[str, Any]) -> Any:  # noqa: ANN401 - printed by msgspec: numbers by column
         """Return `sqlType` for a row where it depends on the values."""
         if type(cells) is TracedCells:
             choices = {name: choice_of(sql_type_of, cells[name]) for name, sql_type_of in self._varying}
@@ -150,7 +150,7 @@ class TextWriter:
 
 
 class TextPlan:
-    """Turns one producer's text into another's; only columns that they spell differently are touched."""
+    """Converts one producer's text to another's; touches only the columns that they spell differently."""
 
     def __init__(self, protocol: str, reader: TextReader, dialect: Dialect, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
@@ -192,7 +192,9 @@ class TextPlan:
 
 
 class TypedPlan:
-    """Turns the wire values of another family (`relay.codecs.shared.rows`) into text in one step a column."""
+    """Converts the wire values of another family (`relay.codecs.shared.rows`) to text in one step
+    per column.
+    """
 
     def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
@@ -215,7 +217,7 @@ class TypedPlan:
         return TextChange(self._writer, cells, before, self._writer.loses_parameters)
 
 
-#: Pairs of functions of which one can do both.
+#: Pairs of functions that one function can replace.
 SHORTCUTS: Final[dict[tuple[Read, Write | None], Convert]] = {
     (numbers.read_int, str): numbers.checked_int,
     (numbers.read_decimal, numbers.decimal_text): numbers.checked_decimal,
@@ -223,7 +225,7 @@ SHORTCUTS: Final[dict[tuple[Read, Write | None], Convert]] = {
 
 
 class TextWriters:
-    """An encoder's writers and plans, by table version. `lost`: what the values of the last row have lost."""
+    """An encoder's writers and plans, by table version. `lost`: losses of the last row's values."""
 
     def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
         self.lost: list[Loss] = []
@@ -241,7 +243,7 @@ class TextWriters:
         if self.lost:
             self.lost.clear()
         images: Any = change.images
-        # `isinstance` is slow where the answer is no.
+        # `isinstance` is slow if the result is False.
         if type(images) not in _WITH_READER and not isinstance(images, _WITH_READER):
             return self._write_canonical(change)
         plan: Plan | None = images.reader.plans.get(self)
@@ -250,7 +252,7 @@ class TextWriters:
         return plan(change)
 
     def _plan_for(self, reader: TextReader | TypedReader) -> Plan:
-        """Return how a reader's rows are written: directly if they have the target's columns in its order."""
+        """Return the plan for a reader's rows: direct if they have the target's columns in its order."""
         places = tuple(reader.possible_destinations)
         if reader.places != self._without_hidden(reader.schema, places):
             return self._write_canonical
@@ -278,8 +280,8 @@ class TextWriters:
             raise writer.unfit(self._protocol, before, after) from None
 
     def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
-        """Return the writer for some of a table's columns, given by their places in it. Raises
-        NotRepresentable for a table without a name.
+        """Return the writer for the columns at these indexes. Raises NotRepresentable for a table without a
+        name.
         """
         found = self._writers.get((schema, places))
         if found is None:
@@ -298,12 +300,12 @@ class TextWriters:
         return tuple([at for at in places if at not in hidden]) if hidden else places
 
     def _version(self, schema: TableSchema) -> tuple[frozenset[int], list[str]]:
-        """Where the virtual columns of a table version stand, and its `pkNames`."""
+        """Return the indexes of a table version's virtual columns, and its `pkNames`."""
         found = self._versions.get(schema)
         if found is None:
             key = schema.primary_key or ()
             named = [column.name for column in schema.columns if column.name in key]
-            # The key stays as declared for a table of which messages omit part of it.
+            # The key stays as declared even if messages omit part of it.
             found = schema.hidden_places, named if len(named) == len(key) else list(key)
             self._versions.keep(schema, found, _WRITER_BYTES + schema_bytes(schema))
         return found

@@ -1,8 +1,7 @@
-"""Rows of the Canal family as the text cells that came, and what understands them.
+"""Rows of the Canal family as original text cells, and their readers.
 
-Contract: a decoder keeps a row as its text cells (`TextRows`), together with the `TextReader` that
-understands them, compiled once per table version and shape of message. The canonical values are made when
-somebody asks for them.
+A decoder keeps a row as its text cells (`TextRows`) with a `TextReader`, compiled once per table version and
+shape of message. Canonical values are computed on demand.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from relay.model.events import ABSENT, Cell, Images, Op, Row, TableSchema
 from relay.mysql.types import has_parameters
 from relay.mysql.values import Read, TextStyle, reader
 
-#: Memory that a reader of typed cells takes with what encoders compile for it, in itself and per column
+#: Memory of a reader of typed cells with the parts that encoders compile for it, base and per column
 #: (measured with CPython 3.11).
 _TYPED_BYTES: Final = 3_000
 _TYPED_COLUMN_BYTES: Final = 350
 
 
 class TextReader:
-    """Understands the cells of messages that have exactly these columns, types and keys.
+    """Reads the cells of messages that have exactly these columns, types and keys.
 
-    Compiled once per table version. `known` is the catalog's definition, `resolved` the one to read with
-    and whether it was guessed from the message. `custom`: columns whose text is read in another way than
-    their type says. `sql_types`: the numbers of `sqlType` that all of this rests on, by column.
+    Compiled once per table version. `known`: the catalog's definition. `resolved`: the definition to read
+    with, and whether it was inferred from the message. `custom`: columns with another reading function than
+    their type's. `sql_types`: the numbers of `sqlType` that this reader depends on, by column.
     """
 
-    def __init__(  # noqa: PLR0913 - what a reader is made of
+    def __init__(  # noqa: PLR0913 - the parts of a reader
         self,
         protocol: str,
         style: TextStyle,
@@ -56,19 +55,19 @@ class TextReader:
         columns = self.schema.columns
         #: The columns that the message names as its key.
         self.message_key_columns = key_columns(wire.pk_names or (), place_of, lambda at: columns[at].name)
-        #: What encoders (`relay.codecs.canal.shared.row_writing`) have compiled for these rows. It lives
-        #: and dies with the reader.
+        #: Plans that encoders (`relay.codecs.canal.shared.row_writing`) have compiled for these rows; they
+        #: live as long as the reader.
         self.plans: dict[object, Any] = {}
-        #: What a target without types or their parameters (`varchar(20)`) loses.
+        #: The loss of a target without types or without their parameters (`varchar(20)`).
         self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.types())))
-        #: Where the message's columns stand in the table.
+        #: The indexes of the message's columns in the table.
         self.places = tuple(place_of[name] for name in wire.names)
-        #: The places of the columns that an image may have, ascending.
+        #: The indexes of the columns that an image may have, ascending.
         self.possible_destinations = tuple(sorted(self.places))
         wire_names = {columns[at].name: name for name, at in zip(wire.names, self.places, strict=True)}
-        #: The columns by which TiCDC knows an UPDATE of a key, by their names in messages.
+        #: The key columns by which TiCDC detects an UPDATE of a key, by their names in messages.
         self.key_columns = [wire_names.get(name, name) for name in self.schema.key_columns()]
-        #: Whether the cells have the table's names, and are spelled in the style but for `custom`.
+        #: Whether the cells have the table's names and, except for `custom`, the style's spelling.
         self.is_plain = not texts and all(name == wire_name for name, wire_name in wire_names.items())
         text_style = msgspec.structs.replace(style, read_binary=str.encode)
         self._reads = [
@@ -77,21 +76,22 @@ class TextReader:
         ]
         self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
         self._uses = 0
-        #: What the wire calls images, where they are cells.
+        #: The wire's names of images that are cells.
         self.parts = _PARTS
-        #: Counts bytes that are kept from then on.
+        #: Counts bytes kept after construction.
         self.charge: Callable[[int], None] | None = None
-        #: The same cells in the order of the table, once it pays, and what takes them out of a message.
+        #: The same cells in table order, and the function that takes them out of a message; made once it
+        #: pays.
         self.typed: TypedReader | None = None
         self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
         shown = sum([columns[at].name not in hidden for at in self.places])
-        #: Whether there are columns that the message leaves out, and whether the table is known to have them.
+        #: Whether the message leaves out columns, and whether the table is known to have them.
         self.leaves_out = shown < len(columns) - len(hidden)
         self.is_partial = self.leaves_out or self.schema.lacks_key_columns
-        #: What is counted for every row.
+        #: Losses counted for every row.
         self.losses: list[Loss] = []
-        #: What takes the reader's `mysqlType` in any order, and raises for others (`types_checker`), once it
-        #: pays; and how many texts in new orders were read before that.
+        #: Accepts the reader's `mysqlType` in any order and raises for others (`types_checker`); made once it
+        #: pays. And the number of texts in new orders that were read before.
         self.check_types: Callable[[bytes], object] | None = None
         self.reordered_uses = 0
         if self.is_guessed:
@@ -114,9 +114,10 @@ class TextReader:
         return tuple(row)
 
     def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> list[Cell]:
-        """Return the canonical row's cells at these places, and read no other. Raises like `row`.
+        """Return the canonical row's cells at these column indexes, without reading others. Raises like
+        `row`.
 
-        `places` are of the table, its key's for example: for each tuple of them something is kept.
+        `places` must be fixed for a table, such as those of its key: each distinct tuple is cached.
         """
         places = tuple(places)
         wanted = self._reads_at.get(places)
@@ -126,7 +127,7 @@ class TextReader:
         return [ABSENT if one is None else self._cell(*one, cells, part) for one in wanted]
 
     def typed_reader(self) -> TypedReader | None:
-        """Return `typed`, which is made when some rows have been written without."""
+        """Return `typed`, compiled after some rows have been written without it."""
         self._uses += 1
         if not is_due(self._uses):
             return None
@@ -139,11 +140,11 @@ class TextReader:
         return typed
 
     def names_in_table_order(self) -> list[str]:
-        """Return the message's columns in the order of the table, by their names in messages."""
+        """Return the message's columns in table order, by their names in messages."""
         return [name for name, _, _ in sorted(self._reads, key=_place)]
 
     def in_table_order(self) -> TypedReader:
-        """Return a reader of the same cells in the order of the table."""
+        """Return a reader of the same cells in table order."""
         ordered = sorted(self._reads, key=_place)
         typed = TypedReader(
             self.protocol,
@@ -157,7 +158,7 @@ class TextReader:
         return typed
 
     def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
-        """Return what applies a conversion of text to text to a cell of these rows."""
+        """Return the function that applies a text conversion to a cell of these rows."""
         return convert
 
     def _cell(self, name: str, read: Read | None, cells: Cells, part: str) -> Cell:
@@ -168,7 +169,7 @@ class TextReader:
             raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
 
 
-#: What the wire calls images. Errors are those of `TextRows`.
+#: The wire's names of images. Errors are those of `TextRows`.
 _PARTS: Final = PartNames("data", "old", "data")
 
 
@@ -177,7 +178,9 @@ def _place(read: tuple[str, int, Read | None]) -> int:
 
 
 def _getter(names: Sequence[str]) -> Callable[[Cells], Sequence[Any]]:
-    """What takes the cells of these columns out of a row. Raises KeyError if it lacks one."""
+    """Return the function that takes the cells of these columns out of a row. It raises KeyError if one is
+    missing.
+    """
     if len(names) == 1:
         (name,) = names
         return lambda cells: (cells[name],)
@@ -185,9 +188,9 @@ def _getter(names: Sequence[str]) -> Callable[[Cells], Sequence[Any]]:
 
 
 class TextRows(LazyRows, frozen=True, eq=False, gc=False):
-    """A change's images as the text that came.
+    """A change's images as the original text.
 
-    `cells` and `old` are the message's own `data` and `old` (None if it does not say) at `index`.
+    `cells` and `old` are the message's `data` and `old` (None if absent) at `index`.
     """
 
     reader: TextReader
@@ -198,7 +201,9 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
 
     @property
     def before(self) -> Row | None:
-        """The row before the change: `old` laid over the new row. A column of `old` that is NULL was NULL."""
+        """Return the row before the change: `old` merged over the new row. A NULL in `old` means that it was
+        NULL.
+        """
         if self.op is DELETE:
             return self.reader.row(self.cells, f"data[{self.index}]")
         if self.op is not UPDATE or self.old is None:
@@ -207,11 +212,11 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
 
     @property
     def after(self) -> Row | None:
-        """The row after the change."""
+        """Return the row after the change."""
         return None if self.op is DELETE else self.reader.row(self.cells, f"data[{self.index}]")
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
-        """Return the cells at these places of one of the rows; no other is read."""
+        """Return one row's cells at these column indexes, without reading others."""
         if is_old is (self.op is DELETE):
             return self.reader.cells_at(places, self.cells, f"data[{self.index}]")
         if not is_old or self.op is not UPDATE or self.old is None:
@@ -230,7 +235,9 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
         return True
 
     def typed(self, *, has_before: bool) -> TypedRows | None:
-        """The same rows, if the row has all columns of its reader, which has met some rows before."""
+        """Return the same rows with a typed reader, if the row has all columns and the reader has read some
+        rows before.
+        """
         reader, cells = self.reader, self.cells
         typed = reader.typed or reader.typed_reader()
         if typed is None:
@@ -256,23 +263,23 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
 
     @property
     def message_key_columns(self) -> tuple[str, ...]:
-        """The columns of `pkNames`."""
+        """Return the columns of `pkNames`."""
         return self.reader.message_key_columns
 
     @property
     def possible_destinations(self) -> tuple[int, ...]:
-        """The reader's."""
+        """Return the reader's `possible_destinations`."""
         return self.reader.possible_destinations
 
 
 class _OldText(TextRows, frozen=True, eq=False, gc=False):
-    """The old row of an update as images of its own."""
+    """The old row of an update as separate images."""
 
     @property
     def before(self) -> Row | None:
-        """The row before the change."""
+        """Return the row before the change."""
         return self.reader.row(self.cells, f"old[{self.index}]")
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
-        """Return the cells at these places; no other is read."""
+        """Return the cells at these column indexes, without reading others."""
         return self.reader.cells_at(places, self.cells, f"old[{self.index}]") if is_old else None

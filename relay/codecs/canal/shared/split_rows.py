@@ -1,4 +1,4 @@
-"""Messages of several rows, as Canal prints them, taken apart into messages of one row."""
+"""Splitting messages of several rows, as Canal prints them, into messages of one row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from relay.model.records import ConsumerRecord
 
 _START: Final = b'{"data":['
 _END: Final = b'],"database":"'
-#: What stands between the rows and the old rows: only this way it is certain that both are the message's own.
+#: The bytes between the rows and the old rows: only this order proves that both are the message's own.
 _MIDDLE: Final = re.compile(
     rb'\],"database":"[^"\\]*+","es":[0-9]++,(?:"gtid":"[^"\\]*+",)?"id":[0-9]++,"isDdl":false,'
     rb'"mysqlType":\{[^{}]*+\},"old":(?:null|(?P<old>\[)(?=\{))'
@@ -24,8 +24,8 @@ _items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def parts(record: ConsumerRecord) -> Sequence[Message]:
-    """Return the messages of one row each that a message of several rows would be, if the rows are alike;
-    none for any other message.
+    """Return one message per row for a message of several rows, if the rows are alike; none for any other
+    message.
     """
     value, key = record.value or b"", record.key
     if not value.startswith(_START) or is_too_deep(value):
@@ -47,7 +47,7 @@ def parts(record: ConsumerRecord) -> Sequence[Message]:
 
 
 def _rows(text: bytes) -> list[bytes]:
-    """The values of a list without its brackets; none if that is no list."""
+    """Return the elements of a list's text without brackets; none if it is not a list."""
     try:
         return [bytes(item) for item in _items(b"[%b]" % text)]
     except (msgspec.DecodeError, RecursionError):

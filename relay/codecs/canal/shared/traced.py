@@ -1,4 +1,4 @@
-"""Messages of the Canal family as templates have them: one row, text cells, and numbers beside them."""
+"""Templates of Canal messages: one row, text cells, and numbers beside them."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _GTID: Final[Path] = ("gtid",)
 _NEW: Final[Path] = ("data", 0)
 _OLD: Final[Path] = ("old", 0)
 _MILLISECOND_NS: Final = 1_000_000
-#: Types of which equal values may have two texts.
+#: Types whose equal values may have two texts.
 _EQUAL_IN_TWO_FORMS: Final = frozenset({"decimal", "float", "double"})
 
 
-def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
+def traced_row(  # noqa: PLR0913 - the differences between the family's protocols
     record: ConsumerRecord,
     change: RowChange,
     catalog: Catalog,
@@ -62,9 +62,9 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
     start_ts: Path | None = None,
     may_have_more: bool = False,
 ) -> TracedMessage:
-    """Return a message of one row with traced values. `ignored`: numbers that mean nothing to the decoder;
-    `commit_ts`, `start_ts`: where they are, if they are there. `may_have_more`: whether messages of several
-    rows are to fit as well. Raises NotTemplatable.
+    """Return a message of one row with traced values. `ignored`: numbers without meaning to the decoder;
+    `commit_ts`, `start_ts`: their paths, if present. `may_have_more`: whether messages of several rows should
+    match as well. Raises NotTemplatable.
     """
     images, value = change.images, record.value or b""
     if not isinstance(images, TextRows) or record.key is not None:
@@ -114,9 +114,8 @@ def traced_row(  # noqa: PLR0913 - what differs between the family's protocols
 
 
 def _cells(value: bytes, root: Token, limits: Limits) -> dict[Path, Take | Members | Unordered]:
-    """The cells of the only row: all of the new row, any of the old one. Raises NotTemplatable if a message
-    with
-    all of that may have too many values.
+    """Return the cells of the only row: all of the new row, any of the old one. Raises NotTemplatable if a
+    message with all of that may have too many values.
     """
     rows, new, old = root.at(("data",)), root.at(_NEW), root.at(_OLD)
     if rows is None or len(rows.items or ()) != 1 or new is None or not new.members:
@@ -130,10 +129,10 @@ def _cells(value: bytes, root: Token, limits: Limits) -> dict[Path, Take | Membe
 
 
 def _types(value: bytes, root: Token, reader: TextReader) -> dict[Path, Take | Members | Unordered]:
-    """`mysqlType`, whose members TiCDC shuffles, and the numbers of `sqlType` that depend on values: those of
-    unsigned types.
+    """Return the slots of `mysqlType`, whose members TiCDC shuffles, and of the numbers of `sqlType` that
+    depend on values: those of unsigned types.
 
-    Numbers on which the reader rests, or may rest, stay as they are.
+    Numbers on which the reader depends, or may depend, stay fixed.
     """
     given: dict[Path, Take | Members | Unordered] = {}
     types, numbers = root.at(("mysqlType",)), root.at(("sqlType",))
@@ -150,7 +149,7 @@ def _types(value: bytes, root: Token, reader: TextReader) -> dict[Path, Take | M
 
 
 def _may_be_unsigned(value: bytes, mysql_type: Token | None) -> bool:
-    """Whether a column is unsigned by its `mysqlType`, or has none."""
+    """Return whether a column is unsigned by its `mysqlType`, or has none."""
     return mysql_type is None or b"unsigned" in value[mysql_type.start : mysql_type.end].lower()
 
 
@@ -171,7 +170,7 @@ def _traced_cells(reader: TextReader, trace: Trace, slots: Mapping[Path, int], r
 
 
 class _TracedTextReader(TextReader):
-    """The reader of traced text: what encoders ask of it names conversions, and reads nothing."""
+    """The reader of traced text: it names conversions for encoders, and reads nothing."""
 
     @classmethod
     def of(cls, reader: TextReader) -> _TracedTextReader:
@@ -189,12 +188,12 @@ class _TracedTextReader(TextReader):
         raise NotTemplatable
 
     def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> TracedKey:
-        """Return what stands for the cells of a key."""
+        """Return the traced cells of a key."""
         typed = TracedReader.of(self.in_table_order())
         return typed.cells_at(places, [cells[name] for name in self.names_in_table_order()], part)
 
     def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
-        """Return what stands for a conversion of text to text."""
+        """Return the traced form of a text conversion."""
         steps = steps_of(convert)
         if steps is None:
             raise NotTemplatable
@@ -202,8 +201,8 @@ class _TracedTextReader(TextReader):
 
 
 class _TracedText(TextRows, frozen=True, eq=False, gc=False):
-    """A change's images as traced text. `keeps_keys`: as `TracedRows`; `actual`: the images of the message at
-    hand, None of one half of them.
+    """A change's images as traced text. `keeps_keys`: as `TracedRows`; `actual`: the actual message's images,
+    None for one half of them.
     """
 
     keeps_keys: bool
@@ -211,12 +210,12 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
 
     @property
     def possible_destinations(self) -> NoReturn:
-        """Refuse: who asks wants canonical values."""
+        """Refuse: callers want canonical values."""
         raise NotTemplatable
 
     def keys_unchanged_on_wire(self) -> bool:
-        """Note that `old` lacks the key columns or has the text of the new row, if the one at hand does. Else
-        the columns that an encoder asks for must tell.
+        """Note that `old` lacks the key columns or has the text of the new row, if it does in the actual
+        message. Else the columns that an encoder asks for decide.
         """
         old, cells = self.old, self.cells
         if self.keeps_keys and old is not None:
@@ -224,7 +223,7 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
         return self.keeps_keys
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> TracedKey | None:
-        """Return what stands for cells, which knows those of the message at hand."""
+        """Return the traced cells, which know those of the actual message."""
         found = super().cells_at(places, is_old=is_old)
         if isinstance(found, TracedKey) and self.actual is not None:
             bases = {self.reader.schema.columns[at].type.base for at in places}
@@ -235,7 +234,7 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
         return found if isinstance(found, TracedKey) else None
 
     def split_images(self) -> tuple[Images, Images]:
-        """Return the old row and the new row as images of their own."""
+        """Return the old row and the new row as separate images."""
         if self.old is None:
             raise NotTemplatable
         old = _TracedText(self.reader, DELETE, self.cells | self.old, None, self.index, keeps_keys=True)

@@ -1,4 +1,4 @@
-"""What a message of the Canal family says of its table: `mysqlType`, `sqlType`, `pkNames`."""
+"""The table facts in a message of the Canal family: `mysqlType`, `sqlType`, `pkNames`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relay.mysql.types import FRACTIONAL, lacks_parameters, parse_type, with_imp
 
 T = TypeVar("T")
 
-#: Members up to which a struct finds those of any order sooner than a dictionary is made of them.
+#: Maximum members for which a struct, in any order, is faster than a dictionary.
 _MOST_CHECKED_MEMBERS: Final = 48
 
 #: A message's `mysqlType`.
@@ -35,10 +35,11 @@ def parse_mysql_types(protocol: str, text: bytes | msgspec.Raw) -> MysqlTypes:
 
 
 def types_checker(types: Mapping[str, str]) -> Callable[[bytes], object] | None:
-    """Return what takes an object of exactly these types, in any order, and raises one of `REFUSED` for other
-    texts; None if there are none, too many for that to pay, or a name is none that a struct can have.
+    """Return a parser that accepts an object of exactly these types, in any order, and raises one of
+    `REFUSED` for other texts. None if there are no types, too many for it to pay, or a name that a struct
+    cannot have.
 
-    It takes half the time of reading the types and comparing them.
+    It takes half the time of parsing and comparing the types.
     """
     if not 0 < len(types) <= _MOST_CHECKED_MEMBERS or any(map(UNNAMEABLE, types)):
         return None
@@ -49,12 +50,14 @@ def types_checker(types: Mapping[str, str]) -> Callable[[bytes], object] | None:
 
 
 def are_full(types: MysqlTypes) -> bool:
-    """Whether no type lacks parameters that it always has: `varchar`, `decimal` and so on are never bare."""
+    """Return whether no type lacks parameters that it always has; `varchar` and `decimal`, for example, are
+    never bare.
+    """
     return not any(map(_is_bare, (types or {}).values()))
 
 
 def have_parameters(types: MysqlTypes) -> bool:
-    """Whether any type has parameters."""
+    """Return whether any type has parameters."""
     return any("(" in text for text in (types or {}).values())
 
 
@@ -70,7 +73,7 @@ def key_columns(
     pk_names: Iterable[str], columns: Mapping[str, T], own_name: Callable[[T], str]
 ) -> tuple[str, ...]:
     """Return the columns of `pkNames` by the table's own names, each once; `columns`: by their names in
-    messages. MySQL compares names of columns without regard to case.
+    messages. Like MySQL, ignores the case of column names.
     """
     names = {name: columns.get(name) for name in pk_names}
     if None in names.values():  # a table may have very many columns
@@ -80,9 +83,9 @@ def key_columns(
 
 
 class SqlTypes:
-    """A message's `sqlType`, parsed when it is first needed: mostly never, because `mysqlType` says all.
+    """A message's `sqlType`, parsed on first use: usually never, because `mysqlType` suffices.
 
-    `asked`: what was asked of it, and the answers.
+    `asked`: the columns asked for, and the results.
     """
 
     def __init__(self, text: bytes | msgspec.Raw = b"null") -> None:
@@ -91,12 +94,12 @@ class SqlTypes:
         self.asked: dict[str, int | None] = {}
 
     def get(self, name: str) -> int | None:
-        """Return the number of a column; None if it has none, or `sqlType` makes no sense."""
+        """Return the number of a column; None if it has none, or `sqlType` is invalid."""
         sql_type = self.asked[name] = self.all().get(name)
         return sql_type
 
     def all(self) -> dict[str, int]:
-        """Return all numbers, without noting that they were asked for."""
+        """Return all numbers, without adding them to `asked`."""
         if self._all is None:
             self._all = self._parse()
         return self._all
@@ -109,7 +112,7 @@ class SqlTypes:
 
 
 class WireTable(msgspec.Struct, frozen=True):
-    """What a message says of its table: the columns in their order, `mysqlType` and `pkNames`.
+    """A message's table: the columns in their order, `mysqlType` and `pkNames`.
 
     `is_full`: its types have all their parameters, so that a bare `datetime` has no fraction.
     """
@@ -121,7 +124,7 @@ class WireTable(msgspec.Struct, frozen=True):
     is_full: bool = False
 
     def type_of(self, name: str) -> ColumnType | None:
-        """Return the column's type as the message has it, None if it says none (or none of MySQL's)."""
+        """Return the column's type in the message, None if it is missing or unknown to MySQL."""
         text = (self.mysql_types or {}).get(name)
         try:
             found = parse_type(text) if text else None
@@ -130,5 +133,5 @@ class WireTable(msgspec.Struct, frozen=True):
         return with_implied_parameters(found) if found is not None and self.is_full else found
 
     def types(self) -> list[ColumnType]:
-        """Return the types that the message says."""
+        """Return the types in the message."""
         return [declared for name in self.names if (declared := self.type_of(name)) is not None]

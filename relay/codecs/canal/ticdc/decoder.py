@@ -58,7 +58,7 @@ _LOCATION: Final = "_tidb.claimCheckLocation"
 
 
 class Decoder:
-    """Reads TiCDC Canal-JSON of all releases, with and without the extension."""
+    """Decode TiCDC Canal-JSON of all releases, with and without the extension."""
 
     def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits
@@ -73,7 +73,7 @@ class Decoder:
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        """Return the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
         if not value:
             losses.append(Loss.TOMBSTONE)
@@ -117,7 +117,7 @@ class Decoder:
         return traced_row(record, change, catalog, trace, commit_ts=commit_ts, start_ts=start_ts)
 
     def _from_storage(self, stub: CanalMessage) -> CanalMessage:
-        """Return the message that this one, which has the handle key alone, stands for.
+        """Return the full message for this one, which has only the handle key.
 
         Raises Malformed if the claim-check object holds another message.
         """
@@ -154,12 +154,12 @@ class Decoder:
 
 
 def _always(_: MysqlTypes) -> bool:
-    """With content-compatible every type has its parameters."""
+    """Return True: with content-compatible every type has its parameters."""
     return True
 
 
 def _identity(message: CanalMessage) -> tuple[object, ...]:
-    """Return what a message and the one in its claim-check object have in common."""
+    """Return the identity that a message shares with the one in its claim-check object."""
     commit_ts = (message.tidb or {}).get("commitTs")
     return message.database, message.table, message.type, message.is_ddl, message.es, commit_ts
 
@@ -204,7 +204,7 @@ def _source(message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -
 
 
 def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecord, losses: list[Loss]) -> int:
-    """Return when rows changed, which the commit ts says as well as `es` does."""
+    """Return the time when rows changed; the commit ts has it as well as `es`."""
     if commit_ts and not (message.es is not None and message.es > 0):
         return (commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
     return message.event_time_ns(record, losses)
@@ -216,7 +216,7 @@ def _extras(message: CanalMessage) -> Unknown | None:
     return merged(below("_tidb", unknown_in(tidb, _TIDB_MEMBERS)), message.unknown)
 
 
-#: Members of `_tidb` that a field has, or that say how the message was written.
+#: Members of `_tidb` that have a field, or describe how the message was written.
 _TIDB_MEMBERS: Final = frozenset(
     {"commitTs", "startTs", "rowkey", "onlyHandleKey", "watermarkTs", "claimCheckLocation"}
 )

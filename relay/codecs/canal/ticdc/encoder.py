@@ -55,12 +55,12 @@ from relay.templates.tracing import mark_of
 
 _TYPE_PARAMETERS: Final = Loss.TYPE_PARAMETERS
 
-#: What the place of a key's column takes in a set.
+#: Memory of a key column's value in a set.
 _KEY_BYTES: Final = 100
 
 
 class Encoder:
-    """Writes TiCDC Canal-JSON as current releases do."""
+    """Encode TiCDC Canal-JSON as current releases do."""
 
     def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
         self._options = options
@@ -82,7 +82,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterable[EncodedRecord]:
-        """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
+        """Return the events' messages, one each; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
             return [self._row(events[0], source_record, losses)]
         return self._payloads(events, source_record, losses)
@@ -115,7 +115,7 @@ class Encoder:
     def _reduced(
         self, change: RowChange, text: TextChange, tidb: TidbMembers | UnsetType
     ) -> Callable[[str | None], EncodedRecord]:
-        """Return how to write the row with its handle key alone; see `SizeLimit.reduce`."""
+        """Return a function that writes the row with its handle key alone; see `SizeLimit.reduce`."""
 
         def write(location: str | None) -> EncodedRecord:
             members = TidbMembers() if tidb is UNSET else msgspec.structs.replace(tidb)

@@ -29,7 +29,7 @@ class TidbMembers(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class RowMessage(msgspec.Struct, gc=False):
-    """A row: `old` stands before `data`."""
+    """A row: `old` comes before `data`."""
 
     id: int
     database: str
@@ -48,7 +48,7 @@ class RowMessage(msgspec.Struct, gc=False):
 
 
 class ControlMessage(msgspec.Struct, gc=False):
-    """A DDL statement or watermark: `data` stands before `old`."""
+    """A DDL statement or watermark: `data` comes before `old`."""
 
     id: int
     database: str
@@ -66,8 +66,8 @@ class ControlMessage(msgspec.Struct, gc=False):
     tidb: TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
 
 
-#: DDL that TiCDC calls QUERY although it alters a table (TTL, exchange partition, and everything else without
-#: a word of its own).
+#: DDL that TiCDC calls QUERY although it alters a table (TTL, exchange partition, and every action without a
+#: type of its own).
 _QUERY_KINDS: Final = frozenset(
     {
         DdlKind.ALTER_TTL,

@@ -37,7 +37,7 @@ from relay.mysql.values import TextStyle
 class TicdcOptions(LargeMessageOptions, frozen=True):
     """Options of TiCDC's sink URI.
 
-    Those that change the content matter on the target side; the decoder sees for itself.
+    Those that change the content matter on the target side; the decoder detects them itself.
     """
 
     enable_tidb_extension: Annotated[
@@ -63,7 +63,7 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
     claim_check_raw_value: RawClaimChecks = False
 
     def writing_problems(self) -> list[Problem]:
-        """Find options that write into `_tidb` where it is not written; see `Options.writing_problems`."""
+        """Report options that write into `_tidb` if it is not written; see `Options.writing_problems`."""
         problems = super().writing_problems()
         if self.enable_tidb_extension:
             return problems
@@ -76,7 +76,7 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
         return problems + [Problem("enable-tidb-extension", why, "set it to true") for why in reasons]
 
     def without_effect(self) -> dict[str, str]:
-        """Find what another option implies, and what is said of claim checks where there are none."""
+        """Report options that another option implies, and claim-check options without claim checks."""
         found = super().without_effect()
         if "claim-check-storage-uri" in found:
             found["claim-check-raw-value"] = found["claim-check-storage-uri"]
@@ -86,12 +86,12 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
 
     @property
     def writes_only_changed(self) -> bool:
-        """Whether `old` of an UPDATE has only the columns that changed."""
+        """Return whether `old` of an UPDATE has only the columns that changed."""
         return self.only_output_updated_columns or self.content_compatible
 
 
 def carries(options: TicdcOptions) -> Capabilities:
-    """Return what a message can say with these options."""
+    """Return the capabilities of messages with these options."""
     extension = options.enable_tidb_extension
     return Capabilities(
         before=Before.CHANGED if options.writes_only_changed else Before.FULL,
@@ -108,13 +108,13 @@ def carries(options: TicdcOptions) -> Capabilities:
 
 
 def text_style(options: TicdcOptions) -> TextStyle:
-    """Return how values are spelled as text."""
+    """Return the text style of values."""
     style = TextStyle(float_text=go_text, zero_year="0", pads_binary=True, zone=options.zone())
     return shaped_style(style, options)
 
 
 def text_dialect(options: TicdcOptions) -> Dialect:
-    """Return how rows are written: text, types, and columns."""
+    """Return the dialect of rows: text, types, and columns."""
     full = options.content_compatible
     type_text = full_type_text if full else bare_type_text
     return Dialect(text_style(options), type_text, with_virtual_columns=False, with_parameters=full)

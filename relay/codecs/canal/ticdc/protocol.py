@@ -4,10 +4,10 @@
     control         id database table pkNames isDdl type es ts sql sqlType mysqlType data old [_tidb]
 
 Since v4.0.9; `_tidb` (commit ts, watermarks) since v5.4.0 with `enable-tidb-extension`. Before v5.4.0 an
-INSERT has `old: [null]`, a DELETE repeats the row in `old`, and `ts` is 0. Every value is text or null. It
-cannot say: transactions, binlog positions, GTIDs, type parameters (unless `content-compatible`), nullability,
-defaults. TiCDC writes `mysqlType` in random member order; relay in table order. Verified with records of
-pingcap/ticdc master b813e76f9 (2026-08-18).
+INSERT has `old: [null]`, a DELETE repeats the row in `old`, and `ts` is 0. Every value is text or null. Not
+expressible: transactions, binlog positions, GTIDs, type parameters (unless `content-compatible`),
+nullability, defaults. TiCDC writes `mysqlType` in random member order; relay in table order. Verified with
+records of pingcap/ticdc master b813e76f9 (2026-08-18).
 """
 
 from __future__ import annotations
