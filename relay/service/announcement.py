@@ -1,4 +1,4 @@
-"""What is logged of a configuration before anything is done with it."""
+"""Log a configuration before it is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from relay.io.logs import Log
 
 
 def announce(config: Config, log: Log) -> None:
-    """Log what is about to run, and which of its settings have no effect or may be a mistake."""
+    """Log the route to run, and settings that have no effect or may be a mistake."""
     count = config.delivery.processes
     log.info(
         "relay.starting",

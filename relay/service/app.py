@@ -1,4 +1,4 @@
-"""Wires up the service: from signal handlers down to the loop, and from what ended that to an exit status."""
+"""Wire up the service: from signal handlers to the loop, and from its outcome to an exit status."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ from relay.topics.table_topics import TableTopics
 
 DEFECT = 1
 
-#: What runs beside a relay, given its stop and its status.
+#: A context that runs beside a relay; it receives the relay's stop event and status.
 Beside = Callable[[asyncio.Event, Status], AbstractAsyncContextManager[None]]
 
 
 def run_service(
     config: Config, log: Log | None = None, translator: Translates | None = None, *, dry_run: bool = False
 ) -> int:
-    """Run the relay in this process until a signal to stop, and return the exit status. `dry_run`: as
-    `relay.service.dry_run` says.
+    """Run the relay in this process until a signal to stop, and return the exit status.
 
-    0 stopped on request, all delivered and committed, 1 a bug, 2 the user's input, 3 the environment.
+    `dry_run`: see `relay.service.dry_run`. Exit status: 0 stopped on request with everything delivered and
+    committed, 1 a bug, 2 the user's input, 3 the environment.
     """
     tune(takes_windows=_takes_windows(config))
     log = log or Log(settings=config.log.settings)
@@ -71,8 +71,9 @@ def run_service(
 
 
 def run_member(config: Config, log: Log, beside: Beside) -> int:
-    """Run the relay as `run_service` does, in one of several processes: with something running beside it, and
-    without announcing what its supervisor announces for all.
+    """Run the relay as `run_service` does, as one of several processes.
+
+    `beside` runs beside it. The supervisor makes the announcement for all processes.
     """
     tune(takes_windows=_takes_windows(config))
 
@@ -84,7 +85,7 @@ def run_member(config: Config, log: Log, beside: Beside) -> int:
 
 
 def _takes_windows(config: Config) -> bool:
-    """Whether rows of neighboring records are joined, which takes windows of records."""
+    """Return whether rows of neighboring records are joined; joining takes windows of records."""
     return config.translator().route.joining is not None
 
 
@@ -105,7 +106,7 @@ async def run_until(
     *,
     dry_run: bool = False,
 ) -> int:
-    """Run the relay until `stop` is set, log what happens, and return the exit status."""
+    """Run the relay until `stop` is set, log its progress, and return the exit status."""
     announce(config, log)
     status = status or Status(About.of(config))
     return await relay_until(stop, config, log, translator, status, dry_run=dry_run)
@@ -143,7 +144,7 @@ async def relay_until(
 
 
 def _dry(status: Status) -> dict[str, Any]:
-    """Return what a dry run has found."""
+    """Return the findings of a dry run."""
     translated = status.translator
     return {
         "dry_run": True,
@@ -164,7 +165,7 @@ async def serve(
     dry_run: bool = False,
 ) -> None:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
-    # Once and for all: clients that replace others must not depend on files that may be gone by then.
+    # Once and for all: replacement clients must not depend on files that may have been deleted by then.
     clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
     status.set_check("configuration", ok=True)
     translator = translator or _translator(config, log)
@@ -188,9 +189,7 @@ async def serve(
 
 
 def _translator(config: Config, log: Log) -> Translator:
-    """Make the route's translator, with the definitions of `bootstrap`, and say what these are. Raises
-    ConfigError.
-    """
+    """Make the route's translator, and load and report the definitions of `bootstrap`. Raises ConfigError."""
     translator = config.translator()
     found = bootstrapped(config, translator.catalog)
     translator.catalog = found.catalog
@@ -325,18 +324,19 @@ async def _assembled_dry(
 async def _check_again(
     config: Config, clusters: Clusters, written: WrittenTopics, targets: TableTopics | None
 ) -> None:
-    """Check the topics of a relay at work; those of tables are looked at when they are next written."""
+    """Check the topics of a running relay; topics of tables are checked when they are next written."""
     if targets is not None:
         targets.forget()
     written.update(await check_topics(config, clusters, creates=Creates.LOGS))
 
 
 async def _refresh(admin: TopicAdmin, written: WrittenTopics, topic: str) -> None:
-    """Look at one target topic again."""
+    """Read the settings of one target topic again."""
     written.update(WrittenTopics.of((await admin.look([topic])).found))
 
 
-#: How much a round takes where tables have topics of their own: one poll would make batches of one record.
+#: Bytes that a round gathers when tables have their own topics: a single poll would make batches of one
+#: record.
 GATHER_BYTES = 24 * 1024 * 1024
 
 
@@ -352,7 +352,7 @@ def _timing(config: Config) -> Timing:
 
 
 def _record_refused(refused: RecordRefused, config: Config, log: Log, status: Status) -> int:
-    """Log which record it is, and which command shows it: its content is never logged."""
+    """Log the record's position and the command that shows it; never log its content."""
     error, partition, offset = refused.error, f"{refused.topic}/{refused.partition}", refused.offset
     then = f"relay explain {partition}/{offset} --config {shlex.quote(config.file or 'relay.toml')}"
     if isinstance(error, RelayError):

@@ -1,8 +1,8 @@
-"""A dry run: everything is read and translated as in a real run, and nothing is written or committed.
+"""A dry run: read and translate everything as in a real run, and write and commit nothing.
 
-The source is a member of no group, so a relay at work is not disturbed; it begins where the group has
-committed, or where `start` says. The sink takes batches and forgets them. No topic is created, no schema is
-registered, no object is stored, and the schema history is only read.
+The source joins no group, so a running relay is not disturbed; it begins at the group's committed offsets, or
+at `start`. The sink discards batches. No topic is created, no schema is registered, no object is stored, and
+the schema history is only read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from relay.io.logs import Log
 from relay.model.records import ProducerRecord
 from relay.topics.startup import Topics
 
-#: Bytes of a batch, after which it is handed over.
+#: Size in bytes from which a batch is handed over.
 _BATCH_BYTES: Final = 1 << 20
 TOLD: Final = "a dry run: nothing is written, committed, created or registered"
 
 
 def dry_config(config: Config) -> Config:
-    """Return the configuration of a dry run: one process, which registers no schemas."""
+    """Return the configuration of a dry run: one process that registers no schemas."""
     registry = config.target.schema_registry.model_copy(update={"register_schemas": False})
     return config.model_copy(
         update={
@@ -52,8 +52,9 @@ def without_missing_history(config: Config, topics: Topics) -> Config:
 
 
 class DrySource(ShardSource):
-    """Reads what the shard, or the whole group, has to read; commits are remembered here alone, in `reached`,
-    for the source that replaces this one.
+    """Read the partitions of the shard, or of the whole group.
+
+    Commits are kept only here, in `reached`, for the source that replaces this one.
     """
 
     def __init__(
@@ -100,8 +101,9 @@ class DryBatch:
 
 
 class DrySink:
-    """Takes batches, acknowledges them at once, and forgets them. `limits`, `compacted`: as of a `KafkaSink`,
-    for topics that exist: a record that they refuse is found.
+    """Acknowledge batches at once, and discard them.
+
+    `limits`, `compacted`: as of a `KafkaSink`, for existing topics: a record that they refuse is found.
     """
 
     is_transactional = False
@@ -126,10 +128,10 @@ class DrySink:
         return done
 
     async def expect(self, topics: Collection[str]) -> None:
-        """Look for no topics."""
+        """Look up no topics."""
 
     async def delivered(self, pending: Sequence[Future[object]]) -> None:
-        """Wait for nothing."""
+        """Return at once."""
 
     def misfit(self, records: Sequence[ProducerRecord]) -> NoMatch | None:
         """Return why a topic refuses one of the records, if it does."""
@@ -139,7 +141,7 @@ class DrySink:
         """Commit nothing."""
 
     async def stop(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     async def abandon(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""

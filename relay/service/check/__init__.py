@@ -1,1 +1,1 @@
-"""`relay check --connect`: what can be known of brokers, topics and rights before a start."""
+"""`relay check --connect`: check brokers, topics and permissions before a start."""

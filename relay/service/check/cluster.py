@@ -1,4 +1,4 @@
-"""One cluster's answers to questions that change nothing: brokers in reach, its topics, what is allowed."""
+"""Query one cluster without changing it: reachable brokers, topics, permissions."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ _NO_SUCH_PRODUCER = {0, 47, 48, 49, 90, 105}
 
 
 class NoAnswer(Exception):
-    """A broker that was reached does not answer a question; the text says why."""
+    """A reachable broker does not answer a request; the text has the reason."""
 
 
 class Topic(NamedTuple):
-    """A topic as the cluster tells it: Kafka's error `code`; `partitions`: number to leader, -1 for none."""
+    """A topic as the cluster describes it.
+
+    `code`: Kafka's error code. `partitions`: partition number to leader, -1 for none.
+    """
 
     name: str
     code: int
@@ -51,23 +54,25 @@ class Topic(NamedTuple):
 
     @property
     def error(self) -> str:
-        """The error in words."""
+        """Return the error as text."""
         return text_of(for_code(self.code)())
 
     @property
     def found(self) -> TopicInfo | None:
-        """The topic as the checks at the start see it; None if there is an error."""
+        """Return the topic in the form of the startup checks; None if there is an error."""
         return None if self.code else TopicInfo(len(self.partitions), self.settings, not self.leaderless)
 
     @property
     def leaderless(self) -> list[int]:
-        """Partitions that can be neither read nor written."""
+        """Return partitions that can be neither read nor written."""
         return sorted(number for number, leader in self.partitions.items() if leader < 0)
 
 
 class Group(NamedTuple):
-    """A consumer group: its type and assignor, "" while it has no members; the client id and host of each
-    member; what may be done with it.
+    """A consumer group.
+
+    Its type and assignor ("" while it has no members), the client id and host of each member, and the
+    permitted operations.
     """
 
     kind: str = ""
@@ -77,10 +82,10 @@ class Group(NamedTuple):
 
 
 class ClusterInspection:
-    """One cluster. `connect` first, `close` at the end; requests between them go to the first broker reached.
+    """One cluster. Call `connect` first and `close` at the end; requests go to the first broker reached.
 
-    `bootstrap` and `advertised` hold why each broker cannot be used, None if it can. `addresses` are those
-    that the brokers advertise. `operations`: what may be done with the cluster as a whole.
+    `bootstrap` and `advertised`: per broker, why it cannot be used, None if it can. `addresses`: those that
+    the brokers advertise. `operations`: permitted operations on the cluster as a whole.
     """
 
     def __init__(self, brokers: Brokers) -> None:
@@ -94,12 +99,12 @@ class ClusterInspection:
 
     @property
     def is_reached(self) -> bool:
-        """Whether there is a broker to ask."""
+        """Return whether any broker was reached."""
         return self.first is not None
 
     @property
     def how(self) -> str:
-        """How the brokers were reached."""
+        """Return how the brokers were reached."""
         security = self.brokers.security
         how = f"answers with {security.protocol}"
         if not security.protocol.uses_sasl:
@@ -165,7 +170,7 @@ class ClusterInspection:
         }
 
     async def group(self, name: str) -> Group | str:
-        """Describe a consumer group; or, as text, say why it is not known."""
+        """Describe a consumer group; or return, as text, why the description is unavailable."""
         answer = await self._ask_coordinator(_GROUP, name, GroupsRequest([name]))
         if isinstance(answer, str):
             return answer
@@ -176,7 +181,7 @@ class ClusterInspection:
             clients = tuple((client, host.lstrip("/")) for _, client, host, *_ in members)
             found = Group(kind, assignor, clients, operations[0] if operations else UNTOLD)
         if code == _GROUP_UNKNOWN:
-            # The answer of some brokers for a group that nobody has used yet.
+            # Some brokers answer this for a group that was never used.
             return Group()
         if code == _GROUP_NOT_ALLOWED:
             return Group(operations=_NOTHING)
@@ -185,7 +190,7 @@ class ClusterInspection:
     async def committed(
         self, group: str, partitions: Mapping[str, Sequence[int]]
     ) -> dict[tuple[str, int], int] | str:
-        """Return the offsets that a group has committed; or, as text, why they are not known."""
+        """Return the committed offsets of a group; or, as text, why they are unknown."""
         request = OffsetFetchRequest(group, [(topic, [*each]) for topic, each in partitions.items()])
         answer = await self._ask_coordinator(_GROUP, group, request)
         if isinstance(answer, str):
@@ -203,7 +208,7 @@ class ClusterInspection:
         }
 
     async def longest_transaction_ms(self, name: str) -> int | None:
-        """Return for how long the brokers allow a transaction to last; None if they do not say."""
+        """Return the brokers' maximum transaction timeout in milliseconds; None if they do not report it."""
         key = "transaction.max.timeout.ms"
 
         async def ask() -> Any:
@@ -222,11 +227,11 @@ class ClusterInspection:
         return int(values[0]) if values and values[0] else None
 
     async def may_use_transactional_id(self, name: str) -> bool | str:
-        """Whether a transactional id may be used; or, as text, why that is not known.
+        """Return whether a transactional id may be used; or, as text, why that is unknown.
 
-        The request ends a transaction of a producer that does not exist: the broker checks the permission
-        first, and then refuses. A producer that has the id at this moment notices nothing. Kafka does not
-        know such a producer; brokers of others find other faults with it, or none.
+        The request ends a transaction of a nonexistent producer: the broker checks the permission first, and
+        then refuses. A producer that currently uses the id is not affected. Kafka answers that the producer
+        is unknown; other brokers return different errors, or none.
         """
         answer = await self._ask_coordinator(_TRANSACTION, name, EndTxnRequest(name, -1, -1, False))
         if isinstance(answer, str):
@@ -237,7 +242,10 @@ class ClusterInspection:
         return True if code in _NO_SUCH_PRODUCER else _unexpected(code)
 
     async def may_write_idempotently(self) -> bool | str:
-        """Whether an idempotent producer is allowed. The broker returns a producer id that nobody uses."""
+        """Return whether an idempotent producer is allowed.
+
+        The broker allocates a producer id, which stays unused.
+        """
         answer = await self._patiently(lambda: self._ask(InitProducerIdRequest(None, 60_000)))
         if isinstance(answer, str):
             return answer
@@ -246,7 +254,10 @@ class ClusterInspection:
         return _unexpected(answer.error_code) if answer.error_code else True
 
     async def _ask_coordinator(self, kind: int, key: str, request: Any) -> Any:
-        """Ask the coordinator of a group or transactional id: its answer, an error code, or text why none."""
+        """Ask the coordinator of a group or transactional id.
+
+        Return its answer, an error code, or the reason for a missing answer as text.
+        """
 
         async def ask() -> Any:
             place = await self._ask(FindCoordinatorRequest(key, kind))
@@ -255,7 +266,10 @@ class ClusterInspection:
         return await self._patiently(ask)
 
     async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Ask again while the broker is busy. Return its answer, or as text why there is none."""
+        """Repeat a request while the broker is busy.
+
+        Return its answer, or the reason for a missing answer as text.
+        """
         clock = asyncio.get_running_loop().time
         deadline = clock() + BUSY_SECONDS
         try:
@@ -274,7 +288,7 @@ class ClusterInspection:
             raise NoAnswer(f"its coordinator, {asked}, cannot be reached")
         try:
             return await self._connections[asked].send(request)
-        except NotImplementedError as error:  # aiokafka's, if no version is known to both
+        except NotImplementedError as error:  # raised by aiokafka if no version is known to both
             raise NoAnswer(f"the broker at {asked} does not support this request: {error}") from error
         except (OSError, KafkaError, TimeoutError) as error:
             raise NoAnswer(f"the broker at {asked} has stopped answering: {text_of(error)}") from error

@@ -1,8 +1,8 @@
-"""Whether a broker can be reached, and if not, why: aiokafka says `Unable to bootstrap` for every reason.
+"""Find out whether a broker can be reached, and if not, why.
 
-The steps are name, TCP, TLS, the first request, SASL, and the first request that needs all of them. If a step
-fails, further connections find out what is there instead: plain text and not TLS, TLS and not plain text, or
-SASL.
+aiokafka reports `Unable to bootstrap` in every case. The steps are name, TCP, TLS, the first request, SASL,
+and the first request that needs all of them. If a step fails, further connections test for a mismatch of the
+listener: plain text instead of TLS, TLS instead of plain text, or SASL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNTRUSTED = {2, 18, 19, 20, 21}
 
 
 class Unreachable(Exception):
-    """A broker cannot be used: what happened, and what to do about it."""
+    """A broker cannot be used: the problem and its remedy."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"{what}; {hint}")
@@ -42,7 +42,7 @@ class Unreachable(Exception):
 
 
 class Reached(NamedTuple):
-    """A connection that is logged in, which the caller closes, and the brokers of the cluster by id."""
+    """An authenticated connection, which the caller closes, and the brokers of the cluster by id."""
 
     connection: Any
     advertised: dict[int, Address]
@@ -74,7 +74,7 @@ async def close(connection: Any) -> None:
 
 
 def _connection(address: Address, brokers: Brokers, protocol: str = "") -> Any:
-    """Make a connection without SASL: its steps are taken here, so that each of them is seen."""
+    """Make a connection without SASL: its steps run here one by one, to report the failing one."""
     protocol = protocol or ("SSL" if brokers.security.protocol.uses_tls else "PLAINTEXT")
     arguments = brokers.arguments | {
         "security_protocol": protocol,
@@ -120,7 +120,7 @@ async def _explained(address: Address, brokers: Brokers, error: BaseException) -
     cause = _cause(error)
     tls = brokers.security.protocol.uses_tls
     if tls and not isinstance(cause, ssl.SSLError):
-        # What the broker says about our certificate may be lost if it closes the connection while we write.
+        # The broker's alert about our certificate may be lost if it closes the connection while we write.
         cause = await _alert(address, brokers) or cause
     if isinstance(cause, ssl.SSLCertVerificationError):
         return await _bad_certificate(address, brokers, cause)
@@ -232,7 +232,7 @@ async def _speaks_plain(address: Address, brokers: Brokers) -> bool:
 
 
 async def _speaks_tls(address: Address) -> bool:
-    """Whether any server answers with TLS, trusted or not: only the handshake is done."""
+    """Return whether any server answers with TLS, trusted or not: only the handshake is done."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -276,7 +276,7 @@ async def _authenticate(connection: Any, brokers: Brokers) -> None:
         raise Unreachable(
             f"there is no token to log in with: {error}", f"check [{brokers.security.table}]"
         ) from error
-    except ValueError as error:  # aiokafka's, if the broker's own proof is wrong
+    except ValueError as error:  # raised by aiokafka if the broker's proof is wrong
         raise Unreachable(
             "it does not prove that it knows the password", "is this your broker? check the address"
         ) from error
@@ -314,13 +314,13 @@ def _login_hint(brokers: Brokers) -> str:
 
 
 def _without_secrets(text: str, brokers: Brokers) -> str:
-    """Hide the password in a text of a broker, which may hold anything."""
+    """Mask the password in a text from a broker, which may contain anything."""
     password = str(brokers.arguments.get("sasl_plain_password", ""))
     return text.replace(password, "***") if password else text
 
 
 async def _first_request(connection: Any, address: Address, brokers: Brokers) -> Any:
-    """Ask for the brokers, which a listener with SASL refuses without a login."""
+    """Request the list of brokers, which a listener with SASL refuses before authentication."""
     try:
         metadata = await connection.send(TopicsRequest([]))
     except (OSError, KafkaError, TimeoutError) as error:

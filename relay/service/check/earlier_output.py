@@ -1,4 +1,4 @@
-"""Find output that a route has written before: on a first start there is none."""
+"""Find earlier output of a route: on a first start there is none."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _SECONDS: Final = 10.0
 
 
 async def earlier_output(config: Config, clusters: Clusters) -> str:
-    """Return evidence, as text, that a target topic has records of a source topic: its newest record. "" if
-    there is none, or if that is not known. Topics of tables are not checked.
+    """Return evidence, as text, that a target topic has records of a source topic: its newest record.
+
+    Returns "" if none was found or if the check was not possible. Topics of tables are not checked.
     """
     try:
         async with asyncio.timeout(_SECONDS):

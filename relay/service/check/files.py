@@ -1,5 +1,6 @@
-"""The files that a configuration names: certificates, keys, secrets, tokens, dumps. They are read as relay
-reads them when it starts; nobody is asked over the network.
+"""Check the files of a configuration: certificates, keys, secrets, tokens, dumps.
+
+They are read exactly as at relay's start; the check uses no network.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from relay.model.errors import ConfigError, Problem
 
 
 def file_problems(config: Config) -> Iterator[Problem]:
-    """Find files that are not there, cannot be read, or hold something else."""
+    """Find files that are missing, unreadable, or of the wrong content."""
     reads: tuple[Callable[[], object], ...] = (
         lambda: Clusters.from_settings(source_cluster(config), target_cluster(config)),
         lambda: resolver_of(config),

@@ -23,7 +23,7 @@ from relay.text.redaction import first_of, printable
 
 #: The client id of every client of relay.
 _CLIENT: Final = "relay"
-#: How many members are named.
+#: Maximum number of members listed by name.
 _NAMED: Final = 5
 _SECONDS: Final = 20.0
 _OWN_GROUP: Final = "set group_id in [source] to a group that only this route uses"
@@ -79,7 +79,7 @@ class _Offsets(NamedTuple):
 async def _progress(
     config: Config, source: ClusterInspection, target: ClusterInspection, topics: Mapping[str, TopicInfo]
 ) -> list[Finding]:
-    """Report how much is left to read: a group whose name was copied may have read everything already."""
+    """Report how much is left to read: another route may have used the group name, and read everything."""
     subject = f"source group {config.source.group_id}"
     try:
         async with asyncio.timeout(_SECONDS):

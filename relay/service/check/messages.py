@@ -1,4 +1,4 @@
-"""What the newest messages of the source topics are: `relay check --connect`. No group is joined."""
+"""Inspect the newest messages of the source topics for `relay check --connect`, without joining a group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord
 from relay.service.check.findings import Finding, State
 
-#: How many records of each topic are looked at, and how long they may take.
+#: Number of records inspected per topic, and the time limit for reading them.
 _RECORDS: Final = 20
 _SECONDS: Final = 20.0
 
@@ -38,7 +38,7 @@ async def message_findings(config: Config, brokers: Brokers, topics: Iterable[st
 
 
 def _findings(config: Config, subject: str, records: Sequence[ConsumerRecord]) -> Iterator[Finding]:
-    """Judge messages: by whether they can be read with the route's protocol, and by what they look like."""
+    """Judge messages by whether the route's protocol can read them, and by their detected format."""
     name, messages = config.route.from_, [each for each in records if each.value is not None]
     if not messages:
         yield Finding(State.UNTESTED, subject, "there is none yet, so their format is not known")
@@ -62,8 +62,10 @@ def _findings(config: Config, subject: str, records: Sequence[ConsumerRecord]) -
 def _refused(
     config: Config, messages: Sequence[ConsumerRecord]
 ) -> Iterator[tuple[RelayError, ConsumerRecord]]:
-    """Give the messages that are none of the route's protocol, with their errors. What needs a registry, a
-    storage or a definition that came before is not known here, and no error.
+    """Yield the messages that are not of the route's protocol, with their errors.
+
+    A message that needs a registry, a storage or an earlier definition cannot be judged here, and is not
+    reported.
     """
     translator = config.translator()
     for message in messages:

@@ -19,7 +19,10 @@ _SECONDS: Final = 5.0
 
 
 async def with_reasons(error: BrokerUnavailable, clusters: Clusters) -> BrokerUnavailable:
-    """Return the error with what is wrong with each address of both clusters; unchanged if all work now."""
+    """Return the error, extended with the problem of each address of both clusters.
+
+    Returns it unchanged if all addresses work now.
+    """
     wrong = [await diagnosis(clusters.source)]
     if clusters.target is not clusters.source:
         wrong.append(await diagnosis(clusters.target))
@@ -28,7 +31,7 @@ async def with_reasons(error: BrokerUnavailable, clusters: Clusters) -> BrokerUn
 
 
 class Reasons:
-    """Finds the reasons of an outage while relay runs."""
+    """Find the reasons of an outage while relay runs."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
@@ -36,7 +39,7 @@ class Reasons:
         self._next_at: dict[Side, float] = {}
 
     async def find(self, side: Side) -> str:
-        """Return why the brokers of a cluster cannot be reached; "" if that is not known, or if they can."""
+        """Return why a cluster's brokers cannot be reached; "" if they can, or if the reason is unknown."""
         if time.monotonic() >= self._next_at.get(side, 0.0):
             self._found[side] = ""
             try:

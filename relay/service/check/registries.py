@@ -1,7 +1,7 @@
-"""What schema registries say to a route: `relay check --connect`. Nothing is registered.
+"""Check a route's schema registries for `relay check --connect`, without registering anything.
 
-Whether schemas may be registered is tested with an existing one: it is sent once more to its own subject,
-which changes nothing where registering is allowed.
+To test whether schemas may be registered, the check sends an existing schema to its own subject again, which
+changes nothing where registering is allowed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from relay.model.errors import ConfigError, RelayError, SchemaRefused, ServiceEr
 from relay.service.check.findings import Finding, State
 from relay.service.check.subjects import subject_patterns
 
-#: Rules under which a registry refuses what DDL may do to a table.
+#: Compatibility rules under which a registry may refuse a table's schema after DDL.
 _STRICT: Final = ("BACKWARD", "FORWARD", "FULL")
-#: Of how many subjects the rule is asked for; topics by table may have thousands.
+#: Maximum number of subjects whose rule is requested; topics by table may have thousands.
 _MOST_SUBJECTS: Final = 50
 
 
 def registry_findings(config: Config) -> list[Finding]:
-    """Ask the registries of a configuration; it waits. Returns one line and more for each."""
+    """Query the registries of a configuration; blocks. Returns at least one finding for each."""
     found: list[Finding] = []
     for side, table in (("source", config.source.schema_registry), ("target", config.target.schema_registry)):
         if table.urls:
@@ -54,7 +54,7 @@ def _of_one(settings: RegistrySettings, side: str, config: Config) -> Iterator[F
 def _target(
     registry: SchemaRegistry, settings: RegistrySettings, known: Sequence[str], subject: str
 ) -> Iterator[Finding]:
-    """What is said of the route's existing subjects."""
+    """Yield findings about the route's existing subjects."""
     if not settings.register_schemas:
         said = "register_schemas = false: each schema must be registered before its first row"
         yield Finding(State.NOTE, subject, said)

@@ -1,9 +1,9 @@
-"""The preflight check of a route: `relay check --connect`. Nothing is written, created or committed.
+"""The preflight check of a route: `relay check --connect`. It writes, creates and commits nothing.
 
-Each finding is one line. Brokers are asked one by one, including those that the cluster advertises: clients
-are sent on to these, and an address that works only inside a network is the most frequent mistake. What the
-brokers allow comes from their own answers (`relay.io.kafka.requests`); what they do not tell is reported
-as untested.
+Each finding is one line. Brokers are contacted one by one, including those that the cluster advertises:
+clients are redirected to these, and an address that works only inside a network is the most frequent mistake.
+Permissions come from the brokers' answers (`relay.io.kafka.requests`); permissions that they do not report
+are listed as untested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from relay.text.redaction import plural
 from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
 from relay.topics.startup import table_topic_warnings, topics_of_tables
 
-# What each topic of the target's brokers must allow, and what that is for.
+# Permissions needed on each topic of the target's brokers, and their purpose.
 _NEEDED = {
     Role.TARGET: (Operation.WRITE,),
     Role.DEAD_LETTERS: (Operation.WRITE,),
@@ -40,7 +40,10 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED_TOPIC = 3, 29
 
 
 async def preflight(config: Config, clusters: Clusters) -> list[Finding]:
-    """Try all that a route needs of its brokers; return findings in the order in which a record passes."""
+    """Check everything that a route needs of its brokers.
+
+    Returns findings in the order in which a record passes.
+    """
     with _quiet_client():
         source = target = ClusterInspection(clusters.source)
         if clusters.target is not clusters.source:
@@ -63,7 +66,7 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
             found += [_source_topic(topics[name]) for name in dict.fromkeys(config.source.topics)]
             found += _rows_that_overtake(config, source_topics)
             found += _idle_processes(config, source_topics)
-            # Of brokers or partitions that cannot be used, the findings above tell more.
+            # The findings above are more specific about unusable brokers or partitions.
             if not any(problem for _, _, problem in source.advertised):
                 readable = [
                     name
@@ -113,15 +116,13 @@ async def _target_findings(
     if config.has_table_topics:
         found += await _oddities_of_tables(config, target, sources, {each.name for each in wanted})
     exactly_once = config.delivery.mode is Mode.EXACTLY_ONCE
-    # Each process has a transactional id of its own.
+    # Each process has a separate transactional id.
     found += [await _writer(target, each) for each in (config.of_processes if exactly_once else [config])]
     return found
 
 
 def guessed_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
-    """Note that keys of rows may change when their tables' DDL is learned, as long as there is no history of
-    it.
-    """
+    """Note that row keys may change when their tables' DDL is learned, unless there is a schema history."""
     if has_history or not config.has_row_keys:
         return
     said = (
@@ -135,7 +136,7 @@ def guessed_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
 
 
 def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding]:
-    """Say what becomes of topics that are known only when their tables are."""
+    """Describe the handling of topics that are known only when their tables are."""
     for template in dict.fromkeys(template.text for template, _ in config.templates if template.is_by_table):
         subject = f"target topics {template}"
         if not config.target.create_topics:
@@ -184,7 +185,7 @@ def _source_topic(topic: Topic) -> Finding:
 
 
 def rows_do_not_wait(config: Config, rows: str = "rows of other partitions") -> str:
-    """Say what becomes of rows that overtake their DDL in another partition, and why they may."""
+    """Describe the handling of rows that overtake their DDL in another partition, and why that can happen."""
     why = "wait = false" if config.schema.wait is Wait.FALSE else 'wait = "auto" without a history_topic'
     return (
         f"{rows} do not wait for it ({why}): those that overtake it are translated with "
@@ -194,7 +195,7 @@ def rows_do_not_wait(config: Config, rows: str = "rows of other partitions") -> 
 
 
 def _rows_that_overtake(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
-    """Note the topics whose rows may come before their DDL."""
+    """Note the topics whose rows may arrive before their DDL."""
     source = codec_named(config.route.from_, "from")
     if config.waits_for_ddl or source.ddl_everywhere or not source.decodes.ddl:
         return
@@ -263,7 +264,7 @@ def _unseen(topic: Topic, needed: tuple[Operation, ...]) -> str:
 
 
 def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: list[str]) -> Finding:
-    """Judge a topic that exists: by what is `wrong` with it, its leaders, and what may be done with it."""
+    """Judge an existing topic by the problems in `wrong`, its leaders, and the permitted operations."""
     if topic.leaderless:
         wrong.append(
             f"partitions {', '.join(map(str, topic.leaderless))} have no leader: "
@@ -288,8 +289,8 @@ def _names(operations: tuple[Operation, ...]) -> str:
 def _oddities(
     wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[Finding]:
-    """Say what an operator should know of a topic that can be used."""
-    # A source topic whose settings may not be read is nothing to compare with.
+    """Report what an operator should know about a usable topic."""
+    # A source topic whose settings may not be read cannot be compared.
     known = {name: each for name, each in sources.items() if each.settings is not None}
     for text in warnings(wanted, found, known, config):
         state = State.UNTESTED if found.settings is None else State.NOTE
@@ -299,7 +300,7 @@ def _oddities(
 async def _oddities_of_tables(
     config: Config, target: ClusterInspection, sources: Mapping[str, TopicInfo], others: Collection[str]
 ) -> list[Finding]:
-    """Say what an operator should know of topics of tables: those that exist, and those to be created."""
+    """Report what an operator should know about topics of tables: existing ones, and those to be created."""
     subject = "target topics of tables"
     try:
         found = await topics_of_tables(config, TopicAdmin(target.brokers), others)
@@ -309,7 +310,7 @@ async def _oddities_of_tables(
 
 
 async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
-    """Find out whether a producer of the kind that the route needs is allowed."""
+    """Return whether the producer that the route needs is allowed."""
     if config.delivery.mode is Mode.EXACTLY_ONCE:
         subject = f"target transactional id {config.transactional_id}"
         grant = "grant WRITE on the transactional id"
@@ -330,8 +331,9 @@ async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
 
 
 async def _too_long(cluster: ClusterInspection, config: Config) -> str:
-    """Say if the brokers do not allow transactions as long as relay's may be; "" if they do, or if their
-    limit is not known.
+    """Return a text if the brokers' transaction timeout is shorter than relay's.
+
+    Returns "" if it suffices or is unknown.
     """
     longest_ms = await cluster.longest_transaction_ms(config.transactional_id)
     wanted_ms = int(1000 * transactional_settings(config).transaction_timeout_seconds)
@@ -344,7 +346,7 @@ async def _too_long(cluster: ClusterInspection, config: Config) -> str:
 
 
 async def diagnosis(brokers: Brokers) -> str:
-    """Say why no broker of a cluster can be used, address by address; empty if one can."""
+    """Return why no broker of a cluster can be used, address by address; empty if one can."""
     cluster = ClusterInspection(brokers)
     with _quiet_client():
         try:
@@ -358,7 +360,7 @@ async def diagnosis(brokers: Brokers) -> str:
 
 @contextlib.contextmanager
 def _quiet_client() -> Iterator[None]:
-    """Keep warnings of aiokafka out of the output: the findings say more."""
+    """Suppress warnings of aiokafka: the findings are more specific."""
     logger = logging.getLogger("aiokafka")
     nobody = logging.NullHandler()
     propagate, logger.propagate = logger.propagate, False

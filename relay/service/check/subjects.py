@@ -1,6 +1,6 @@
-"""What the subjects of a route's rows are called: given a made-up row, the encoder says which ones it needs.
+"""Derive the subjects of a route's rows: given a made-up row, the encoder names the subjects it needs.
 
-So strategies, options and templates of topics count as they do when rows are written.
+Strategies, options and topic templates therefore apply as in production.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ _ROW: Final = msgspec.json.encode(
 
 
 def subject_patterns(config: Config) -> list[re.Pattern[str]]:
-    """Return what the subjects of rows look like, for each topic that they may go to; none where the target
-    cannot write the made-up row, or where nothing but a table's name is in them.
+    """Return patterns for the subjects of rows, one for each topic that rows may go to.
+
+    Returns none where the target cannot write the made-up row, or where a subject consists of the table's
+    name alone.
     """
-    # The made-up row may lose what real ones do not.
+    # The made-up row may have losses that real rows do not have.
     options = {name: value for name, value in config.route.to_options.items() if name != "strict"}
     subjects: list[str] = []
     for template, _ in config.templates:
@@ -57,7 +59,7 @@ def subject_patterns(config: Config) -> list[re.Pattern[str]]:
 
 
 def _subjects(translator: Translator, topic: str) -> Iterator[str]:
-    """The subjects of a row's key and value that comes from a topic. Raises RelayError, Need."""
+    """Yield the subjects of the key and value of a row from a topic. Raises RelayError, Need."""
     record = ConsumerRecord(topic, 0, 0, 0, None, _ROW)
     while True:
         try:
@@ -70,7 +72,10 @@ def _subjects(translator: Translator, topic: str) -> Iterator[str]:
 
 
 def _is_telling(subject: str) -> bool:
-    """Whether a subject holds more than a table's name: else the subjects of all topics would match it."""
+    """Return whether a subject holds more than a table's name.
+
+    A pattern of the name alone would match the subjects of all topics.
+    """
     rest = subject.removesuffix("-key").removesuffix("-value").replace(_DATABASE, "").replace(_TABLE, "")
     return any(map(str.isalnum, rest))
 

@@ -1,1 +1,1 @@
-"""What commands do with topics, beside a relay at work."""
+"""Topic operations of the commands, outside a running relay."""

@@ -1,4 +1,4 @@
-"""What commands do with the schema history's topic: read records, write some, ask if a relay is at work."""
+"""Access the schema history's topic for the commands: read and write records, list running instances."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CHUNK = 500
 
 
 async def read_kept(config: Config, progress: Progress | None = None) -> list[ConsumerRecord]:
-    """Return the history's own records that count, in order.
+    """Return the history's own live records, in order.
 
-    Raises TopicUnusable if there is no such topic, BrokerUnavailable.
+    Raises TopicUnusable if the topic is missing, BrokerUnavailable.
     """
     found: list[ConsumerRecord] = []
     brokers = Brokers.from_settings(target_cluster(config))
@@ -46,7 +46,8 @@ async def ensure_topic(config: Config) -> bool:
         refused = await cluster.create([wanted.new_topic])
         if refused:
             raise TopicUnusable(not_created(wanted, refused[wanted.name], cluster.servers))
-        # Only the broker knows what it has made of the request, or who has created the topic meanwhile.
+        # Only the broker knows the outcome of the request, or whether another client has created the topic
+        # meanwhile.
         await cluster.look_until_found([wanted.name])
         await _is_there(wanted, cluster, config)
     return is_missing
@@ -72,7 +73,7 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
 
     Raises RecordTooLarge, TopicUnusable, BrokerUnavailable, DeliveryFailed.
     """
-    # Never the transactional sink: it would fence the relay that is at work.
+    # Never the transactional sink: it would fence the running relay.
     limits = (await target_topics(config, [config.history_topic])).limits
     sink = KafkaSink(producer_settings(config), limits)
     try:

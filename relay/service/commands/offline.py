@@ -17,7 +17,7 @@ from relay.service.loop.history import read_history, teach
 
 
 class Learned(NamedTuple):
-    """A translator, how many records the history has, and how many of these it could not read."""
+    """A translator, the number of records in the history, and how many of these were unreadable."""
 
     translator: Translator
     records: int
@@ -29,8 +29,8 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
 
     Raises ServiceError, and TopicUnusable if a source topic whose partitions must be known cannot be seen.
 
-    `upto`: records of the same partition at or after this place are left out. Those of other partitions do no
-    harm: the catalog knows definitions as of a position.
+    `upto`: records of the same partition at or after this position are left out. Those of other partitions do
+    no harm: the catalog knows definitions as of a position.
     """
     records = await _history(config)
     if upto is not None:
@@ -46,7 +46,7 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
 
 
 async def _source_partitions(config: Config) -> list[tuple[str, int]]:
-    """Return all partitions of the source topics. Raises TopicUnusable if there is one that is not seen."""
+    """Return all partitions of the source topics. Raises TopicUnusable if a topic cannot be seen."""
     seen = await TopicAdmin(Brokers.from_settings(source_cluster(config))).look(config.source.topics)
     for name in config.source.topics:
         if name not in seen.found:

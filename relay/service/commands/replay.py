@@ -1,9 +1,9 @@
-"""Replay of dead letters: they are translated again with the present configuration, written to the target,
-and marked as replayed.
+"""Replay dead letters: translate and write them again, and mark them as replayed.
 
-Everything is written in chunks: first the target's records, then, when all of these are acknowledged, the
-markers. After a replay that was cut short, the next one repeats at most one chunk, and repeats can be
-recognized: `relay.source` is the original's position. Dead letters of one source partition keep its order.
+The present configuration applies. Everything is written in chunks: first the target's records, then, when all
+of these are acknowledged, the markers. After a replay that was cut short, the next one repeats at most one
+chunk, and repeats can be recognized: `relay.source` is the original's position. Dead letters of one source
+partition keep its order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from relay.topics.table_topics import TableTopics
 #: Originals of dead letters between two waits for acknowledgements.
 CHUNK = 500
 
-#: What may be wrong with a single dead letter; everything else ends the replay.
+#: Errors of a single dead letter; every other error ends the replay.
 FAILURES = (CodecError, ClaimCheckMissing, RecordTooLarge)
 
 
@@ -58,9 +58,9 @@ class Outcome:
 
 
 async def target_topics(config: Config, topics: Iterable[str]) -> WrittenTopics:
-    """Return what topics at the target's brokers accept.
+    """Return the limits of topics at the target's brokers.
 
-    Raises TopicUnusable with all that is wrong, BrokerUnavailable.
+    Raises TopicUnusable with all problems, BrokerUnavailable.
     """
     names = set(topics)
     seen = await TopicAdmin(Brokers.from_settings(target_cluster(config))).look(names)
@@ -75,7 +75,7 @@ async def target_topics(config: Config, topics: Iterable[str]) -> WrittenTopics:
 
 
 async def table_topics(config: Config, others: WrittenTopics, translator: Translator) -> TableTopics | None:
-    """Return the target topics of tables, None if there are none. `others`: all other topics.
+    """Return the target topics of tables, None if the route has none. `others`: all other topics.
 
     Raises BrokerUnavailable.
     """
@@ -104,8 +104,10 @@ async def misfit_of(config: Config, produced: Sequence[ProducerRecord]) -> NoMat
 
 
 class Replay:
-    """One run over some dead letters. `writes`: they are written and stored too, not only translated.
-    `targets`: the target topics of tables, None if there are none.
+    """One run over some dead letters.
+
+    `writes`: they are also written and stored, not only translated. `targets`: the target topics of tables,
+    None if the route has none.
     """
 
     def __init__(
@@ -121,17 +123,16 @@ class Replay:
         topics = topics if targets is None else targets.written
         self._translator, self._resolver, self._writes = translator, resolver_of(config), writes
         self._history_topic = config.history_topic
-        # Never the transactional sink: it would fence the relay that is at work.
+        # Never the transactional sink: it would fence the running relay.
         self._sink = KafkaSink(producer_settings(config), topics.limits, compacted=topics.compacted)
         self._protocol, self._route = config.route.to, config.route_name
         self.outcome = Outcome()
 
     async def run(self, letters: Iterable[DeadLetter], progress: Progress) -> Outcome:
-        """Replay dead letters that have key and value; `progress` is called with how many originals are done,
-        of how many.
+        """Replay dead letters that have key and value; `progress` receives the numbers done and in total.
 
-        Raises DeliveryFailed, BrokerUnavailable, StorageUnavailable; what `outcome` counts by then is written
-        and marked.
+        Raises DeliveryFailed, BrokerUnavailable, StorageUnavailable; everything that `outcome` counts by then
+        is written and marked.
         """
         originals = by_original(letters)
         try:
@@ -160,7 +161,7 @@ class Replay:
             else:
                 done += letters
                 if self._history_topic and self._translator.catalog is not catalog:
-                    # A relay at work reads the history, and so learns it, too.
+                    # A running relay reads the history, and so learns it, too.
                     learned.append(history_record(letters[0].original, self._history_topic, self._route))
         if self._writes:
             await self._sink.write([*learned, *produced])
@@ -173,14 +174,14 @@ class Replay:
         self.outcome.failed += failed
 
     async def _ready(self, letter: DeadLetter) -> list[ProducerRecord]:
-        """Translate, and make sure of the topics that this needs. Raises TopicUnusable, Undelivered."""
+        """Translate, and ensure the topics that the result needs. Raises TopicUnusable, Undelivered."""
         produced = await asyncio.to_thread(self._translated, letter)
         if self._targets is not None and self._writes:
             await self._targets.ensure({record.topic: letter.original.topic for record in produced})
         return produced
 
     def _translated(self, letter: DeadLetter) -> list[ProducerRecord]:
-        """Translate, and store what belongs in a storage. All or nothing, like `Translator.translate`."""
+        """Translate, and store the claim-check payloads. All or nothing, like `Translator.translate`."""
         before = self._translator.state
         produced = self._resolver.translate(self._translator, letter.original)
         if misfit := self._sink.misfit(produced):

@@ -2,8 +2,9 @@
 
 A replay announces itself with a record in partition 0 of the topic and then reads the announcements of
 others: the first one in the log proceeds. It repeats the announcement while it runs and writes a final record
-when it ends. Another one that finds it watches the log: a repetition shows that it is running; if there is
-none, it was killed, and the other one writes its final record. No clocks are compared.
+when it ends. A later replay that finds an announcement watches the log: a repetition shows that the earlier
+one is running; without any, the earlier one was killed, and the later one writes its final record. No clocks
+are compared.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ WATCH_SECONDS: Final = 60.0
 #: How often an announcement is repeated, and how long writing one may take; together less than the watch.
 RENEW_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 30.0
-#: How long our own announcement may stay invisible, and how often the log is read.
+#: Maximum time until our announcement must be visible, and the interval between reads of the log.
 VISIBLE_SECONDS: Final = 30.0
 PAUSE_SECONDS: Final = 0.5
 
@@ -39,9 +40,9 @@ PAUSE_SECONDS: Final = 0.5
 async def only_replay(
     config: Config, replay: Callable[[], Awaitable[Outcome]], say: Callable[[str], object] = lambda _: None
 ) -> Outcome:
-    """Run a replay as the only one of the dead-letter topic. `say` is told why it does not begin at once.
+    """Run a replay as the only one of the dead-letter topic. `say` receives the reason if it must wait.
 
-    Raises ReplayUnderWay, DeliveryFailed, TopicUnusable, BrokerUnavailable, and what the replay raises.
+    Raises ReplayUnderWay, DeliveryFailed, TopicUnusable, BrokerUnavailable, and the replay's own errors.
     """
     topic = config.dead_letter_topic
     sink = KafkaSink(producer_settings(config), (await target_topics(config, [topic])).limits)
@@ -121,8 +122,9 @@ class _Claim:
             await self._announce(name, ends=True)
 
     async def _ahead(self) -> dict[str, int]:
-        """Return which other replays are ahead, and how often each has announced itself. Raises
-        ReplayUnderWay if this replay's own announcement cannot be seen.
+        """Return the other replays that are ahead, and how often each has announced itself.
+
+        Raises ReplayUnderWay if this replay's announcement cannot be seen.
         """
         deadline = time.monotonic() + VISIBLE_SECONDS
         while self._name not in await self._log.read():
@@ -147,7 +149,7 @@ class _Log:
         self.names: dict[str, int] = {}
 
     async def read(self) -> dict[str, int]:
-        """Read what is new and return `names`. Raises TopicUnusable, BrokerUnavailable."""
+        """Read new announcements and return `names`. Raises TopicUnusable, BrokerUnavailable."""
         await read_part(self._brokers, self._topic, Part(first=self._next, partitions=(0,)), self._take)
         return self.names
 

@@ -1,4 +1,4 @@
-"""What records need from outside, and leave there: fetched and stored in threads while heartbeats go on."""
+"""Fetch and store the external data of records, in threads, while heartbeats go on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from relay.model.lookups import ClaimCheck, Need
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.observe.figures import HasCounts
 
-#: Waits between two tries. An object store may show an object later than the message that refers to it.
+#: Waits between two attempts. An object store may show an object later than the message that refers to it.
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
-#: The longest wait that a registry may ask for. The loop shows no sign of life before all tries are made.
+#: The longest wait that a registry may ask for. The loop sends no heartbeat until all attempts are made.
 _LONGEST_RETRY_SECONDS = 5.0
 
 Given = TypeVar("Given")
@@ -28,18 +28,18 @@ IsOver = Callable[[], bool]
 
 
 class Translates(HasCounts, Protocol):
-    """What the service needs of a translator."""
+    """The translator's interface to the service."""
 
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
-        """Give the target's records for one source record. All or nothing, and repeatable. Raises Need."""
+        """Return the target's records for one source record. All or nothing, and repeatable. Raises Need."""
         ...
 
     def provide(self, need: Need[Any], answer: Any, /) -> None:  # noqa: ANN401 - of the need's type
-        """Give what a call needs."""
+        """Provide the answer to a need."""
         ...
 
     def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
-        """Take from a record what it says about tables, and return those that it is about."""
+        """Apply a record's DDL and schemas to the catalog, and return the tables concerned."""
         ...
 
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
@@ -52,11 +52,11 @@ class Translates(HasCounts, Protocol):
 
     @property
     def watermarks_ms(self) -> Mapping[tuple[str, int], int]:
-        """The time of the last watermark of each source partition."""
+        """Return the time of the last watermark of each source partition."""
         ...
 
     def count_tables(self, most: int, /) -> None:
-        """Count rows and statements by table from now on."""
+        """Count rows and statements by table from now on, for at most `most` tables."""
         ...
 
     def guessed_after(self, number: int, /) -> list[TableId]:
@@ -64,7 +64,7 @@ class Translates(HasCounts, Protocol):
         ...
 
     def why_unknown(self, table: TableId, /) -> str:
-        """Return why the definition of such a table was not known, in words."""
+        """Return, as text, why the definition of such a table was unknown."""
         ...
 
     def unwritten_after(self, number: int, /) -> list[UnwrittenStatement]:
@@ -73,39 +73,39 @@ class Translates(HasCounts, Protocol):
 
     @property
     def catalog(self) -> Catalog:
-        """The table definitions: another object after a record that changed them."""
+        """Return the table definitions: another object after a record that changed them."""
         ...
 
     @property
     def state(self) -> State:
-        """All that a record may leave behind for later ones."""
+        """Return everything that records leave behind for later ones."""
         ...
 
     def restore(self, state: State, /) -> None:
-        """Go back to where `state` was taken."""
+        """Go back to `state`."""
         ...
 
     @property
     def needs_all_partitions(self) -> bool:
-        """Whether its watermarks are right only if it sees every partition of the source."""
+        """Return whether its watermarks are right only if it sees every partition of the source."""
         ...
 
     @property
     def copies_ddl(self) -> bool:
-        """Whether it writes a statement to every partition that the source has."""
+        """Return whether it writes a statement to every partition that the source has."""
         ...
 
     def partitions_of(self, topic: str, /) -> int | None:
-        """Return over how many partitions rows of a table's topic are spread, None if they are not."""
+        """Return how many partitions rows of a table's topic are spread over, None if they are not."""
         ...
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
-        """Learn which partitions the source has."""
+        """Set the partitions of the source."""
         ...
 
 
 async def learn(resolver: Resolver, translator: Learns, record: ConsumerRecord) -> tuple[TableId, ...]:
-    """Do what `Resolver.learn` does, with its waiting in a thread. Raises what that raises."""
+    """Do the same as `Resolver.learn`, with blocking calls in a thread. Raises the same errors."""
     while True:
         try:
             return translator.learn(record)
@@ -116,9 +116,9 @@ async def learn(resolver: Resolver, translator: Learns, record: ConsumerRecord) 
 
 
 class AsyncResolver:
-    """A `Resolver` for the loop: its waiting is done in threads and tried again for a while.
+    """A `Resolver` for the loop: blocking calls run in threads and are repeated for a while.
 
-    `writes`: whether produced records may have blobs at all; only then are they looked at.
+    `writes`: whether produced records can have blobs; only then are they checked for any.
     """
 
     def __init__(self, log: Log, resolver: Resolver | None = None, *, writes: bool = True) -> None:
@@ -127,10 +127,10 @@ class AsyncResolver:
     async def resolve(
         self, need: Need[Any], translator: Translates, record: ConsumerRecord, is_over: IsOver
     ) -> list[ProducerRecord] | None:
-        """Fetch what translating the record needs, and translate again; None once `is_over` is true.
+        """Fetch the data that the record needs, and translate it again; None once `is_over` is true.
 
-        Raises ClaimCheckMissing, SchemaMissing, StorageUnavailable, NeedUnanswered, and whatever else
-        translating raises.
+        Raises ClaimCheckMissing, SchemaMissing, StorageUnavailable, NeedUnanswered, and the errors of the
+        translation.
         """
         while True:
             answer = await self._retry(self._resolver.fetch, need, is_over)

@@ -1,7 +1,7 @@
-"""How far the database's own clock has come in what was read: the times of rows and watermarks by partition.
+"""Find the database's own time in the records read: the times of rows and watermarks by partition.
 
-Templates fill rows without looking at their times, so some of the newest records are decoded once more, but
-only as many a second as cost next to nothing.
+Templates fill rows without looking at their times, so a few of the newest records are decoded once more;
+their number per second is limited to keep the cost negligible.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class DatabaseTimes:
 
     def __init__(self, translator: Translates, status: Status) -> None:
         self._translator, self._status = translator, status
-        # The newest records of partitions that were not looked at since, those that wait longest first.
+        # The newest records of partitions not inspected since, longest waiting first.
         self._newest: dict[Partition, list[ConsumerRecord]] = {}
 
     def note(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
-        """Keep the newest of a partition's records that are `done`, until the next report."""
+        """Keep the newest `done` records of a partition until the next report."""
         kept = self._newest.setdefault(partition, [])
         kept += records[max(0, done - _NEWEST) : done]
         del kept[:-_NEWEST]
 
     def report(self, owned: Iterable[Partition]) -> None:
-        """Tell the status the times of partitions that are ours."""
+        """Report the times of owned partitions to the status."""
         times: dict[Partition, int | None] = {}
         for partition in list(self._newest)[:_PARTITIONS]:
             times[partition] = self._row_time_ms(self._newest.pop(partition))

@@ -1,9 +1,11 @@
-"""Reads partition 0 of source topics beside the loop, for `wait` in [schema], where another instance has it,
-so that its DDL is known when rows of other partitions are translated.
+"""Read partition 0 of source topics beside the loop, for `wait` in [schema].
+
+It is used where another instance owns that partition, so that its DDL is known when rows of other partitions
+are translated.
 
 Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal), some of them to
 that of a separate topic (Debezium). A row may need DDL that was sent before it, and none that was sent later;
-the records' Kafka timestamps tell which was when.
+the records' Kafka timestamps decide the order.
 """
 
 from __future__ import annotations
@@ -39,9 +41,10 @@ _YIELD_SECONDS = 0.010
 
 
 class DdlFollower:
-    """Teaches the translator what partition 0 says about tables. `heartbeat` is called while rows wait.
+    """Apply the DDL of partition 0 to the translator. `heartbeat` is called while rows wait.
 
-    `brokers`: those of the source, if their files were read before. `resolver` fetches what records need.
+    `brokers`: those of the source, if their files were read before. `resolver` fetches the external data of
+    records.
     """
 
     def __init__(
@@ -57,7 +60,8 @@ class DdlFollower:
         self._places = DdlPlaces(config.ddl_topics)
         self._signature = codec_named(config.route.from_, "from").non_ddl_marker
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
-        # What was learned before its turn, by place; None where the translator is never set back behind it.
+        # Records learned before their turn, by position; None where the translator is never set back before
+        # it.
         self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}
         self.bytes_kept = 0
         # Kafka timestamp of the newest record that was read, by topic.
@@ -66,7 +70,7 @@ class DdlFollower:
         # may have moved past records that were lost with an exception.
         self._begun: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
-        # The partitions 0 for which rows of this instance wait.
+        # Each partition 0 on which rows of this instance wait.
         self._followed: list[TopicPartition] = []
         self._consumer: Any = None
         self.health = ClientHealth(config.source.fetch_max_wait_ms / 1000)
@@ -74,14 +78,17 @@ class DdlFollower:
 
     @property
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:
-        """Places of records the translator has learned from here, which teach it nothing new in the loop."""
+        """Return the positions of records already learned here; the loop need not learn them again."""
         return self._ahead.keys()
 
     async def begin(self, positions: Mapping[Partition, int]) -> None:
-        """Read from these positions on, all of partitions 0 to follow, and no others. Raises PollFailed."""
+        """Read each followed partition 0 from these positions on, and no other partitions.
+
+        Raises PollFailed.
+        """
         for (topic, number), position in positions.items():
             pair = TopicPartition(topic, number)
-            # What was read ahead before a rebalance is still known: otherwise a long reading might never end.
+            # Keep what was read ahead before a rebalance: otherwise a long reading might never end.
             if not self._begun.get(pair, position + 1) <= position <= self._next[pair]:
                 self._begun[pair] = self._next[pair] = position
                 self._reached.pop(topic, None)
@@ -95,7 +102,10 @@ class DdlFollower:
             self._seek()
 
     async def rewound(self, positions: Mapping[Partition, int]) -> None:
-        """Have the translator, set back, learn again, and reread those partitions 0 that the loop rereads."""
+        """Make the translator, after it was set back, learn again.
+
+        Rereads each partition 0 that the loop rereads.
+        """
         for record in list(self._ahead.values()):
             if record is not None:
                 self._heartbeat()
@@ -106,15 +116,15 @@ class DdlFollower:
                 self._begun[TopicPartition(*partition)] = self._next[TopicPartition(*partition)] = offset
                 self._reached.pop(partition.topic, None)
         if not positions:
-            # Whoever opens them next says where; until then nothing counts as read.
+            # The next `begin` sets the position; until then nothing counts as read.
             self._begun.clear()
         if self._is_ready:
             self._seek()
 
     def settled(self, positions: Mapping[Partition, int]) -> None:
-        """Let go of records: all before these positions are safe, and nothing is under way.
+        """Release records: everything before these positions is safe, and nothing is in flight.
 
-        The places of those that the loop has yet to reach are kept.
+        Positions that the loop has yet to reach are kept.
         """
         if not self.bytes_kept:
             return
@@ -167,11 +177,9 @@ class DdlFollower:
             self._consumer.seek(pair, self._next[pair])
 
     async def _read_past(self, topic: str, time_ms: int) -> None:
-        """Read until a record is younger, or until the end: for as long as that takes, provided that there is
-        progress.
-        """
+        """Read until a younger record or the end: without a time limit as long as there is progress."""
         pair, clock = TopicPartition(topic, 0), asyncio.get_running_loop().time
-        # The poll before may have taken as long as this may take.
+        # The previous poll may have used its full time limit.
         self._heartbeat()
         try:
             async with asyncio.timeout(REQUEST_SECONDS) as patience:
@@ -179,12 +187,12 @@ class DdlFollower:
                 at = await self._consumer.position(pair)
                 while at < end and self._reached.get(topic, -1) <= time_ms:
                     polled = await self._poll()
-                    # Learning does not count: a registry may take longer, and has deadlines of its own.
+                    # Learning does not count: a registry may take longer, and has separate deadlines.
                     due, began = patience.when() or 0.0, clock()
                     patience.reschedule(None)
                     await self._take(polled)
                     patience.reschedule(due + clock() - began)
-                    # Not the last record's offset: what ends a transaction takes an offset, too.
+                    # Not the last record's offset: a transaction's end marker takes an offset, too.
                     position = await self._consumer.position(pair)
                     if position > at:
                         at = position
@@ -197,8 +205,8 @@ class DdlFollower:
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = await self._consumer.getmany(timeout_ms=_POLL_MS)
         except Exception as error:
-            # Not only KafkaError: a record whose header name is not UTF-8 raises UnicodeDecodeError out of
-            # the parser, the first time.
+            # Not only KafkaError: a header name that is not UTF-8 makes the parser raise UnicodeDecodeError,
+            # the first time.
             if isinstance(error, UnicodeDecodeError):
                 take_any_name()
             self._seek()
@@ -206,7 +214,7 @@ class DdlFollower:
         return polled
 
     async def _take(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
-        """Learn what was polled, with turns for heartbeats in between."""
+        """Learn the polled records, yielding to heartbeats in between."""
         try:
             await self._learn_all(polled)
         except BaseException:
@@ -235,7 +243,7 @@ class DdlFollower:
             self.bytes_kept += size_of([record])
 
     async def _teach(self, record: ConsumerRecord) -> None:
-        # A record that cannot be read, for whatever reason, is the loop's to report in its turn, when all
+        # A record that cannot be read, for whatever reason, is reported by the loop in its turn, when all
         # before it is delivered.
         with contextlib.suppress(Exception):
             await learn(self._resolver, self._translator, record)

@@ -1,9 +1,9 @@
-"""Makes the loop take the partition with the DDL before rows of others that may need it, where it reads both.
+"""Make the loop take the partition with the DDL before rows of others that may need it, where it reads both.
 
 For `wait` in [schema]. The DDL of a row is in partition 0 of its topic, or of the topic that a connector has
 for DDL (`Config.ddl_topics`); where another instance reads that, `ddl_follower` reads it as well. A row may
 need DDL that was sent before it: polled rows wait until that partition has been taken past their Kafka
-timestamps, or to the end that it had when they were there.
+timestamps, or to its end as of the time when the rows arrived.
 """
 
 from __future__ import annotations
@@ -15,28 +15,26 @@ from relay.model.records import ConsumerRecord
 
 
 class DdlPlaces:
-    """Where the DDL of rows travels. `ddl_topics`: the topic that has it, for each topic that does not have
-    its own.
-    """
+    """The location of each row's DDL. `ddl_topics`: the DDL topic of each topic that has a separate one."""
 
     def __init__(self, ddl_topics: Mapping[str, str]) -> None:
         self._ddl_topics = ddl_topics
 
     def first(self, partition: Partition) -> Partition | None:
-        """Return the partition with the DDL for the rows of this one; None if this one has it itself."""
+        """Return the partition with the DDL for rows of `partition`; None if that is `partition`."""
         first = Partition(self._ddl_topics.get(partition.topic, partition.topic), 0)
         return None if first == partition else first
 
     def firsts(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Return the partitions with the DDL of the rows of these, without those that need none."""
+        """Return the partitions with the DDL for rows of `partitions`, without those that need none."""
         found = (self.first(partition) for partition in partitions)
         return list(dict.fromkeys(first for first in found if first is not None))
 
 
 class DdlOrder:
-    """Says of polled partitions whether their rows must wait, from one turn of the loop to the next.
+    """Decide which polled partitions must wait, from one turn of the loop to the next.
 
-    `look` begins a turn; the other questions are about partitions that it was given.
+    `look` begins a turn; the other methods are about partitions passed to it.
     """
 
     def __init__(self, places: DdlPlaces) -> None:
@@ -44,20 +42,20 @@ class DdlOrder:
         # The newest Kafka timestamp that was taken from each partition with DDL for which rows wait; -1
         # before that.
         self._reached: dict[Partition, int] = {}
-        # Where each of them is in this turn.
+        # The position in each of them in this turn.
         self._position: dict[Partition, int] = {}
-        # Of the other partitions' rows in this turn: how new they are, and where their DDL ended when they
-        # were there, if that was asked.
+        # The timestamp of the other partitions' rows in this turn, and the end of their DDL when they
+        # arrived, if it was requested.
         self._newest: dict[Partition, int] = {}
         self._end: dict[Partition, int] = {}
 
     def begin(self, firsts: Iterable[Partition]) -> None:
-        """Have rows wait for these partitions with DDL, which are read here, and for no others."""
+        """Make rows wait for these partitions with DDL, which are read here, and for no others."""
         self._reached = dict.fromkeys(firsts, -1)
         self._position, self._end, self._newest = {}, {}, {}
 
     def rewound(self) -> None:
-        """What was taken from partitions with DDL is not known any more."""
+        """Forget the progress in partitions with DDL."""
         self._reached = dict.fromkeys(self._reached, -1)
 
     async def look(
@@ -66,8 +64,9 @@ class DdlOrder:
         polled: Mapping[Partition, Sequence[ConsumerRecord]],
         held: Collection[Partition],
     ) -> None:
-        """Begin a turn with what was polled, in an earlier turn for `held` partitions. Ask the brokers for
-        ends if they matter. Raises PollFailed.
+        """Begin a turn with the polled records; those of `held` partitions were polled in an earlier turn.
+
+        Fetches end offsets if they matter. Raises PollFailed.
         """
         if not self._reached:
             return
@@ -87,7 +86,7 @@ class DdlOrder:
         self._end |= {partition: ends[ddl] for partition, ddl in behind.items()}
 
     def must_wait(self, partition: Partition) -> bool:
-        """Whether the rows of a partition wait, after what was taken so far in this turn."""
+        """Return whether the rows of a partition wait, after everything taken so far in this turn."""
         first = self._waited_for(partition)
         if first is None:
             return False
@@ -95,7 +94,7 @@ class DdlOrder:
         return not is_past and (partition not in self._end or self._position[first] < self._end[partition])
 
     def may_wait(self, partition: Partition) -> bool:
-        """Whether the rows of a partition have a partition with DDL to wait for."""
+        """Return whether the rows of a partition have a partition with DDL to wait for."""
         return self._waited_for(partition) is not None
 
     def _waited_for(self, partition: Partition) -> Partition | None:

@@ -1,4 +1,7 @@
-"""Source topics whose dialect changes while they are read: told once; the codec goes on as far as it can."""
+"""Detect and report source topics whose dialect changes while they are read.
+
+Each change is reported once; the codec goes on as far as it can.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from relay.core.detection import Dialect, detect
 from relay.io.logs import Log
 from relay.model.records import ConsumerRecord
 
-#: How often a record of a topic is looked at.
+#: Interval between inspections of a topic's records.
 LOOK_SECONDS: Final = 10.0
-#: Among how many records, at most, to look for one with a value.
+#: Maximum number of records to search for one with a value.
 _FEW: Final = 16
-#: A topic with more dialects is no topic of one producer, and has been reported often enough.
+#: Maximum number of dialects reported per topic: more cannot come from one producer.
 _MOST_DIALECTS: Final = 8
 
 
 class DialectWatch:
-    """Looks at a record of each topic now and then."""
+    """Inspect a record of each topic now and then."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -27,8 +30,9 @@ class DialectWatch:
         self._next: dict[str, float] = {}
 
     def look(self, records: Sequence[ConsumerRecord]) -> None:
-        """Look at records of a partition, if it is time. `source.dialect` is logged if they are of another
-        dialect than all that were seen in their topic before.
+        """Inspect a partition's records if it is time.
+
+        Logs `source.dialect` if their dialect was not seen in their topic before.
         """
         topic, now = records[0].topic, time.monotonic()
         if now < self._next.get(topic, 0.0):
@@ -55,6 +59,6 @@ class DialectWatch:
 
 
 def _words(dialect: Dialect) -> str:
-    """Name a dialect with its settings."""
+    """Return the name and settings of a dialect as text."""
     settings = "".join(f" {name}={value}" for name, value in sorted(dialect.options.items()))
     return f"{' or '.join(dialect.protocols) or dialect.titles[0]}{settings}"

@@ -1,9 +1,9 @@
-"""How many records may fail although each has a policy: a topic of another format, or a producer gone wrong,
-must not look like a relay that works.
+"""Limit how many records may fail although each has a policy.
 
-There are two limits. At the start of a run only a certain number of records may fail before anything is
-translated at all. Later only a certain share of what is read may fail in a window of time. Past a limit relay
-ends before the next record that fails, or goes on with a check that fails (`records`).
+A topic of another format, or a faulty producer, must not look like a working relay. There are two limits. At
+the start of a run only a certain number of records may fail before anything is translated at all. Later only
+a certain share of the records read may fail in a window of time. Beyond a limit relay ends before the next
+record that fails, or goes on with a failing check (`records`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from relay.service.observe.figures import HasCounts
 from relay.service.observe.status import Status
 
 CHECK: Final = "records"
-#: How many samples a window has at most.
+#: Maximum number of samples in a window.
 _SAMPLES: Final = 60
 
 
@@ -36,7 +36,7 @@ class _Sample(NamedTuple):
 
 
 class ErrorBudget:
-    """Decides how many records may fail. `protocol`: that of the source."""
+    """Decide how many records may fail. `protocol`: that of the source."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ErrorBudget:
         self._wanted, self._protocol = wanted, protocol
         self._translator, self._status, self._steady = translator, status, steady
         self._failed = 0
-        # While nothing was translated: the records that failed, as many as may. After a failed delivery they
+        # While nothing was translated: the records that failed, up to the limit. After a failed delivery they
         # come again.
         self._first: set[RecordPosition] | None = set()
         self._samples = deque([_Sample(steady(), 0, 0)])
@@ -60,9 +60,9 @@ class ErrorBudget:
     def spend(
         self, error: RelayError, place: RecordPosition, named: Callable[[], Exception] | None = None
     ) -> TooManyFailures | None:
-        """Take note of a record that its policy gives up; return why relay must end before it, if it must.
+        """Count a failing record whose policy lets relay go on; return the error if relay must end before it.
 
-        `named`: gives the error with the name of the record's format.
+        `named`: returns the error with the name of the record's format.
         """
         self._failed += 1
         self._newest = error.code
@@ -78,7 +78,7 @@ class ErrorBudget:
         return None
 
     def look(self) -> None:
-        """Compare what failed with what was translated, which is done about once a second."""
+        """Compare failures with translations; called about once a second."""
         if self._first is not None and self._translated:
             self._first = None
         self._sample()
@@ -93,7 +93,7 @@ class ErrorBudget:
 
     @property
     def _translated(self) -> int:
-        """Rows and statements that were translated since the start."""
+        """Return the rows and statements translated since the start."""
         return changes_in(self._translator.events)
 
     def _spend_first(
@@ -124,7 +124,7 @@ class ErrorBudget:
             self._samples.popleft()
 
     def _in_window(self) -> tuple[int, int]:
-        """Return how many records have failed, and how much was read with them."""
+        """Return how many records have failed in the window, and how many were read."""
         oldest = self._samples[0]
         failed = self._failed - oldest.failed
         return failed, failed + self._translated - oldest.translated

@@ -25,9 +25,9 @@ LOOK_SECONDS: Final = 0.5
 REPORT_SECONDS: Final = 1.0
 #: Maximum age of an end offset: while many records of a partition wait, it is not fetched.
 END_SECONDS: Final = 2.0
-#: How often missing topics that relay may create are created again.
+#: Interval between attempts to create missing topics that relay may create.
 CREATE_SECONDS: Final = 5.0
-#: Maximum delay of a look. Beyond it, this process was stopped or busy, and answers may be unread.
+#: Maximum delay of a check. Beyond it, this process was stopped or busy, and answers may be unread.
 _LATE_SECONDS: Final = 1.0
 _MOST_NAMES: Final = 20
 
@@ -47,7 +47,7 @@ class _Failure(NamedTuple):
 
 
 class HealthChecks:
-    """Checks the current source and sink.
+    """Check the current source and sink.
 
     `create_topics` recreates relay's own topics if they are missing.
     """
@@ -133,7 +133,7 @@ class HealthChecks:
                         self._status.end_observed(partition, end)
 
     def look(self) -> bool:
-        """Set all checks. Return whether a topic that relay writes is missing."""
+        """Update all checks. Return whether a topic that relay writes is missing."""
         source, sink = self._connections.source.health, self._connections.sink.health
         source_faults, sink_faults = self.source_faults(), sink.faults()
         self._look_at(SOURCE, source_faults, source)
@@ -153,7 +153,7 @@ class HealthChecks:
         return any(each.is_missing for each in [*sink_faults, *history_faults])
 
     def source_faults(self) -> list[Fault]:
-        """Return the faults of all readers of source topics; missing topics have a check of their own."""
+        """Return the faults of all readers of source topics; missing topics have a separate check."""
         readers = [self._connections.source.health, *self._schemas.reader_health]
         return sorted(
             each for reader in readers for each in reader.faults() if not each.group and not each.is_missing
@@ -175,7 +175,7 @@ class HealthChecks:
             health.ask()
 
     def _is_over(self, check: str, failure: _Failure, health: Health) -> bool:
-        """Whether something has worked since the failure."""
+        """Return whether any request has succeeded since the failure."""
         if check == TARGET and self._ledger.in_flight:
             return self._ledger.acknowledged_at > failure.at
         if check == SOURCE and failure.by_loop:

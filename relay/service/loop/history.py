@@ -1,8 +1,8 @@
 """The schema history: the source records that changed the catalog, kept in a compacted topic.
 
 The key of a record of that topic is the source position `topic/partition/offset`, so a repeated one changes
-nothing. Its value is one line of a record file (docs/architecture.md): the whole source record. At a start
-relay decodes them again, and so knows the tables.
+nothing. Its value is one line of a record file (docs/architecture.md): the whole source record. On startup
+relay decodes these records again to restore the table definitions.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _SHARED: Final = (
 
 
 def history_record(record: ConsumerRecord, topic: str, route: str = "") -> ProducerRecord:
-    """Return what the history keeps of a source record that changed the catalog.
+    """Return the history's record for a source record that changed the catalog.
 
-    `route`: the name of the route that has read it; "" for what is imported.
+    `route`: the name of the route that has read it; "" for imported records.
     """
     key = f"{record.topic}/{record.partition}/{record.offset}".encode()
     headers: tuple[Header, ...] = ((ROUTE_HEADER, route.encode()),) if route else ()
-    # No time of its own: the value has the record's, and a broker may refuse one of a clock that runs ahead.
+    # No timestamp: the value has the record's, and a broker may refuse one from a clock that runs ahead.
     return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset), headers)
 
 
 def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """Return the history's records that count: the newest of each key, in order. A null deletes its key."""
+    """Return the history's live records: the newest of each key, in order. A null deletes its key."""
     found: dict[bytes | None, ConsumerRecord] = {}
     for each in records:
         if each.value is None:
@@ -63,8 +63,9 @@ def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
 
 
 class Unreadable(NamedTuple):
-    """A record of the history that holds no source record, and why. `is_foreign`: by its key, relay did not
-    write it.
+    """A record of the history without a readable source record, and why.
+
+    `is_foreign`: its key is not one of relay's.
     """
 
     kept: ConsumerRecord
@@ -77,16 +78,18 @@ class Unreadable(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The source records that the history's own records hold, in order, once each, none deleted; and those of
-    its own that hold none.
+    """The source records in the history, and its unreadable records.
+
+    The source records are in order, without duplicates and deleted ones.
     """
 
     records: list[ConsumerRecord]
     unreadable: list[Unreadable]
 
     def checked(self) -> Entries:
-        """Return the entries. Raises TopicUnusable for one of relay's that is damaged: a table's definition
-        would be missing.
+        """Return the entries.
+
+        Raises TopicUnusable if one of relay's is damaged: a table's definition would be missing.
         """
         for each in self.unreadable:
             if not each.is_foreign:
@@ -101,7 +104,7 @@ _REPAIR = (
 
 
 def entries_of(records: Iterable[ConsumerRecord]) -> Entries:
-    """Read the history's own records."""
+    """Parse the history's own records."""
     found = Entries([], [])
     for kept in kept_records(records):
         try:
@@ -119,16 +122,16 @@ def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
 
 
 def _is_place(key: bytes | None) -> bool:
-    """Whether a key is a source position, as relay's are."""
+    """Return whether a key is a source position, as relay's are."""
     _, *numbers = (key or b"").rsplit(b"/", 2)
     return len(numbers) == 2 and all(number.isdigit() for number in numbers)
 
 
 def teach(translator: Translates, records: Iterable[ConsumerRecord], resolver: Resolver | None = None) -> int:
-    """Have the translator learn; return how many records it could not read: the route may have changed.
+    """Apply records to the translator; return how many it could not read: the route may have changed.
 
-    `resolver` fetches what records need, and waits for it: for commands, not for the loop. Raises what it
-    raises.
+    `resolver` fetches the external data of records, and blocks: for commands, not for the loop. Raises its
+    errors.
     """
     failed = 0
     for record in records:
@@ -152,11 +155,11 @@ _YIELD_SECONDS = 0.010
 
 
 class Schemas:
-    """Keeps a translator's catalog up to date: with the schema history, and with DDL of other
-    partitions if rows wait for it.
+    """Keep a translator's catalog up to date: with the schema history, and with DDL that rows wait for.
 
-    `ddl_order`: which rows wait, where the loop reads that DDL itself. `clusters`: those of the
-    configuration, if their files were read before. `resolver` fetches what records need.
+    The latter comes from other partitions. `ddl_order`: which rows wait, where the loop reads that DDL
+    itself. `clusters`: those of the configuration, if their files were read before. `resolver` fetches the
+    external data of records.
     """
 
     def __init__(
@@ -182,7 +185,7 @@ class Schemas:
         self.ddl_order = DdlOrder(self._ddl_places)
         # Read, but not learned yet, because reading was interrupted.
         self._unlearned: list[ConsumerRecord] = []
-        # What the history has taught, by source position, since everything was safe.
+        # Records learned from the history, by source position, since everything was safe.
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._most_bytes = config.limits.cache_bytes
         self._bytes_kept = 0
@@ -198,29 +201,30 @@ class Schemas:
 
     @property
     def history_health(self) -> Health | None:
-        """Health of the schema history's client; None without a history."""
+        """Return the health of the schema history's client; None without a history."""
         return self._topic.health if self._topic is not None else None
 
     @property
     def reader_health(self) -> list[Health]:
-        """Health of the readers of source topics other than the loop's."""
+        """Return the health of the readers of source topics other than the loop's."""
         return [self._follower.health] if self._follower is not None else []
 
     @property
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:
-        """Places of records that taught the translator before their turn in the loop."""
+        """Return the positions of records that the translator learned before their turn in the loop."""
         return self._follower.ahead if self._follower else frozenset()
 
     @property
     def earlier_output(self) -> str:
-        """Evidence in the history that this route has run before, as text; "" if there is none."""
+        """Return evidence in the history that this route has run before, as text; "" if there is none."""
         if self._topic is None or not self._own_records:
             return ""
         return f"the schema history {self._topic.name} has records of this route"
 
     async def load(self) -> None:
-        """Learn everything that the history holds by now, and say which tables that are chosen by name are
-        still unknown. Raises BrokerUnavailable, TopicUnusable.
+        """Learn all current records of the history, and log tables chosen by name that are still unknown.
+
+        Raises BrokerUnavailable, TopicUnusable.
         """
         if self._topic is not None:
             await self._load(self._topic)
@@ -242,10 +246,10 @@ class Schemas:
             self._log.info("schemas.loaded", records=len(learned), unreadable=failed)
 
     async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
-        """Have rows of what was just opened wait for the partitions with their DDL: these partitions are
-        taken before those rows if they were opened together, and read ahead otherwise.
+        """Make rows of newly opened partitions wait for the partitions with their DDL.
 
-        Raises PollFailed, ServiceError.
+        These are taken before those rows if they were opened together, and read ahead otherwise. Raises
+        PollFailed, ServiceError.
         """
         if self._follower is None:
             return
@@ -253,12 +257,15 @@ class Schemas:
         self.ddl_order.begin(first for first in firsts if first in positions)
         others = await source.look([first for first in firsts if first not in positions], {})
         if others:
-            # What another instance has committed by now, it had written to the history before.
+            # Another instance writes to the history before it commits.
             await self.load()
         await self._follower.begin({first: others[first].offset for first in others})
 
     async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
-        """Learn what other instances added to the history and what polled records need. Raises PollFailed."""
+        """Learn entries of other instances in the history, and the DDL that polled records need.
+
+        Raises PollFailed.
+        """
         if self._topic is not None and (new := await self._topic.new()):
             self._unlearned += new
         if self._unlearned:
@@ -269,15 +276,16 @@ class Schemas:
 
     @property
     def holds_much(self) -> bool:
-        """Whether so much was learned out of turn since everything was last safe that everything should be
-        made safe again.
+        """Return whether all rounds should be settled to release records learned out of turn.
+
+        True once those since everything was last safe exceed a number of bytes.
         """
         return self._bytes_kept + (self._follower.bytes_kept if self._follower else 0) > self._most_bytes
 
     def settled(self, positions: Mapping[Partition, int]) -> None:
-        """Let go what was learned out of turn: everything before these positions is safe, and nothing is
-        under
-        way, so the translator is never set back behind it.
+        """Release records learned out of turn: everything before these positions is safe.
+
+        Nothing is in flight, so the translator is never set back before them.
         """
         self._kept.clear()
         self._bytes_kept = 0
@@ -285,8 +293,9 @@ class Schemas:
             self._follower.settled(positions)
 
     async def rewound(self, positions: Mapping[Partition, int]) -> None:
-        """Have the translator, which was set back, learn again what it knew out of turn. The loop reads again
-        from these positions.
+        """Make the translator, which was set back, relearn the records learned out of turn.
+
+        The loop reads again from these positions.
         """
         for record in list(self._kept.values()):
             self._status.heartbeat()
@@ -303,8 +312,9 @@ class Schemas:
             await self._follower.stop()
 
     def _entries(self) -> list[ConsumerRecord]:
-        """Return the source records of what was read and not learned yet, and log what other routes and
-        programs have written. Raises TopicUnusable.
+        """Return source records that were read and not learned yet; log entries of other routes and programs.
+
+        Raises TopicUnusable.
         """
         found = entries_of(self._unlearned).checked()
         for each in found.unreadable:
@@ -324,7 +334,7 @@ class Schemas:
             self._log.warning("schemas.shared", routes=new, message=_SHARED)
 
     async def _learn(self, records: Sequence[ConsumerRecord]) -> int:
-        """Learn, with turns for heartbeats in between; return how many records could not be read.
+        """Learn, yielding to heartbeats in between; return how many records could not be read.
 
         A cancelled caller may begin again: nothing is learned twice.
         """
@@ -341,7 +351,7 @@ class Schemas:
         return failed
 
     async def _teach(self, record: ConsumerRecord) -> bool:
-        """Have the translator learn; return whether it could read the record."""
+        """Apply a record to the translator; return whether the translator could read it."""
         try:
             await learn(self._resolver, self._translator, record)
         except (CodecError, Need):
@@ -363,7 +373,7 @@ class Schemas:
 
 
 async def read_history(config: Config) -> list[ConsumerRecord]:
-    """Return all source records of the configured history, in order; none if there is no history.
+    """Return all source records of the configured history, in order; none without a history.
 
     Raises ServiceError.
     """

@@ -1,7 +1,7 @@
 """From polled records to a round of batches: translate, apply the error policy, keep the schema history.
 
-Everything that is done for every single record is in `InFlightBatchBuilder.take`. What a record needs from
-outside is fetched, and what it leaves in a claim-check storage is stored, before the next one is looked at.
+`InFlightBatchBuilder.take` does all work per record. Before the next record is inspected, the external data
+of a record is fetched, and its claim-check payloads are stored.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ YIELD_SECONDS = 0.010
 REFRESH_SECONDS = 5.0
 #: Records between two looks at the clock.
 LOOK_EVERY = 16
-#: How many records are translated before their topics are ensured, where topics depend on tables.
+#: Number of records translated before their topics are ensured, where topics depend on tables.
 TOGETHER = 256
 
 
 class TranslationStage:
-    """What every round needs to translate records. `history_topic` "" keeps no history.
+    """The dependencies that every round needs to translate records.
 
-    `ahead`: places of records that taught the catalog before their turn, and that the history lacks.
-    `joins`: how rows of neighboring records become one message; None if they do not. `targets`: the target
-    topics of tables; None if all topics are known at the start. `budget`: how many records may fail; None for
-    any number. `hints`: names the formats of records that are refused. `refresh`: reads the settings
-    of a topic again, since they may have changed; None if that is not possible.
+    `history_topic`: "" keeps no history. `ahead`: positions of records that the catalog learned before their
+    turn, and that the history lacks. `joins`: how rows of neighboring records become one message; None if
+    they do not. `targets`: the target topics of tables; None if all topics are known at the start. `budget`:
+    how many records may fail; None for any number. `hints`: names the formats of records that are refused.
+    `refresh`: reads the settings of a topic again, since they may have changed; None if that is not possible.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
@@ -92,21 +92,25 @@ class TranslationStage:
     def builder(
         self, current: InFlightBatch, sink: Sink, is_over: Callable[[], bool]
     ) -> InFlightBatchBuilder:
-        """Build a round. `is_over`: a stop or a rebalance came."""
+        """Build a round. `is_over`: whether a stop or a rebalance came."""
         return InFlightBatchBuilder(self, current, sink, is_over)
 
     def ready(
         self, partition: Partition, records: Sequence[ConsumerRecord], end: int | None
     ) -> Sequence[ConsumerRecord]:
-        """Return the polled records of a partition that may be taken now: if rows are joined, without those
-        of a window whose rest has not come yet. `end`: see `RecordSource.end`.
+        """Return the polled records of a partition that may be taken now.
+
+        If rows are joined, the records of an incomplete last window are left out. `end`: see
+        `RecordSource.end`.
         """
         return records if self.joins is None else self.joins.windows.ready(partition, records, end)
 
 
 class _Taken(NamedTuple):
-    """A record and what it became. `is_news`: it taught the catalog what the history must keep. `before`:
-    what the translator remembered before it; None where the translator need not go back.
+    """A record and its translation.
+
+    `is_news`: it changed the catalog, and the history must keep it. `before`: the translator's state before
+    it; None where the translator need not go back.
     """
 
     record: ConsumerRecord
@@ -116,7 +120,7 @@ class _Taken(NamedTuple):
 
 
 class InFlightBatchBuilder:
-    """Fills one round with what the records of a poll become."""
+    """Fill one round with the translations of polled records."""
 
     def __init__(
         self, intake: TranslationStage, current: InFlightBatch, sink: Sink, is_over: Callable[[], bool]
@@ -125,10 +129,10 @@ class InFlightBatchBuilder:
         self._translator, self._status = intake.translator, intake.status
 
     async def take(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
-        """Translate records of one partition into the round, until they end, one is refused, `is_over` says
-        so, or the round is late.
+        """Translate records of one partition into the round.
 
-        Return how many of them are done. `owned.next` and the round's offsets move past those.
+        Stops at the end of the records, at a refused one, when `is_over` returns true, or when the round is
+        late. Returns how many of them are done. `owned.next` and the round's offsets move past those.
         """
         self._intake.dialects.look(records)
         if self._intake.joins is not None:
@@ -145,16 +149,14 @@ class InFlightBatchBuilder:
         return done
 
     async def _take_each(self, records: Sequence[ConsumerRecord]) -> tuple[int, _Taken | None]:
-        """Take records one by one. Return how many are done, and the one behind them if it must wait until
-        its topics are certain.
-        """
+        """Take records one by one. Return how many are done, and the next one if it waits for its topics."""
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
         ahead = self._intake.ahead if records and records[0].partition == 0 else ()
         waits = self._intake.resolver.writes
         keeps_before = waits or self._intake.targets is not None
         is_plain, done = not (ahead or waits), 0
-        # Where the last record went, and the batch that takes more for there; None: look it up.
+        # The destination of the last record, and the batch that takes more for it; None: look it up.
         topic, partition, batch = None, None, None
         for record in records:
             before = translator.state if keeps_before else None
@@ -166,8 +168,8 @@ class InFlightBatchBuilder:
                 if resolved is None:
                     break
                 produced = resolved
-            # Almost every record becomes one that goes behind others of its partition; a batch takes none
-            # that is too large.
+            # Almost every record becomes one that follows others of its partition; a batch refuses one that
+            # is too large.
             is_added = False
             if is_plain and len(produced) == 1 and translator.catalog is catalog:
                 out = produced[0]
@@ -196,19 +198,21 @@ class InFlightBatchBuilder:
             self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
 
     def _is_news(self, record: ConsumerRecord, before: Catalog) -> bool:
-        """Whether the record translated just now has taught the catalog something; `before`: as it was."""
+        """Return whether the record just translated has changed the catalog, which was `before`."""
         return self._translator.catalog is not before or record.place in self._intake.ahead
 
     def _topics_to_ask(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> dict[str, str]:
-        """The topics of what a record became that are not certain, each with the record's own."""
+        """Return the uncertain topics of a record's translation, each with the record's own topic."""
         targets = self._intake.targets
         if targets is None:
             return {}
         return {out.topic: record.topic for out in produced if out.topic not in targets.usable}
 
     async def _add_or_go_back(self, translated: _Taken) -> bool:
-        """Put what a record became into batches. False ends the round before it; then the translator goes
-        back to where it was, if that is kept.
+        """Put a record's translation into batches.
+
+        False ends the round before it; then the translator returns to its state before the record, if that is
+        kept.
         """
         record, produced, is_news, before = translated
         checked = await self._checked(produced, record, is_news=is_news)
@@ -223,10 +227,10 @@ class InFlightBatchBuilder:
             self._translator.restore(before)
 
     async def _take_stretch(self, waiting: _Taken, records: Sequence[ConsumerRecord]) -> int:
-        """Take a record that waits for topics and those after it; all their topics are asked for together.
+        """Take a record that waits for topics and those after it; all their topics are requested together.
 
-        Return how many are done. They are fewer if one is refused, or if others must have their turn; none if
-        a stop or a rebalance comes while something is fetched for one. The translator has learned from those
+        Returns how many are done. They are fewer if one is refused, or if others must have their turn; none
+        if a stop or a rebalance comes while data is fetched for one. The translator has learned from those
         that are done, and from no others.
         """
         translator, stretch = self._translator, [waiting]
@@ -256,19 +260,19 @@ class InFlightBatchBuilder:
         for record, produced, _, _ in stretch:
             needed |= self._topics_to_ask(produced, record)
         if self._intake.targets is not None:
-            # What is wrong with one of them is told of the record that needs it.
+            # A problem with one of them is reported for the record that needs it.
             with contextlib.suppress(TopicUnusable):
                 await self._intake.targets.ensure(needed)
 
     async def _produced(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
-        """Return what a record becomes, or is instead; None ends the round before it."""
+        """Return a record's translation or its replacement; None ends the round before it."""
         try:
             return self._translator.translate(record)
         except Exception as error:
             return await self._resolve(error, record)
 
     async def _take_windows(self, records: Sequence[ConsumerRecord], owned: Owned, joins: Joins) -> int:
-        """Take records window by window, and join what those of a window become."""
+        """Take records window by window, and join the translations of each window."""
         done = 0
         for window in joins.windows.split(records):
             if done and self._round.is_late:
@@ -286,7 +290,8 @@ class InFlightBatchBuilder:
         """Take the records of a window; return how many are done.
 
         They are fewer only if one is refused. After a stop or a rebalance none of them is done, and the
-        translator is as it was; the same holds when the round is late, unless nothing else is in it.
+        translator is unchanged; the same holds when the round is late, unless the round contains nothing
+        else.
         """
         translator, before = self._translator, self._translator.state
         complete: list[ProducerRecord] = []
@@ -309,7 +314,7 @@ class InFlightBatchBuilder:
         return done
 
     async def _complete(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
-        """What is written for a record, once it is certain that it can be; None ends the round before it."""
+        """Return the records to write for a record, after verifying them; None ends the round before it."""
         catalog = self._translator.catalog
         produced = await self._produced(record)
         if produced is None:
@@ -324,7 +329,10 @@ class InFlightBatchBuilder:
             await self._send(key)
 
     async def _resolve(self, error: Exception, record: ConsumerRecord) -> list[ProducerRecord] | None:
-        """What is written for a record that was not translated at once; None ends the round before it."""
+        """Return the records to write for a record whose first translation failed.
+
+        None ends the round before it.
+        """
         if isinstance(error, Need):
             try:
                 return await self._intake.resolver.resolve(error, self._translator, record, self._is_over)
@@ -335,10 +343,10 @@ class InFlightBatchBuilder:
     async def _checked(
         self, produced: list[ProducerRecord], record: ConsumerRecord, *, is_news: bool
     ) -> list[ProducerRecord] | None:
-        """Return what is written for what a record became, once it is certain that it can be.
+        """Return the records to write for a translation, after verifying them.
 
-        `is_news`: the record taught the catalog something, which the history must keep. None ends the round
-        before the record: a refusal, a stop or a rebalance.
+        `is_news`: the record changed the catalog, and the history must keep it. None ends the round before
+        the record: a refusal, a stop or a rebalance.
         """
         if not await self._has_topics(produced, record):
             return None
@@ -361,13 +369,13 @@ class InFlightBatchBuilder:
                 if not await self._intake.resolver.store(produced, self._is_over):
                     return None
             except Exception as error:
-                # Whatever it is: what came before is delivered first.
+                # Whatever the error is, earlier records are delivered first.
                 self._refuse(record, error)
                 return None
         return produced
 
     async def _has_topics(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> bool:
-        """Make sure of the topics that a record needs; False, and the record is refused, if it cannot be."""
+        """Ensure the topics that a record needs; if that fails, refuse the record and return False."""
         needed, targets = self._topics_to_ask(produced, record), self._intake.targets
         if needed and targets is not None:
             try:
@@ -382,8 +390,9 @@ class InFlightBatchBuilder:
         return misfit_error(record, misfit, protocol, tables_in(record, self._translator))
 
     def _apply_error_policy(self, error: Exception, record: ConsumerRecord) -> list[ProducerRecord] | None:
-        """Do with a record what its error's policy says: a dead letter, nothing, or (None) end the round
-        before it.
+        """Apply the policy for an error to its record.
+
+        Returns a dead letter or nothing to write; None ends the round before the record.
         """
         refused, hints = self._intake.errors.apply(error, record, self._translator), self._intake.hints
         if refused.policy is Policy.STOP or not isinstance(error, RelayError):
@@ -407,20 +416,20 @@ class InFlightBatchBuilder:
         self._round.refused = RecordRefused(record, error)
 
     def _note(self, policy: Policy, code: str, error: Exception, record: ConsumerRecord) -> None:
-        """Note an error now, and what was done with the record once its round is acknowledged."""
+        """Note an error now, and the record's outcome once its round is acknowledged."""
         place, message = f"{record.topic}/{record.partition}/{record.offset}", str(error)
         self._status.add_error("translate", code, place, message)
         self._round.given_up.append(GivenUp(policy, code, place, message))
 
     async def _overtaken(self) -> bool:
-        """Let others have their turn; True if a rebalance or a stop came, or the time of the round is up."""
+        """Yield to other tasks; return True if a rebalance or a stop came, or the time of the round is up."""
         await asyncio.sleep(0)
         self._status.heartbeat()
         self._round.pause_at = time.monotonic() + YIELD_SECONDS
         return self._round.is_late or self._is_over()
 
     async def _add(self, produced: list[ProducerRecord]) -> None:
-        """Put records into batches; one that is full is handed over, and a new one begun."""
+        """Put records into batches; hand over a full batch and begin a new one."""
         batches = self._round.batches
         for out in produced:
             key = out.topic, out.partition
@@ -435,6 +444,6 @@ class InFlightBatchBuilder:
         batch = self._round.batches.pop(key)
         self._round.written[key[0]] += len(batch)
         self._round.sizes[key[0]] += batch.size
-        # It may wait for the target.
+        # Appending may wait for the target.
         self._status.heartbeat()
         self._round.pending.append(await self._sink.send(Partition(*key), batch))

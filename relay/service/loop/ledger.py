@@ -1,6 +1,6 @@
-"""What is under way and what is safe: owned partitions, rounds, and the translator's memory before them.
+"""Track records in flight and safe offsets: owned partitions, rounds, and the translator's state before them.
 
-Invariant of every partition: committed ≤ acknowledged ≤ next. Only what is acknowledged is ever committed,
+Invariant of every partition: committed ≤ acknowledged ≤ next. Only acknowledged offsets are ever committed,
 and `acknowledged` moves only when all batches of a round are acknowledged, oldest round first.
 """
 
@@ -48,11 +48,12 @@ class RecordRefused(Exception):
 
 @dataclass
 class Owned:
-    """A partition that is ours.
+    """An assigned partition and its progress. Invariant: committed ≤ acknowledged ≤ next.
 
-    `next`: the offset to read next. `acknowledged` ≤ `next`: below it the target has acknowledged everything.
-    `committed` ≤ `acknowledged`: what a restart goes on from; None if nothing was committed yet. `held`:
-    records from `next` on that were polled and wait for their turn.
+    next: Offset of the next record to read.
+    acknowledged: The target has acknowledged every record below this offset.
+    committed: The offset from which a restart goes on; None before the first commit.
+    held: Polled records that wait for their turn, starting at `next`.
     """
 
     next: int
@@ -62,7 +63,7 @@ class Owned:
 
 
 class GivenUp(NamedTuple):
-    """A record that was not relayed: what was done with it, the code and the message of its error."""
+    """A record that was not relayed: the policy applied, and the code and message of its error."""
 
     policy: Policy
     code: str
@@ -72,12 +73,11 @@ class GivenUp(NamedTuple):
 
 @dataclass
 class InFlightBatch:
-    """What is taken at once: batches being filled, batches under way, offsets that are reached once all are
-    acknowledged.
+    """A round: batches being filled, batches in flight, and offsets reached once all are acknowledged.
 
-    `before`: what the translator remembered before it. `ends_at`: when it should end, by the steady clock.
-    `written`, `sizes`: records and bytes by topic. `given_up`: records that were skipped or became dead
-    letters. `refused`: the record at which it ends, and relay with it.
+    `before`: the translator's state before it. `ends_at`: when it should end, by the steady clock. `written`,
+    `sizes`: records and bytes by topic. `given_up`: records that were skipped or became dead letters.
+    `refused`: the record at which it ends, and relay with it.
     """
 
     generation: int
@@ -95,44 +95,44 @@ class InFlightBatch:
 
     @property
     def is_late(self) -> bool:
-        """Whether it should end before its poll does."""
+        """Return whether it should end before its poll does."""
         return time.monotonic() >= self.ends_at
 
 
 @dataclass
 class Counts:
-    """How many sinks and sources were replaced since the start."""
+    """The number of sinks and sources replaced since the start."""
 
     sinks: int = 0
     sources: int = 0
 
 
 class Connections:
-    """The source and the sink of the moment, for all who use them. After some failures only new ones help."""
+    """The current source and sink, for all their users. After some failures only new ones help."""
 
     def __init__(self, make_source: Callable[[], RecordSource], make_sink: Callable[[], Sink]) -> None:
         self._make_source, self._make_sink = make_source, make_sink
         self.source, self.sink = make_source(), make_sink()
 
     def new_source(self) -> RecordSource:
-        """Put a new source, which is not started yet, in the place of the present one."""
+        """Replace the source with a new one, which is not started yet."""
         self.source = self._make_source()
         return self.source
 
     def new_sink(self) -> Sink:
-        """Put a new sink, which is not started yet, in the place of the present one."""
+        """Replace the sink with a new one, which is not started yet."""
         self.sink = self._make_sink()
         return self.sink
 
 
 class OffsetTracker:
-    """Keeps the loop's accounts, and acts on them: settles rounds, commits, and goes back to what is safe.
+    """Track the loop's offsets, and act on them: settle rounds, commit, and go back to safe offsets.
 
     `unopened`: partitions that were assigned, or whose positions only the brokers know; the loop opens them.
-    `expected_offsets`: those that the brokers have certainly committed in transactions of ours. `generation`
-    is raised whenever partitions are taken away; what an older generation still holds does not count any
-    more. `failed_deliveries`, `rewinds`: failures that waiting does not cure, and returns to what is safe,
-    since something last became safe.
+    `expected_offsets`: those that the brokers have certainly committed in relay's transactions. `generation`:
+    incremented whenever partitions are revoked; the rounds of an older generation no longer count.
+    `failed_deliveries`, `rewinds`: failures that waiting does not cure, and returns to safe offsets, since
+    records last became safe.
     """
 
     def __init__(self, connections: Connections, translator: Translates, log: Log, status: Status) -> None:
@@ -148,12 +148,12 @@ class OffsetTracker:
         self._passed_over: dict[Partition, None] = {}
         # By partition, for a failure that reset us: the offset reached before, and the one we went back to.
         self._lost_ground: dict[Partition, tuple[int, int]] = {}
-        # What the translator remembered before the oldest record that is not safe in the target.
+        # The translator's state before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
         self._database_times = DatabaseTimes(translator, status)
         self.failed_deliveries = self.rewinds = 0
-        #: How often the target has acknowledged records, and when it last did, and when offsets were last
+        #: How often the target has acknowledged records, when it last did, and when offsets were last
         #: committed, by the steady clock.
         self.acknowledgements = 0
         self.acknowledged_at = self.committed_at = -math.inf
@@ -163,23 +163,24 @@ class OffsetTracker:
 
     @property
     def positions(self) -> dict[Partition, int]:
-        """The offset to read next of every owned partition."""
+        """Return the offset to read next of every owned partition."""
         return {partition: owned.next for partition, owned in self.owned.items()}
 
     @property
     def held(self) -> dict[Partition, Sequence[ConsumerRecord]]:
-        """The records that were polled and wait, by partition."""
+        """Return the records that were polled and wait, by partition."""
         return {partition: owned.held for partition, owned in self.owned.items() if owned.held}
 
     @property
     def is_safe(self) -> bool:
-        """Whether nothing is under way that the translator would be set back for."""
+        """Return whether no records are in flight for which the translator would be set back."""
         return self._safe_state is None
 
     @property
     def in_flight(self) -> int:
-        """How many offsets were read but not acknowledged by the target, including those that are read again
-        after a failure.
+        """Return how many offsets were read but not acknowledged by the target.
+
+        Includes those that are read again after a failure.
         """
         read = {partition: owned.next for partition, owned in self.owned.items()}
         for partition, (reached, _) in self._lost_ground.items():
@@ -187,7 +188,7 @@ class OffsetTracker:
         return sum(max(0, offset - self._safe(partition)) for partition, offset in read.items())
 
     def _safe(self, partition: Partition) -> int:
-        """The offset below which the target has acknowledged everything, as far as we know."""
+        """Return the offset below which the target has acknowledged everything, to our knowledge."""
         if partition in self.owned:
             return self.owned[partition].acknowledged
         return self._lost_ground[partition][1]
@@ -195,7 +196,7 @@ class OffsetTracker:
     # Partitions come and go.
 
     def assign(self, partitions: Sequence[Partition]) -> None:
-        """Replace all partitions by these; where they begin is not known yet."""
+        """Replace all partitions; the positions of the new ones are not known yet."""
         self.forget()
         self.unopened = partitions
         self._status.assigned(partitions)
@@ -227,7 +228,7 @@ class OffsetTracker:
         self._check_watermarks()
 
     def _check_watermarks(self) -> None:
-        """Refuse to spread wrong watermarks: the lowest of all source partitions must be known here."""
+        """Refuse to write wrong watermarks: the lowest of all source partitions must be known here."""
         if not self._translator.needs_all_partitions:
             return
         every = self._connections.source.partitions()
@@ -242,7 +243,7 @@ class OffsetTracker:
         self._translator.expect_partitions(every)
 
     def forget(self) -> None:
-        """Give all partitions up, including those that were not opened yet."""
+        """Release all partitions, including those that were not opened yet."""
         self.unopened = ()
         self._disown()
 
@@ -252,7 +253,7 @@ class OffsetTracker:
         self._status.assigned(())
 
     def _leave(self) -> None:
-        """What is under way for the owned partitions counts no more, and where they are is not known."""
+        """Discard everything in flight for the owned partitions, and forget their positions."""
         self.generation += 1
         self.owned.clear()
         self._passed_over.clear()
@@ -262,7 +263,7 @@ class OffsetTracker:
     def begin(self) -> InFlightBatch:
         """Begin a round."""
         if self._translator.copies_ddl:
-            # The client's metadata is renewed now and then, and knows partitions that were added.
+            # The client's metadata is refreshed periodically, and includes partitions that were added.
             self._translator.expect_partitions(self._connections.source.partitions())
         current = InFlightBatch(self.generation, self._translator.state)
         if self._safe_state is None:
@@ -309,13 +310,16 @@ class OffsetTracker:
         self._passed_over.setdefault(partition)
 
     def reread(self) -> None:
-        """Have the source read every partition again from where we are."""
+        """Make the source read every partition again from the current positions."""
         for owned in self.owned.values():
             owned.held = ()
         self._connections.source.seek(self.positions)
 
     def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
-        """Return positions that moved without a poll, over what is no record: lag ends with the partition."""
+        """Return positions that moved without a poll, over offsets without records.
+
+        These count: lag ends with the partition.
+        """
         passed = {
             partition: self._connections.source.passed(partition) or 0
             for partition in self.owned.keys() - polled
@@ -378,7 +382,7 @@ class OffsetTracker:
             self._log.seldom("record.dead-lettered", code, place=place, code=code, message=message)
 
     async def commit(self) -> bool:
-        """Commit what is acknowledged, and nothing else; False if it is not certain that this succeeded.
+        """Commit acknowledged offsets only; return False if it is not certain that this succeeded.
 
         Raises Undelivered, InstanceFenced, DeliveryFailed.
         """
@@ -419,8 +423,8 @@ class OffsetTracker:
         try:
             await self._connections.source.commit(offsets)
         except OwnershipLost as error:
-            # Normal after a rebalance that we missed. What is uncommitted belongs to the next owner;
-            # `assigned` comes again.
+            # Normal after a rebalance that we missed. Uncommitted records belong to the next owner;
+            # `assigned` follows.
             self._log.warning("partitions.lost", reason=str(error))
             self._disown()
             if self.rounds:
@@ -439,7 +443,7 @@ class OffsetTracker:
     # A failure.
 
     def rewind(self) -> None:
-        """Go back to what is safe: source and translator.
+        """Set source and translator back to safe offsets.
 
         With transactions only the brokers know the positions: whether the last one was committed shows once a
         new sink has ended it. So all partitions are opened again.
@@ -459,7 +463,7 @@ class OffsetTracker:
         for owned in self.owned.values():
             owned.next = owned.acknowledged
         self.reread()
-        # What is read again counts as lag from now on: nothing is polled while there is no sink.
+        # Records to be read again count as lag from now on: nothing is polled while there is no sink.
         self.report_positions()
         if is_transactional:
             self.unopened = tuple(self.owned) or self.unopened
@@ -472,7 +476,7 @@ class OffsetTracker:
             self.expected_offsets.clear()
 
     async def behind(self) -> list[Partition]:
-        """Return partitions whose records were taken, were not delivered, and have not been delivered since.
+        """Return partitions with records that were taken and not delivered since.
 
         The brokers are asked about those that are not open. Raises PollFailed, BrokerUnavailable.
         """
@@ -487,7 +491,7 @@ class OffsetTracker:
         ]
 
     def report_positions(self) -> None:
-        """Note where every partition is, also those without new records, and how many tables are known."""
+        """Report the number of known tables and the position of every partition, also without new records."""
         source = self._connections.source
         self._status.schema_versions(self._translator.catalog.versions)
         for partition, position in self.positions.items():

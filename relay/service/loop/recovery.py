@@ -1,8 +1,7 @@
-"""What the loop does after a failure: it waits, replaces the client that failed, and reads again from what is
-safe.
+"""Recover the loop after a failure: wait, replace the failed client, and read again from safe offsets.
 
 Only a new client helps after some failures. A producer of aiokafka refuses everything after one batch that
-failed, and a consumer may go deaf when brokers come and go: it stays connected and hears nothing.
+failed, and a consumer may stall when brokers come and go: it stays connected and receives no records.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from relay.service.observe.status import Status
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 #: Consecutive failed deliveries of a kind that waiting does not cure.
 GIVE_UP_DELIVERIES = 3
-#: Consecutive failed polls after which the brokers are asked whether they are there at all.
+#: Consecutive failed polls after which the loop tests whether any broker answers.
 GIVE_UP_POLLS = 20
-#: How long without records before the brokers are asked whether any wait.
+#: Time without records after which the loop tests whether any wait.
 STALL_CHECK_SECONDS = 10.0
 #: A consumer is replaced after this many consecutive checks that found unread records.
 STALLED_AFTER_CHECKS = 2
 
 
 class Recovery:
-    """Copes with failed polls, failed deliveries and a silent source.
+    """Handle failed polls, failed deliveries and a stalled source.
 
-    `checks`: those of the brokers. `is_sink_abandoned`: the sink was thrown away with batches on their way,
-    and nothing has been rewound yet.
+    `checks`: those of the brokers. `is_sink_abandoned`: the sink was discarded with batches in flight, and
+    nothing has been rewound yet.
     """
 
     def __init__(  # noqa: PLR0913 - what may fail, and who has to know
@@ -69,7 +68,7 @@ class Recovery:
         await self._stop.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
 
     async def check_topics(self) -> None:
-        """Report topics to blame, and create our own that are gone: the client only says that time is up."""
+        """Report unusable topics, and recreate relay's own if missing: the client reports only a timeout."""
         try:
             await self._check_topics()
         except ServiceError as error:
@@ -81,7 +80,7 @@ class Recovery:
     # The source.
 
     async def after_failed_poll(self, error: Exception, check: str = SOURCE) -> None:
-        """Read every partition again from where we are: records may have been lost with the exception.
+        """Read every partition again from its position: records may have been lost with the exception.
 
         `check`: the one that fails with it.
         """
@@ -102,7 +101,7 @@ class Recovery:
         self.checks.polled()
 
     async def is_consumer_stalled(self, *, heard: bool) -> bool:
-        """Whether the consumer gets no records although some wait.
+        """Return whether the consumer gets no records although some wait.
 
         `heard`: there were records, or there is no reason to expect any.
         """
@@ -127,7 +126,7 @@ class Recovery:
         return True
 
     async def replace_source(self, owner: Owner) -> None:
-        """Try until a new source has started, or a stop is asked for."""
+        """Retry until a new source has started, or a stop is requested."""
         for attempts in itertools.count(1):
             await self._connections.source.stop()
             source = self._connections.new_source()
@@ -151,12 +150,12 @@ class Recovery:
     # The sink.
 
     async def abandon_sink(self) -> None:
-        """Throw the sink away with what is on its way; the loop recovers at its next turn."""
+        """Discard the sink with its batches in flight; the loop recovers at its next turn."""
         await self._connections.sink.abandon()
         self.is_sink_abandoned = True
 
     async def after_failed_delivery(self, error: Undelivered) -> None:
-        """Replace the sink and read again from what is safe."""
+        """Replace the sink and read again from safe offsets."""
         ledger = self._ledger
         if not error.retriable:
             ledger.failed_deliveries += 1
@@ -170,10 +169,11 @@ class Recovery:
         await self._connections.sink.abandon()
         self.is_sink_abandoned = False
         ledger.rewind()
-        # What was learned out of turn since then is learned again.
+        # Records learned out of turn since then are learned again.
         await self._stop.unless_asked(self._schemas.rewound(ledger.positions))
         if ledger.rewinds > 1 or not error.retriable:
-            # A topic may take less than at the start, or nothing without a key: the next sink goes by that.
+            # A topic's limits may have shrunk since the start, or it may now require keys: the next sink uses
+            # the new settings.
             await self._stop.unless_asked(self.check_topics())
         for attempts in itertools.count(1):
             await self.back_off(attempts)

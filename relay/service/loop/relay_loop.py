@@ -1,17 +1,17 @@
-"""The relay loop: poll → translate → send → await every acknowledgement → commit. In order within a
-partition, nothing left out.
+"""The relay loop: poll → translate → send → await every acknowledgement → commit.
 
-An offset is committed only once the target has acknowledged all below it (`relay.service.loop.ledger`).
-So a crash, a rebalance or a failed batch repeats records but never skips one; with a transactional sink the
-first copies belong to a transaction that was aborted.
+It keeps the order within a partition and skips no record. An offset is committed only once the target has
+acknowledged all below it (`relay.service.loop.ledger`). So a crash, a rebalance or a failed batch repeats
+records but never skips one; with a transactional sink the first copies belong to a transaction that was
+aborted.
 
-* A round is what one poll returned, or several in a row, without records that wait for others, and with those
-  that have waited (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed round is dropped
-  together with all that follow it, the sink is replaced, and everything goes back to what is safe: the source
-  to `acknowledged` (in transactions, to what the brokers say is committed), the translator to what it
-  remembered then (`relay.service.loop.recovery`).
-* The group's background task calls `revoked` and `assigned`. `revoked` waits for the round under way,
-  commits, and raises the generation, so that whatever an older generation still holds is dropped.
+* A round is the result of one poll, or of several in a row, without records that wait for others, and with
+  those that have waited (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed round is
+  dropped together with all that follow it, the sink is replaced, and everything goes back to safe offsets:
+  the source to `acknowledged` (in transactions, to the offsets committed at the brokers), the translator to
+  its state at that offset (`relay.service.loop.recovery`).
+* The group's background task calls `revoked` and `assigned`. `revoked` waits for the round in flight,
+  commits, and increments the generation, so that rounds of an older generation are dropped.
 * A record whose error policy is `stop` ends the loop after everything before it is delivered and committed.
 """
 
@@ -53,9 +53,10 @@ ROUND_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Timing:
-    """How often and how long, in seconds. `rounds`: how many may be under way at once. `gather_bytes`: how
-    much of what waits is taken in one round, as it is read or, where it grows, as it is written; 0 for what
-    one poll gives.
+    """Intervals and time limits, in seconds.
+
+    `rounds`: how many may be in flight at once. `gather_bytes`: maximum bytes of a round, as read or, where
+    records grow, as written; 0 for one poll per round.
     """
 
     commit_interval: float = 1.0
@@ -66,13 +67,13 @@ class Timing:
     gather_bytes: int = 0
 
 
-#: Where a round may take more than one poll: for how long it polls, and how many bytes a poll must give for
-#: another one to follow.
+#: Where a round may take more than one poll: its polling time, and the minimum bytes of a poll for another
+#: one to follow it.
 GATHER_SECONDS: Final = 1.0
 MUCH_BYTES: Final = 65_536
-#: By how much messages may grow before the first round has shown it: a small row with a Debezium schema.
+#: Assumed growth of messages before the first round has measured it: a small row with a Debezium schema.
 FIRST_GROWTH: Final = 8.0
-#: How often, at the least, the status is told where partitions are: an outdated end counts as unknown.
+#: Maximum interval between reports of positions to the status: an outdated end counts as unknown.
 REPORT_SECONDS: Final = 1.0
 #: Once records that wait for DDL exceed this many bytes, no more records that might have to wait are polled.
 HELD_BYTES: Final = 8_388_608
@@ -102,7 +103,7 @@ _GUESSED_KEYS: Final = (
 
 
 class Relay:
-    """One run of the loop. `request_stop` ends it; `run` raises what ended it otherwise."""
+    """One run of the loop. `request_stop` ends it; `run` raises any other cause of its end."""
 
     def __init__(  # noqa: PLR0913 - what a loop consists of
         self,
@@ -143,15 +144,15 @@ class Relay:
         self._drain_until: float | None = None
         self._watching: asyncio.Task[None] | None = None
         self._guesses_told = self._unwritten_reported = 0
-        # How many bytes the last round wrote for each byte that it took.
+        # The ratio of bytes written to bytes read in the last round.
         self._growth = FIRST_GROWTH
 
     def request_stop(self) -> None:
-        """Finish what is under way, commit and end."""
+        """Finish the rounds in flight, commit and end."""
         self._stop.set()
 
     async def run(self) -> None:
-        """Relay until asked to stop. Raises RecordRefused, a ServiceError, or whatever a bug raised."""
+        """Relay until asked to stop. Raises RecordRefused, a ServiceError, or the exception of a bug."""
         watching = self._watching = asyncio.create_task(self._recovery.checks.watch())
         try:
             await self._stop.unless_asked(self._start())
@@ -159,11 +160,11 @@ class Relay:
             await self._drain()
             self._recovery.checks.look()
         except InstanceFenced:
-            # What is under way is the other instance's by now.
+            # The records in flight belong to the other instance by now.
             raise
         except RelayError:
             self._status.enter_phase("draining")
-            # What is acknowledged may as well be committed: the fewer records are translated again.
+            # Commit the acknowledged offsets: fewer records are translated again.
             with contextlib.suppress(RelayError):
                 await self._drain()
             raise
@@ -177,8 +178,8 @@ class Relay:
             self._status.enter_phase("stopped")
 
     async def _start(self) -> None:
-        # First of all: a transactional sink ends what an earlier instance has left open, so that offsets read
-        # later are right.
+        # First of all: a transactional sink ends an open transaction of an earlier instance, so that offsets
+        # read later are right.
         await start_sink(self._connections.sink)
         self._status.set_check("target", ok=True)
         await self._connections.source.start(self)
@@ -191,7 +192,7 @@ class Relay:
         try:
             await asyncio.wait({turns, stop}, return_when=asyncio.FIRST_COMPLETED)
             self._status.enter_phase("draining")
-            # The turn under way may wait for acknowledgements much longer than a stop may take.
+            # The turn in progress may wait for acknowledgements much longer than a stop may take.
             self._drain_until = time.monotonic() + self._timing.drain
             _, late = await asyncio.wait({turns}, timeout=self._timing.drain)
             if late:
@@ -212,17 +213,17 @@ class Relay:
     # Called by the group's background task.
 
     async def revoked(self) -> None:
-        """Finish the round under way and commit, as long as the group waits; then nothing is ours."""
+        """Finish the round in flight and commit, while the group waits; then release all partitions."""
         self._is_revoking = True
         try:
             async with asyncio.timeout(self._timing.revoke), self._busy:
                 await self._ledger.settle()
                 await self._commit()
         except (TimeoutError, Undelivered, RelayError) as error:
-            # The next owner repeats what was not committed. A failed round stays queued: the loop meets its
+            # The next owner repeats uncommitted records. A failed round stays queued: the loop meets its
             # failure again.
             self._log.warning("partitions.revoked-unfinished", reason=str(error) or type(error).__name__)
-            # What is still on its way must not arrive after what the next owner writes.
+            # Records in flight must not arrive after those that the next owner writes.
             await self._recovery.abandon_sink()
         finally:
             self._log.info(
@@ -233,7 +234,7 @@ class Relay:
             self._is_revoking = False
 
     def assigned(self, partitions: Sequence[Partition]) -> None:
-        """Remember what the group gave us; the loop opens it at its next turn."""
+        """Remember the assigned partitions; the loop opens them at its next turn."""
         self._ledger.assign(partitions)
         self._status.set_check("member", ok=True)
         self._log.info("partitions.assigned", partitions=[str(partition) for partition in partitions])
@@ -243,7 +244,7 @@ class Relay:
     async def _turn(self) -> None:
         self._status.heartbeat()
         if self._recovery.is_sink_abandoned:
-            # Before anything is opened: only a new sink tells if the old one's last transaction counts.
+            # Before anything is opened: only a new sink shows whether the old one's last transaction counts.
             async with self._busy:
                 await self._recovery.after_failed_delivery(
                     Undelivered("the partitions were revoked while batches were in flight", retriable=True)
@@ -257,7 +258,7 @@ class Relay:
         generation = self._ledger.generation
         polled = await self._poll()
         if self._stop.is_set():
-            # The stop may have cut short what the records had to wait for; the next start reads them again.
+            # The stop may have cut short the wait of these records; the next start reads them again.
             return
         heard = bool(polled)
         async with self._busy:
@@ -268,13 +269,14 @@ class Relay:
         await self._replace_stalled_source(heard=heard)
 
     async def _open(self) -> None:
-        """Open partitions that were assigned, if there are any."""
+        """Open newly assigned partitions."""
         opening, generation = self._ledger.unopened, self._ledger.generation
         if not opening:
             return
         source = self._connections.source
         try:
-            # What other members have learned, or we ourselves before a restart, must be known before any row.
+            # DDL that other members have learned, or this instance before a restart, must be known before any
+            # row.
             await self._stop.unless_asked(self._schemas.load())
             positions = await self._stop.unless_asked(source.open(opening, self._ledger.expected_offsets))
             await self._stop.unless_asked(self._schemas.begin(source, positions or {}))
@@ -283,7 +285,7 @@ class Relay:
         except PollFailed as error:
             await self._recovery.after_failed_poll(error)
         except BrokerUnavailable as error:
-            # At the first start somebody is there to be told; a relay at work waits for its brokers.
+            # At the first start a user sees the error; a running relay waits for its brokers.
             if not self._has_opened:
                 raise
             await self._stop.unless_asked(self._recovery.check_topics())
@@ -322,8 +324,10 @@ class Relay:
         return polled
 
     def _leave_out(self, held: Mapping[Partition, Sequence[ConsumerRecord]]) -> Collection[Partition]:
-        """Return the partitions that are not polled: those with records that wait and, where these are many,
-        all whose records might have to wait, too. Of the latter nothing is fetched: that would delay the DDL.
+        """Return the partitions that are not polled.
+
+        These are the partitions with waiting records and, where these are many, also all whose records might
+        have to wait. Nothing is fetched of the latter: that would delay the DDL.
         """
         source, may_wait = self._connections.source, self._schemas.ddl_order.may_wait
         if _bytes_of(held) < HELD_BYTES:
@@ -336,7 +340,7 @@ class Relay:
     async def _gather(self, without: Collection[Partition]) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll and, while much waits, poll again. Raises PollFailed."""
         source = self._connections.source
-        # What it becomes is in memory, too, until the round is sent.
+        # The translated records are in memory, too, until the round is sent.
         most = int(self._timing.gather_bytes / self._growth)
         polled = await source.poll(without)
         if not most:
@@ -357,14 +361,14 @@ class Relay:
         held: Mapping[Partition, Sequence[ConsumerRecord]],
         polled: Mapping[Partition, Sequence[ConsumerRecord]],
     ) -> None:
-        """Learn what the records of this turn need, and what some of them must wait for."""
+        """Learn the DDL that the records of this turn need; find the partitions that some must wait for."""
         await self._schemas.ready(polled)
         await self._schemas.ddl_order.look(self._connections.source, {**held, **polled}, held)
 
     async def _advance(self, polled: Mapping[Partition, Sequence[ConsumerRecord]], generation: int) -> bool:
-        """Process what was polled, and commit and replace the sink when it is time for that.
+        """Process polled records; commit and replace the sink when due.
 
-        Return whether the source went on: past records, or past what is no record.
+        Returns whether the source advanced: past records, or past offsets without records.
         """
         heard = bool(polled)
         is_ours = generation == self._ledger.generation and not self._is_revoking
@@ -382,7 +386,7 @@ class Relay:
         return heard or bool(gaps)
 
     def _report(self) -> None:
-        """Tell the status how far everything is, now and then."""
+        """Report all positions to the status, now and then."""
         now = time.monotonic()
         if now < self._next_report:
             return
@@ -394,13 +398,13 @@ class Relay:
     async def _process(
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]], gaps: Mapping[Partition, int]
     ) -> None:
-        """Make a round of what was polled or passed over. It may stay under way during the next poll."""
+        """Make a round of polled records and gaps. It may stay in flight during the next poll."""
         ledger, ddl_order, source = self._ledger, self._schemas.ddl_order, self._connections.source
         began, taken, taken_bytes = time.monotonic(), 0, 0
         current = ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
         builder = self._intake.builder(current, self._connections.sink, lambda: self._is_over(current))
-        # What need not wait for DDL comes first, in turn; so does the partition that has it.
+        # Partitions that need not wait for DDL come first, in turn; so does the partition that has it.
         for partition, records in sorted(
             ledger.in_turn(polled), key=lambda each: ddl_order.must_wait(each[0])
         ):
@@ -408,7 +412,7 @@ class Relay:
             if owned is None or current.refused is not None:
                 continue
             is_too_late = bool(current.reached) and current.is_late
-            # Read again later, rows might have to wait again, for ever: their DDL is past these.
+            # If they were read again later, rows might have to wait again, forever: their DDL is past these.
             if ddl_order.must_wait(partition) or (is_too_late and ddl_order.may_wait(partition)):
                 ledger.hold(partition, records)
                 continue
@@ -471,7 +475,7 @@ class Relay:
         return is_committed
 
     async def _rotate(self) -> None:
-        """Change to a new sink at a moment when nothing is under way."""
+        """Change to a new sink at a moment when nothing is in flight."""
         await self._ledger.settle()
         await self._commit()
         await self._connections.sink.stop()
@@ -479,7 +483,7 @@ class Relay:
             raise Undelivered("the new sink did not start", retriable=True)
 
     async def _replace_stalled_source(self, *, heard: bool) -> None:
-        """Replace a source that stays silent although there are records."""
+        """Replace a source that returns no records although there are some."""
         expects_none = not self._ledger.owned or bool(self._ledger.unopened)
         if not await self._recovery.is_consumer_stalled(heard=heard or expects_none):
             return
@@ -495,7 +499,7 @@ class Relay:
         await self._recovery.replace_source(self)
 
     async def _drain(self) -> None:
-        """Wait for what is under way and commit it. Raises DeliveryFailed if that is not certain."""
+        """Wait for the rounds in flight and commit them. Raises DeliveryFailed if that is not certain."""
         left = self._timing.drain
         if self._drain_until is not None:
             left = max(0.0, self._drain_until - time.monotonic())

@@ -1,10 +1,9 @@
 """Windows of records whose rows may become one message: `max-batch-size` in the loop (`relay.core.batching`).
 
 A window holds the records of a partition whose offsets have the same quotient when divided by its size. It is
-taken as a whole, so that what is written does not depend on where polls and rounds end: one whose rest has
-not come is polled again. It is taken as it is where the partition ends; and when it was held back once
-already, so that neither a fetch smaller than a window nor an end that no record has (markers of transactions)
-stops the relay.
+taken as a whole, so that the output does not depend on where polls and rounds end: an incomplete window is
+polled again. It is taken incomplete where the partition ends; and when it was held back once already, so that
+neither a fetch smaller than a window nor an end without a record (markers of transactions) stops the relay.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from relay.model.records import ConsumerRecord
 
 
 class Windows:
-    """Tells the windows of a size (a number of offsets) apart, and holds back those that are not whole."""
+    """Split records into windows of a size (a number of offsets), and hold back incomplete windows."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        # The first offset of what was held back, by partition.
+        # The first offset held back, by partition.
         self._held: dict[Partition, int] = {}
 
     def split(self, records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerRecord]]:
@@ -34,7 +33,7 @@ class Windows:
     def ready(
         self, partition: Partition, records: Sequence[ConsumerRecord], end: int | None
     ) -> Sequence[ConsumerRecord]:
-        """Return the records without those of a last window whose rest has not come yet."""
+        """Return the records without those of an incomplete last window."""
         held = self._held.pop(partition, None)
         following = records[-1].offset + 1
         if end is None or following >= end or following % self._size == 0:

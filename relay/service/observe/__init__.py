@@ -1,1 +1,1 @@
-"""What is known of a run, and how it is shown: status, metrics, HTTP."""
+"""Observability of a run: status, metrics, HTTP."""

@@ -1,4 +1,4 @@
-"""The service's fixed facts, made of its configuration, and how old a heartbeat may be."""
+"""Fixed facts of the service, derived from its configuration, and the maximum age of a heartbeat."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from relay.io.kernel import engine_name
 from relay.service.observe.series import Series
 from relay.text.redaction import shown_option
 
-#: What relay writes besides the target's records.
+#: Topics that relay writes besides the target's.
 DEAD_LETTERS, SCHEMA_HISTORY = "dead-letter", "schema-history"
 
 #: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery
@@ -37,13 +37,13 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What does not change while relay runs. `topics`: source to target topic; `mode` as in [delivery].
+    """Facts that do not change while relay runs.
 
-    `by_name`: the target topics whose traffic is counted apart; that of all others, which are those of
-    tables, is counted under `by_table` ("" where there are none). `dead_letter_topic`, `history_topic`: ""
-    for none. `has_row_keys`: keys of the target's records stand for rows. `processes`: how many share the
-    work. `kernel`: what fills templates, "" if nothing does. `series`: what may be counted.
-    `has_table_metrics`: counts by table are metrics, too.
+    `topics`: source to target topic; `mode` as in [delivery]. `by_name`: the target topics whose traffic is
+    counted apart; that of all others, which are those of tables, is counted under `by_table` ("" where there
+    are none). `dead_letter_topic`, `history_topic`: "" for none. `has_row_keys`: keys of the target's records
+    identify rows. `processes`: how many share the work. `kernel`: the engine that fills templates, "" for
+    none. `series`: label values that may occur. `has_table_metrics`: counts by table are metrics, too.
     """
 
     version: str
@@ -65,7 +65,10 @@ class About(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, config: Config) -> About:
-        """Return what a configuration says. Storage addresses lose their parameters, which may be secret."""
+        """Derive the facts from a configuration.
+
+        Storage addresses lose their parameters, which may be secret.
+        """
         route = config.route
         by_table = [template.text for template, _ in config.templates if template.is_by_table]
         return cls(
@@ -89,7 +92,7 @@ class About(msgspec.Struct, frozen=True):
 
     @property
     def own_topics(self) -> dict[str, str]:
-        """The topics that relay keeps beside the target, and what each is for."""
+        """Return the topics that relay keeps besides the target's, and the purpose of each."""
         own = {self.dead_letter_topic: DEAD_LETTERS, self.history_topic: SCHEMA_HISTORY}
         return {topic: kind for topic, kind in own.items() if topic}
 

@@ -17,32 +17,32 @@ class HasCounts(Protocol):
 
     @property
     def events(self) -> Counter[str]:
-        """Translated events by kind."""
+        """Return translated events by kind."""
         ...
 
     @property
     def losses(self) -> Counter[Loss]:
-        """What could not be carried, by kind."""
+        """Return values that could not be carried, by kind of loss."""
         ...
 
     @property
     def guessed_tables(self) -> Mapping[TableId, int]:
-        """Tables without known DDL whose rows were translated, and how many rows."""
+        """Return tables without known DDL whose rows were translated, and how many rows."""
         ...
 
     @property
     def ways(self) -> Counter[str]:
-        """How many records templates have translated, and how many the pipeline."""
+        """Return how many records templates have translated, and how many the pipeline."""
         ...
 
     @property
     def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
-        """Rows and statements by table and kind; nothing if they are not counted."""
+        """Return rows and statements by table and kind; nothing if they are not counted."""
         ...
 
 
 class Counts(NamedTuple):
-    """The counters of a translator as they were at some moment, or of several together."""
+    """The counters of a translator at some moment, or of several together."""
 
     events: Counter[str]
     losses: Counter[Loss]
@@ -67,7 +67,7 @@ class Counts(NamedTuple):
 
 
 class Histogram:
-    """Counts values by their size."""
+    """Count values by their size."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -83,17 +83,17 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """Return the number of values."""
         return sum(self.counts)
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far an assigned partition is read; None: not known yet. Offsets are the next to read or commit.
+    """Progress of an assigned partition; None: not known yet. Offsets are the next to read or commit.
 
-    `end_at`: when the brokers told the end, by the steady clock. `timestamp_ms`: the Kafka timestamp of the
-    newest record that was read. `row_ms`, `watermark_ms`: when the newest row that was read was committed in
-    the database, and the time of the last watermark, both by the database's clock.
+    `end_at`: when the brokers reported the end, by the steady clock. `timestamp_ms`: the Kafka timestamp of
+    the newest record that was read. `row_ms`, `watermark_ms`: when the newest row that was read was committed
+    in the database, and the time of the last watermark, both by the database's clock.
     """
 
     position: int | None = None
@@ -106,18 +106,18 @@ class Progress:
 
     @property
     def lag(self) -> int | None:
-        """Offsets between the position and the newest known end."""
+        """Return the number of offsets between the position and the newest known end."""
         return None if self.position is None or self.end is None else max(0, self.end - self.position)
 
     @property
     def committed_lag(self) -> int | None:
-        """Offsets between the committed offset and the newest known end."""
+        """Return the number of offsets between the committed offset and the newest known end."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What went through a topic since the start; `size` is in bytes."""
+    """Traffic through a topic since the start; `size` is in bytes."""
 
     records: int = 0
     size: int = 0
@@ -125,8 +125,9 @@ class Traffic:
 
 @dataclass(slots=True)
 class Failure:
-    """The errors of one stage and code: how many, where the newest is and what it says. Times are seconds
-    since 1970.
+    """The errors of one stage and code.
+
+    Their number, and the position and message of the newest. Times are seconds since 1970.
     """
 
     stage: str
@@ -139,8 +140,9 @@ class Failure:
 
 
 class Check(NamedTuple):
-    """A line of /readyz; it has been so `since` then, in seconds since 1970. `reason`: the kind of a failure
-    of brokers (`refused`, `unreachable`, `unanswered`), else "".
+    """A line of /readyz, unchanged since `since`, in seconds since 1970.
+
+    `reason`: the kind of a failure of brokers (`refused`, `unreachable`, `unanswered`), else "".
     """
 
     ok: bool

@@ -1,8 +1,8 @@
-"""The names by which the HTTP server may be asked for.
+"""Host names accepted by the HTTP server.
 
-A page of another site can make a browser ask an address in its visitor's network, if the site's own name is
-made to mean that address (DNS rebinding), and read the answer. The browser then sends the site's name as
-`Host`. So a name that anybody could own is refused unless it is configured.
+A page of another site can make a browser send a request to an address in its visitor's network, if the site's
+own name resolves to that address (DNS rebinding), and read the answer. The browser then sends the site's name
+as `Host`. So a name that anybody could own is refused unless it is configured.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-#: Ends of names that nobody can own: of this machine (RFC 6761), of services and pods in Kubernetes.
+#: Suffixes of names that nobody can register: of this machine (RFC 6761), of services and pods in Kubernetes.
 _NOBODYS: Final = (".localhost", ".svc", ".cluster.local")
 _PORT: Final = re.compile(r":\d{0,5}$")
 ANY: Final = "*"
 
 
 class Hosts:
-    """Which values of a `Host` header are answered.
+    """The accepted values of a `Host` header.
 
-    Addresses, as probes and Prometheus send them; names without a dot, which no public zone has; names that
-    end as in `_NOBODYS`; and `names`, of which `*` stands for every name.
+    Addresses, as probes and Prometheus send them; names without a dot, which no public zone has; names with a
+    suffix in `_NOBODYS`; and `names`, of which `*` accepts every name.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {_plain(name) for name in names}
 
     def allows(self, header: str) -> bool:
-        """Tell whether a request with this `Host` is answered."""
+        """Return whether a request with this `Host` is accepted."""
         name = _plain(_PORT.sub("", header))
         return (
             ANY in self._names

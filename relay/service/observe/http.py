@@ -1,7 +1,7 @@
 """The HTTP server of the service: /livez, /readyz, /metrics, /status, and a page for people at /.
 
-It only reads the status: no request asks Kafka, waits for the loop, or changes anything. So a broker's outage
-is shown here, and ends no process. Nothing that is served is a secret or a row's value.
+It only reads the status: no request queries Kafka, waits for the loop, or changes anything. So a broker's
+outage is shown here, and ends no process. Responses contain neither secrets nor row values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relay.service.observe.pages import Page
 from relay.service.observe.server import Server, Settings, json_answer
 from relay.service.observe.status import RUNNING, Status
 
-#: All paths, with a word about each; also the answer to any other path.
+#: All paths, with a short description of each; also the answer to any other path.
 PATHS: Final[Mapping[str, str]] = {
     "/": "status page",
     "/livez": "whether the process works",
@@ -41,7 +41,7 @@ async def serving(wanted: Http, status: Status, log: Log) -> AsyncIterator[None]
 
 
 class HttpServer(Server):
-    """Serves a status while its `async with` block runs."""
+    """Serve a status while the `async with` block runs."""
 
     paths: ClassVar = PATHS
     settings: ClassVar = Settings(

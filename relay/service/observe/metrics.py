@@ -1,6 +1,6 @@
-"""The status as Prometheus metrics. They are made when they are asked for, so the loop pays nothing for them.
+"""The status as Prometheus metrics. They are computed on request, so the loop pays nothing for them.
 
-Every label set that is known beforehand is there from the start and shows 0, so that an alert on a rate sees
+Every label set that is known beforehand is exported from the start with 0, so that an alert on a rate sees
 the first error, too. Counters of topics, codes or losses that were not known come with their first count.
 """
 
@@ -26,9 +26,10 @@ from relay.service.observe.status import Status
 ROW_CHANGE: Final = "row-change"
 OPS: Final = tuple(op.value for op in Op)
 OTHER_KINDS: Final = ("schema-change", "watermark", "bootstrap", "transaction-mark", "heartbeat")
-#: The label `kind` of losses: what is lost of rows, what the two formats leave no place for, what is no loss.
+#: The label `kind` of losses: lost row data, data that the target format cannot hold by design, and notes
+#: without loss.
 LOSS, EXPECTED, NOTE = "loss", "expected", "note"
-#: The label `table` of the tables beyond those that are counted by themselves; names have a dot.
+#: The label `table` of the tables beyond the counted number; names have a dot.
 OTHER: Final = "other"
 
 _INFORMATIONAL: Final = frozenset(map(str, INFORMATIONAL))
@@ -37,13 +38,13 @@ Counts = Iterable[tuple[Labels, float]]
 
 
 class StatusCollector(Collector):
-    """Collects the metrics of one status."""
+    """Collect the metrics of one status."""
 
     def __init__(self, status: Status) -> None:
         self._status = status
 
     def collect(self) -> Iterable[Metric]:
-        """Make the metrics as of now."""
+        """Yield the metrics as of now."""
         yield from self._traffic()
         yield from self._outcomes()
         yield from self._losses()
@@ -117,7 +118,7 @@ class StatusCollector(Collector):
         yield _counter("relay_lossy_conversions", text, ("kind", "what"), found)
 
     def _tables(self) -> Iterator[Metric]:
-        """Count by table, if that is asked for."""
+        """Yield counts by table, if enabled."""
         status = self._status
         if status.about.has_table_metrics:
             found = [
@@ -167,7 +168,7 @@ class StatusCollector(Collector):
         yield from self._by_partition()
 
     def _in_flight(self) -> Iterator[Metric]:
-        """Give what was read and is not acknowledged or committed; what was not just observed is absent."""
+        """Yield metrics of records read and not acknowledged or committed; omit values not just observed."""
         status = self._status
         text = "Records read that the target has not acknowledged; absent before the first look."
         known = [] if status.in_flight is None else [((), status.in_flight)]
@@ -180,7 +181,7 @@ class StatusCollector(Collector):
         yield _gauge("relay_offline_partitions", text, ("side", "topic"), found)
 
     def _by_partition(self) -> Iterator[Metric]:
-        """Give what is known of each partition; what is not known is not there."""
+        """Yield the known facts of each partition; unknown ones are absent."""
         partitions, lag_of = self._status.partitions, self._status.lag_of
 
         def family(name: str, text: str, value: Callable[[Progress], float | None]) -> Metric:
@@ -228,7 +229,7 @@ class StatusCollector(Collector):
         )
 
     def _processes(self) -> Iterator[Metric]:
-        """Say which of several processes are at work."""
+        """Yield which of several processes are at work."""
         status, count = self._status, self._status.about.processes
         if count > 1:
             found = {(str(number),): int(status.is_at_work(number)) for number in range(count)}

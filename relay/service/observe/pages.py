@@ -1,4 +1,4 @@
-"""Pages for people: a document each, with style and script inside, that asks its own server and no other."""
+"""Pages for people: single documents with inline style and script, which call only their own server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
-#: What all pages look like; a page names it as if it were a file beside it, and has it inside when served.
+#: The style of all pages; a page refers to it as a file beside it, and is served with the style inlined.
 _STYLE: Final = b'<link rel="stylesheet" href="style.css">'
 _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
@@ -33,7 +33,7 @@ class Page:
 
 
 def content_security_policy(page: bytes) -> str:
-    """Return a policy: the page may run its own script and style and ask the server it came from, no more."""
+    """Return a policy that lets the page run its own script and style and call its own server, no more."""
     allowed = {"script": "", "style": ""}
     for kind, text in _INLINE.findall(page):
         allowed[kind.decode()] += f" 'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"

@@ -1,8 +1,7 @@
-"""The usual metrics of processes and interpreters, of several processes together: the supervisor's and those
-of its processes.
+"""The usual metrics of processes and interpreters, summed over the supervisor and its processes.
 
-What is used is the sum of all. Sums of starts or of limits mean nothing: the start is the supervisor's, as
-they end together, and the limit is that of one process.
+Usage is added up. Start times and limits are not: the start is the supervisor's, as they end together, and
+the limit is that of one process.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from relay.service.observe.status import Status
 
-#: What is not added up, but reported for the supervisor alone.
+#: Metrics that are reported for the supervisor alone, and not added up.
 _OF_ONE: Final = frozenset({"process_start_time_seconds", "process_max_fds"})
 _COLLECTIONS: Final = (
     ("python_gc_objects_collected", "Objects collected during gc", "collected"),
@@ -27,13 +26,13 @@ _COLLECTIONS: Final = (
 
 
 class ProcessesCollector(Collector):
-    """Collects them for a status of several processes, under the names that one process has."""
+    """Collect them for a status of several processes, under the names that one process has."""
 
     def __init__(self, status: Status) -> None:
         self._status = status
 
     def collect(self) -> Iterable[Metric]:
-        """Make the metrics as of now; those of processes only where there is /proc."""
+        """Yield the metrics as of now; those of processes only where there is /proc."""
         yield from self._of_system()
         yield from self._of_collector()
 
@@ -56,5 +55,5 @@ class ProcessesCollector(Collector):
 
 
 def _usage(pid: str) -> Iterable[Metric]:
-    """Return what one process uses; nothing of one that has ended."""
+    """Return the usage of one process; nothing for a process that has ended."""
     return ProcessCollector(pid=lambda: pid, registry=None).collect()

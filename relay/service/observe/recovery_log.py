@@ -13,7 +13,7 @@ from relay.service.observe.status import Status
 
 #: How often to look for lines that were left out.
 _LOOK_SECONDS: Final = 1.0
-#: What works again, by the check that failed.
+#: The component that works again, by the check that failed.
 _WORDS: Final = {
     "source": "the brokers of the source answer again",
     "source-topics": "the source topics exist again",
@@ -56,7 +56,7 @@ async def _count_out(log: Log) -> None:
 
 
 def _lasting(seconds: float) -> str:
-    """Return a duration in words: `3 min 20 s`."""
+    """Return a duration as text: `3 min 20 s`."""
     whole = round(seconds)
     hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
     parts = [(hours, "h"), (minutes, "min"), (rest, "s")]

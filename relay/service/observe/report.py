@@ -1,6 +1,6 @@
 """The status as the JSON of /livez, /readyz and /status: plain dictionaries of texts and numbers.
 
-Times are ISO 8601 in UTC, durations are seconds, and null stands for what is not known.
+Times are ISO 8601 in UTC, durations are seconds, and unknown values are null.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def details(status: Status) -> Json:
 def _of_processes(
     status: Status, shown: Callable[[ProcessReport | None], Json | str]
 ) -> dict[str, dict[str, Json | str]]:
-    """Return a member with something of each process by its number; none where one works alone."""
+    """Return a member with data of each process by its number; none where one works alone."""
     count = status.about.processes
     found = {str(number): shown(status.processes.get(number)) for number in range(count)}
     for number in status.silent:
@@ -104,7 +104,7 @@ def _of_processes(
 
 
 def _silent(shown: Json | str) -> Json | str:
-    """Return what is shown of a process that reports nothing: its figures are not known."""
+    """Return the display value of a process that reports nothing: its figures are unknown."""
     if isinstance(shown, str):
         return SILENT
     return dict.fromkeys(shown) | {"pid": shown["pid"], "state": SILENT, "degraded": True}
@@ -115,7 +115,7 @@ def _state(told: ProcessReport | None) -> str:
 
 
 def _process(told: ProcessReport | None) -> Json:
-    """Return what is known of one process; one that has told nothing yet is starting."""
+    """Return the known facts of one process; one without a report is starting."""
     if told is None:
         return {"pid": None, "state": STARTING}
     status = told.status
@@ -138,7 +138,7 @@ def _reader(status: Status, partition: Partition) -> Json:
 
 
 def _records(status: Status) -> Json:
-    """Return what has become of the records, each counted by what it is."""
+    """Return the counts of records by their outcome."""
     own = status.own_production
     return {
         "read": status.totals.consumed.records,
@@ -150,8 +150,9 @@ def _records(status: Status) -> Json:
 
 
 def summary(status: Status) -> dict[str, Any]:
-    """Return what is logged at the end of a run: counts of records, tables whose rows were guessed, and
-    warnings about topics.
+    """Return the summary logged at the end of a run.
+
+    It has counts of records, tables whose rows were guessed, and warnings about topics.
     """
     found: dict[str, Any] = {f"records_{name}": count for name, count in _records(status).items()}
     named = {"guessed_tables": status.guessed_tables, "warnings": status.warnings}
@@ -197,7 +198,7 @@ def _is_degraded(status: Status, checks: list[Json]) -> bool:
 
 
 def _line(check: Json, phase: str) -> str:
-    """Return a check in words. What is not done yet at the start is no failure."""
+    """Return a check as text. Pending work at the start is no failure."""
     word = "waiting" if phase == STARTING else "failing"
     if check["ok"]:
         word = "ok"
@@ -241,8 +242,9 @@ def _age(milliseconds: int | None, now: float) -> float | None:
 
 
 def _database_seconds(status: Status, now: float) -> float | None:
-    """Return the age of the newest row: in the partition that is furthest behind of those where records wait,
-    or else in any.
+    """Return the age of the newest row.
+
+    It is that of the partition furthest behind of those where records wait, or else of any.
     """
     late = [each.row_ms for each in status.partitions.values() if each.row_ms and status.lag_of(each)]
     known = [each.row_ms for each in status.partitions.values() if each.row_ms]
@@ -250,8 +252,9 @@ def _database_seconds(status: Status, now: float) -> float | None:
 
 
 def _watermark_seconds(status: Status, now: float) -> float | None:
-    """Return the age of the lowest watermark: everything before it was read. None until every partition has
-    one.
+    """Return the age of the lowest watermark: everything before it was read.
+
+    None until every partition has one.
     """
     found = [each.watermark_ms for each in status.partitions.values()]
     known = [each for each in found if each is not None]
@@ -259,7 +262,7 @@ def _watermark_seconds(status: Status, now: float) -> float | None:
 
 
 def _lag(status: Status, sample: Sample, now: float) -> Json:
-    """Return the lag as a whole, how it changes, and, if it shrinks, when it will be gone at that rate."""
+    """Return the total lag, its trend, and, if it shrinks, when it will be gone at that rate."""
     behind = [
         seconds
         for progress in status.partitions.values()
@@ -267,7 +270,7 @@ def _lag(status: Status, sample: Sample, now: float) -> Json:
     ]
     ages = [status.steady() - each.end_at for each in status.partitions.values() if each.end_at is not None]
     unknown = sum(status.lag_of(progress) is None for progress in status.partitions.values())
-    # Samples of other partitions tell nothing about the trend of these.
+    # Samples of other partitions do not describe the trend of these.
     before = _reference(
         (each for each in status.samples if each.at >= status.assigned_at and each.lag is not None), sample
     )
@@ -291,8 +294,9 @@ def _lag(status: Status, sample: Sample, now: float) -> Json:
 
 
 def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
-    """Return the newest sample that is a minute older, or else the oldest; the sample itself if there are
-    none.
+    """Return the newest sample that is at least a minute older, or else the oldest.
+
+    Returns `sample` itself if there are none.
     """
     found = None
     for each in samples:
@@ -303,7 +307,7 @@ def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
 
 
 def _rates(status: Status, sample: Sample) -> Json:
-    """Return what was done per second in the last minute; `busy`: each stage's share of the time."""
+    """Return the rates per second over the last minute; `busy`: each stage's share of the time."""
     before = _reference(status.samples, sample)
     seconds = sample.at - before.at
     if seconds <= 0:
@@ -354,7 +358,7 @@ def _traffic(topics: dict[str, Traffic]) -> Json:
 
 
 def _own_traffic(status: Status) -> Json:
-    """Return what relay has written for itself, by what it is for."""
+    """Return the traffic of relay's own topics, by purpose."""
     found = _traffic(status.own_production)
     return {kind: {"topic": topic} | found[kind] for topic, kind in status.about.own_topics.items()}
 

@@ -1,4 +1,4 @@
-"""Which label values the metrics of a route may have, as far as its configuration tells."""
+"""Label values that the metrics of a route may have, as far as they follow from its configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from relay.model.errors import (
     UnusableTopicName,
 )
 
-#: Errors from which relay recovers, whatever the route: by where they come up.
+#: Errors from which relay recovers, whatever the route, by the stage that raises them.
 _RECOVERED: tuple[tuple[str, type[RelayError]], ...] = (
     ("poll", BrokerUnavailable),
     ("produce", BrokerUnavailable),
@@ -38,8 +38,7 @@ _RECOVERED: tuple[tuple[str, type[RelayError]], ...] = (
 
 
 class Series(msgspec.Struct, frozen=True):
-    """What may be counted, and so is shown with 0 from the start. What nobody foresaw comes with its first
-    count.
+    """Label values that are exported with 0 from the start. Others are exported with their first count.
 
     `errors`: stage and code. `dead_letters`, `skipped`: codes of records that become dead letters, and of
     those that are left out. `expected_losses`: kinds that follow from the two formats, see there.
@@ -52,7 +51,7 @@ class Series(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, config: Config) -> Series:
-        """Return those of a configuration. An error at which relay ends is never exported."""
+        """Derive the label values from a configuration. An error at which relay ends is never exported."""
         route = config.translator().route
         by_class, policies = _errors_of(config, route), config.errors.by_class
         codes = {

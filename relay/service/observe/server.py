@@ -1,8 +1,8 @@
 """An HTTP server of a few pages and JSON documents, for people and programs on a trusted network.
 
-Contract: it answers requests for names that nobody else can own (`hosts`), and no page of another site can
-read an answer. Few connections are open at once; large, slow and many requests are cut off. There is no
-access log and no authentication. What is served is made by subclasses.
+It answers only requests for names that nobody else can own (`hosts`), and no page of another site can read an
+answer. It limits open connections, and closes slow, large and too frequent requests. It has no access log and
+no authentication. Subclasses define the content.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EXAMPLES: Final = "such as 127.0.0.1 or 0.0.0.0"
 
 
 class Settings(NamedTuple):
-    """What users call the settings of a server's address, for errors: "set HOST", "set ANOTHER_PORT"."""
+    """Names of the settings of a server's address in errors: "set HOST", "set ANOTHER_PORT"."""
 
     host: str
     another_port: str
@@ -49,13 +49,14 @@ class Settings(NamedTuple):
 
 
 class Server:
-    """Serves while its `async with` block runs. Port 0 takes any free port; `port` tells which.
-    `names`: host names by which it may be asked for, see `Hosts`.
+    """Serve while the `async with` block runs. Entering raises AddressUnavailable.
 
-    A subclass says what is served: `routes`, and `paths` with a word about each, the answer to any other
-    path. `not_ours`: what is said to a request for another name; `request_bytes`: most bytes of a request;
+    With port 0 the system chooses a free port; `port` has its number. `names`: accepted host names, see
+    `Hosts`.
+
+    A subclass defines `routes`, and `paths` with a short description of each, the answer to any other path.
+    `not_ours`: the answer to a request for another name; `request_bytes`: most bytes of a request;
     `takes_bodies`: whether requests may have bodies.
-    Entering raises AddressUnavailable.
     """
 
     paths: ClassVar[Mapping[str, str]]
@@ -72,12 +73,12 @@ class Server:
         self._connections: dict[web.RequestHandler, asyncio.Transport] = {}
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """Return what is served, by path and method."""
+        """Return the handlers, by path and method."""
         raise NotImplementedError
 
     @property
     def port(self) -> int:
-        """The port that is served."""
+        """Return the port of the server."""
         return self._port
 
     async def __aenter__(self) -> Self:
@@ -155,7 +156,7 @@ class Server:
 
 
 class _Connection(web.RequestHandler):
-    """A client's connection; `others` are all that are open, the oldest first; `most_bytes`: of a request.
+    """A client's connection. `others`: all open ones, the oldest first. `most_bytes`: limit of a request.
 
     If there are too many, the oldest is closed: the newest may be the kubelet's probe, and slow clients must
     not keep it out.
@@ -172,15 +173,15 @@ class _Connection(web.RequestHandler):
             lingering_time=_SHUTDOWN_SECONDS,
             access_log=None,  # type: ignore[arg-type]  # aiohttp takes None for none
             logger=_silent(),
-            # A body would be decompressed in this loop, although nobody reads it.
+            # A body would be decompressed in this loop, although nothing reads it.
             auto_decompress=False,
         )
         self._others, self._most_bytes = others, most_bytes
-        #: Bytes that came since the last answer.
+        #: Bytes received since the last answer.
         self.received = 0
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, unless it is more than any request that is answered here."""
+        """Pass on received data, unless it exceeds the size of any request that is answered here."""
         self.received += len(data)
         if self.received > self._most_bytes and self.transport is not None:
             self.transport.abort()
@@ -206,7 +207,7 @@ def json_answer(body: Mapping[str, Any], code: int = 200, *, indent: bool = True
 
 
 def _unavailable(host: str, port: int, error: OSError | ValueError, settings: Settings) -> AddressUnavailable:
-    # A ValueError: what cannot be a name at all.
+    # A ValueError: the text cannot be a name at all.
     if isinstance(error, socket.gaierror | ValueError):
         why = f"the host's name is not known; set {settings.host} to an address of this machine, {_EXAMPLES}"
     elif error.errno == errno.EADDRINUSE:
@@ -221,7 +222,7 @@ def _unavailable(host: str, port: int, error: OSError | ValueError, settings: Se
 
 
 def _silent() -> logging.Logger:
-    """Make a logger for what clients do wrong on the wire: nobody here can do anything about it."""
+    """Make a logger that discards clients' protocol errors: operators of relay cannot fix them."""
     logger = logging.Logger("relay.http")  # outside the tree of loggers on purpose
     logger.addHandler(logging.NullHandler())
     return logger

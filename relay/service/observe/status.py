@@ -1,9 +1,8 @@
-"""What the service knows about itself: the loop writes it down once a round; health, metrics and the status
-page read it.
+"""The service's status: the loop updates it once a round; health, metrics and the status page read it.
 
-Writing is cheap and waits for nothing; sums, rates and lags are computed when somebody asks. All of it
-happens in one thread, so nothing is locked. There are topics, positions, counts, codes and the messages of
-relay's own errors here, and never a row's value.
+Updates are cheap and never block; sums, rates and lags are computed on request. All of it happens in one
+thread, without locks. The status holds topics, positions, counts, codes and the messages of relay's own
+errors, and never a row's value.
 """
 
 from __future__ import annotations
@@ -61,8 +60,9 @@ OUTAGES: Final = frozenset(
 
 
 class Status:
-    """What the loop reports. Times are seconds since 1970 from `now`; ages and rates go by `steady`, which
-    nobody sets back.
+    """The loop's reports.
+
+    Times are seconds since 1970 from `now`; ages and rates use `steady`, a clock that is never set back.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Status:
     ) -> None:
         self.about, self.now, self.steady = about, now, steady
         self.translator: HasCounts | None = None
-        #: Nothing is written or committed, so nothing of that is counted but what would be written.
+        #: Nothing is written or committed: only the records that would be written are counted.
         self.is_dry_run = False
         self.records_translated = 0
         self.phase, self.started = STARTING, now()
@@ -86,7 +86,7 @@ class Status:
         self.consumption = {topic: Traffic() for topic in about.topics}
         targets = (*(about.by_name or about.topics.values()), about.by_table)
         self.production = {topic: Traffic() for topic in targets if topic}
-        #: What relay has written besides the target's records, by what it is for.
+        #: Traffic of relay's own topics, by purpose.
         self.own_production = {kind: Traffic() for kind in about.own_topics.values()}
         self.totals = Totals()
         self.batches = Histogram(BATCH_RECORDS)
@@ -100,16 +100,16 @@ class Status:
         self.skips: Counter[str] = Counter()
         self.schemas = 0
         self.checks: dict[str, Check] = {}
-        #: What each of several processes has told, and which of them reads a partition; by their numbers.
+        #: The report of each of several processes, and the process that reads a partition; by their numbers.
         self.processes: dict[int, ProcessReport] = {}
         self.readers: dict[Partition, int] = {}
-        #: Called at the beginning of an outage with the check that fails and why, and at its end with the
-        #: check and the seconds that it took.
+        #: Called at the beginning of an outage with the failing check and the reason, and at its end with the
+        #: check and the duration in seconds.
         self.on_failure: Callable[[str, str], object] | None = None
         self.on_recovery: Callable[[str, float], object] | None = None
         #: Offsets that were read and that the target has not acknowledged; None: not known yet.
         self.in_flight: int | None = None
-        #: Since when there are some, or when the last acknowledgement came, by the steady clock.
+        #: Since when records are in flight, or when the last acknowledgement came, by the steady clock.
         self.in_flight_since: float | None = None
         self._acknowledgements = 0
         #: Partitions without a leader, by "source" and "target".
@@ -121,20 +121,21 @@ class Status:
         self._samples: deque[Sample] = deque((self.sample(),), maxlen=SAMPLES)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a supervisor is told: all but the history, and what only lives in this process. Steady clocks
-        are those of the machine.
+        """Return the state sent to a supervisor: all but the history and process-local objects.
+
+        Steady clocks are shared by all processes of a machine.
         """
         left_out = {"now", "steady", "_samples", "on_failure", "on_recovery"}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         return kept | {"translator": Counts.of(self.translator)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Know what another process knew."""
+        """Restore a status received from another process."""
         vars(self).update(kept)
         self.now, self.steady, self.on_failure, self.on_recovery = time.time, time.monotonic, None, None
         self._samples = deque((self.sample(),), maxlen=SAMPLES)
 
-    # What the loop calls.
+    # Called by the loop.
 
     def enter_phase(self, phase: str) -> None:
         """Note the phase of the run: "starting", "running", "draining" or "stopped"."""
@@ -150,7 +151,7 @@ class Status:
             self._samples.append(self.sample())
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Replace the set of assigned partitions; what is known of those that stay is kept."""
+        """Replace the set of assigned partitions; progress of those that stay is kept."""
         self._newest_ms = self.newest_ms
         self.partitions = {
             partition: self.partitions.get(partition) or Progress() for partition in partitions
@@ -167,10 +168,14 @@ class Status:
         committed: int | None = None,
         end_age: float | None = 0.0,
     ) -> None:
-        """Note the next offset, the partition's end, the Kafka timestamp of the newest record that was read,
-        and an offset that was found committed. `end_age`: how many seconds ago the end was told.
+        """Note the progress of a partition.
 
-        None leaves what was known. A partition that is not assigned is ignored: by now it is somebody else's.
+        `position`: the next offset. `end`: the partition's end. `timestamp_ms`: the Kafka timestamp of the
+        newest record that was read. `committed`: an offset that was found committed. `end_age`: how many
+        seconds ago the end was reported.
+
+        None leaves a value unchanged. A partition that is not assigned is ignored: by now it has another
+        owner.
         """
         progress = self.partitions.get(partition)
         if progress is None:
@@ -196,7 +201,7 @@ class Status:
             self._note_end(self.partitions[partition], end, self.steady())
 
     def without_end(self, seconds: float) -> list[Partition]:
-        """Return the partitions whose position is known and whose end is older than that."""
+        """Return the partitions whose position is known and whose end is older than `seconds`."""
         before = self.steady() - seconds
         return [
             partition
@@ -215,8 +220,10 @@ class Status:
         self.in_flight, self._acknowledgements = offsets, acknowledgements
 
     def database_times(self, partition: Partition, *, row_ms: int | None, watermark_ms: int | None) -> None:
-        """Note when the newest row that was read was committed, and the time of the last watermark, by the
-        database's clock. None leaves what was known.
+        """Note the database's own times of a partition.
+
+        `row_ms`: when the newest row that was read was committed. `watermark_ms`: the time of the last
+        watermark. None leaves a value unchanged.
         """
         progress = self.partitions.get(partition)
         if progress is None:
@@ -237,12 +244,14 @@ class Status:
             self.last_commit = self.now()
 
     def consumed(self, topic: str, records: int, size: int) -> None:
-        """Count what was read from a topic; `size` is in bytes of keys and values."""
+        """Count records read from a topic; `size` is in bytes of keys and values."""
         _count(self.consumption, topic, self.totals.consumed, records, size)
 
     def produced(self, topic: str, records: int, size: int) -> None:
-        """Count what a topic has acknowledged; `size` is in bytes of keys and values. Topics of tables are
-        counted together: there may be thousands. What relay keeps for itself is no record of the target.
+        """Count records acknowledged for a topic; `size` is in bytes of keys and values.
+
+        Topics of tables are counted together: there may be thousands. Records of relay's own topics are not
+        the target's.
         """
         own = self.about.own_topics.get(topic)
         if self.is_dry_run:
@@ -316,7 +325,7 @@ class Status:
                 self.on_failure(name, detail)
 
     def recovered(self, *names: str) -> None:
-        """Note that checks that were failing are ok again, as what they are about has just worked."""
+        """Note that failing checks are ok again, after an operation that they cover succeeded."""
         for name in names:
             if name in self.checks and not self.checks[name].ok:
                 self.set_check(name, ok=True)
@@ -327,36 +336,37 @@ class Status:
         if since is not None and self.on_recovery is not None:
             self.on_recovery(name, max(0.0, self.now() - since))
 
-    # What health, metrics and the status page read.
+    # Read by health, metrics and the status page.
 
     @property
     def silent(self) -> Mapping[int, int]:
-        """For how many seconds each of several processes has reported nothing; see TogetherStatus."""
+        """Return for how many seconds each of several processes has reported nothing; see TogetherStatus."""
         return {}
 
     def is_at_work(self, number: int) -> bool:
-        """Whether one of several processes relays; see TogetherStatus."""
+        """Return whether one of several processes relays; see TogetherStatus."""
         told = self.processes.get(number)
         return told is not None and told.status.phase == RUNNING
 
     @property
     def is_alive(self) -> bool:
-        """Whether the loop turns. It only has to while it is running: a start may wait for a group, and a
-        stop has a time limit of its own.
+        """Return whether the loop turns.
+
+        It must do so only while running: a start may wait for a group, and a stop has a separate time limit.
         """
         age = self.heartbeat_age
         return self.phase != RUNNING or age is None or age <= self.about.heartbeat_limit_seconds
 
     @property
     def heartbeat_age(self) -> float | None:
-        """Seconds since the loop's last turn; None before the first."""
+        """Return the seconds since the loop's last turn; None before the first."""
         if self._heartbeat_at is None:
             return None
         return max(0.0, self.steady() - self._heartbeat_at)
 
     @property
     def newest_ms(self) -> int | None:
-        """The latest Kafka timestamp that was read: in the assigned partitions, else in earlier ones."""
+        """Return the latest Kafka timestamp that was read: in the assigned partitions, else in earlier."""
         known = [
             progress.timestamp_ms
             for progress in self.partitions.values()
@@ -365,39 +375,39 @@ class Status:
         return max(known, default=self._newest_ms)
 
     def is_end_current(self, progress: Progress) -> bool:
-        """Whether the end of a partition was just observed: not in an outage."""
+        """Return whether the end of a partition was just observed: not in an outage."""
         source = self.checks.get("source")
         if progress.end_at is None or (source is not None and not source.ok):
             return False
         return self.steady() - progress.end_at <= END_SECONDS
 
     def lag_of(self, progress: Progress) -> int | None:
-        """The records of a partition that were not read; None unless its end was just observed."""
+        """Return the number of a partition's unread records; None unless its end was just observed."""
         return progress.lag if self.is_end_current(progress) else None
 
     def committed_lag_of(self, progress: Progress) -> int | None:
-        """The records of a partition that are not committed; None unless its end was just observed."""
+        """Return the number of a partition's uncommitted records; None unless its end was just observed."""
         return progress.committed_lag if self.is_end_current(progress) else None
 
     @property
     def lag(self) -> int | None:
-        """Consumer lag in records, of the assigned partitions whose lag is known; None if none is."""
+        """Return the consumer lag in records, of the assigned partitions where it is known; None if none."""
         return _sum_of_known(map(self.lag_of, self.partitions.values()))
 
     @property
     def committed_lag(self) -> int | None:
-        """Records that are not committed, of the assigned partitions where that is known; None if none is."""
+        """Return the uncommitted records of the assigned partitions where that is known; None if none is."""
         return _sum_of_known(map(self.committed_lag_of, self.partitions.values()))
 
     @property
     def is_lag_exact(self) -> bool:
-        """Whether partitions are assigned, and the lag of each is known."""
+        """Return whether partitions are assigned, and the lag of each is known."""
         every = [self.lag_of(each) for each in self.partitions.values()]
         return bool(every) and None not in every
 
     @property
     def in_flight_age(self) -> float | None:
-        """For how many seconds records have been in flight without an acknowledgement; 0 without any."""
+        """Return the seconds that records have been in flight without an acknowledgement; 0 without any."""
         if self.in_flight is None:
             return None
         since = self.in_flight_since
@@ -424,13 +434,13 @@ class Status:
 
     @property
     def guessed_tables(self) -> dict[str, int]:
-        """Rows by the name of their table, of tables whose DDL was not known; the first tables only."""
+        """Return rows by table name, of tables whose DDL was unknown; the first tables only."""
         found = self.translator.guessed_tables if self.translator is not None else {}
         return {_clean(str(table)): rows for table, rows in found.items()}
 
     @property
     def tables(self) -> dict[str, Counter[str]]:
-        """Rows and statements by table and kind; those of the tables beyond a number are under ""."""
+        """Return rows and statements by table and kind; those of the tables beyond a number are under ""."""
         found: dict[str, Counter[str]] = {}
         counted = self.translator.counts_by_table if self.translator is not None else {}
         for table, kinds in counted.items():
@@ -440,13 +450,14 @@ class Status:
 
     @property
     def samples(self) -> Sequence[Sample]:
-        """The samples of the last hour, oldest first."""
+        """Return the samples of the last hour, oldest first."""
         return self._samples
 
 
 class ProcessReport(NamedTuple):
-    """What one of several processes tells. `collections`: those of its garbage collector, as `gc.get_stats`
-    has them.
+    """The report of one of several processes.
+
+    `collections`: statistics of its garbage collector, in the form of `gc.get_stats`.
     """
 
     pid: int

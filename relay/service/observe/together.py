@@ -1,9 +1,9 @@
-"""The status of several processes as one: counts are added up, partitions are those of their newest owners,
-and a check is ok where it is ok in all of them.
+"""The status of several processes as one.
 
-A supervisor builds it from what its processes report about once a second; metrics, /status and the page are
-made from it as from the status of one process. The history and the rates are the supervisor's own, computed
-from the sums.
+Counts are added up, partitions are those of their newest owners, and a check is ok where it is ok in all
+processes. A supervisor builds it from the reports of its processes, about one a second; metrics, /status and
+the page are made from it as from the status of one process. The history and the rates are the supervisor's
+own, computed from the sums.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class TogetherStatus(Status):
-    """What several processes know of a run, each numbered from 0."""
+    """The status of several processes of a run, each numbered from 0."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TogetherStatus(Status):
         self._enter(DRAINING)
 
     def told(self, number: int, report: ProcessReport) -> None:
-        """Take what a process tells, in place of what it told before."""
+        """Store the report of a process, replacing its earlier one."""
         self.processes[number] = report
         self._told_at[number] = self.steady()
         self._join()
@@ -67,7 +67,7 @@ class TogetherStatus(Status):
 
     @property
     def silent(self) -> dict[int, int]:
-        """For how many whole seconds each process has reported nothing, of those that should have."""
+        """Return for how many whole seconds each process has reported nothing, of those that should have."""
         ages = {number: int(self.steady() - at) for number, at in self._told_at.items()}
         return {
             number: age
@@ -76,7 +76,7 @@ class TogetherStatus(Status):
         }
 
     def is_at_work(self, number: int) -> bool:
-        """Whether a process relays, as far as it has just reported."""
+        """Return whether a process relays, as far as it has just reported."""
         told = self.processes.get(number)
         return told is not None and told.status.phase == RUNNING and number not in self.silent
 
@@ -100,33 +100,34 @@ class TogetherStatus(Status):
         self.heartbeat()
 
     def ended(self, number: int) -> None:
-        """Note that a process has ended, whatever it told last."""
+        """Note that a process has ended, regardless of its last report."""
         if number in self.processes:
             self.processes[number].status.phase = STOPPED
             self.told(number, self.processes[number])
 
     @property
     def idle(self) -> list[int]:
-        """The processes that have no partitions, if all are at work."""
+        """Return the processes that have no partitions, if all are at work."""
         if self.phase != RUNNING:
             return []
         return [number for number, told in sorted(self.processes.items()) if not told.status.partitions]
 
     @property
     def is_alive(self) -> bool:
-        """Whether every loop that has to turn does."""
+        """Return whether every loop that has to turn does."""
         return all(told.status.is_alive for told in self.processes.values())
 
     @property
     def heartbeat_age(self) -> float | None:
-        """Seconds since the last turn of the loop that is the longest without one; None before the first."""
+        """Return the seconds since the last turn of the longest-waiting loop; None before the first."""
         ages = [told.status.heartbeat_age for told in self.processes.values()]
         return max((age for age in ages if age is not None), default=None)
 
     @property
     def newest_ms(self) -> int | None:
-        """The latest Kafka timestamp that was read, by the process that is furthest behind where records
-        wait, else by any.
+        """Return the latest Kafka timestamp that was read.
+
+        It is that of the process furthest behind where records wait, else of any.
         """
         known = [told.status for told in self.processes.values() if told.status.newest_ms is not None]
         late = [each.newest_ms or 0 for each in known if each.lag]
@@ -166,9 +167,7 @@ class TogetherStatus(Status):
         self.schemas = max(each.schemas for each in every)
 
     def _find_positions(self, every: Sequence[Status]) -> None:
-        """What was told before a rebalance must not count twice: the process that got a partition last has
-        it.
-        """
+        """Assign each partition to its newest owner: reports from before a rebalance must not count twice."""
         in_turn = sorted(self.processes.items(), key=lambda item: item[1].status.assigned_at)
         self.readers = {each: number for number, told in in_turn for each in told.status.partitions}
         self.partitions: dict[Partition, Progress] = {
@@ -207,8 +206,10 @@ class TogetherStatus(Status):
 
 
 def _joined_checks(statuses: Mapping[int, Status]) -> dict[str, Check]:
-    """Return each check as it is in all processes, with the details of those where it fails, or else of all;
-    which processes those are is told where they are not all.
+    """Return each check joined over all processes.
+
+    It has the details of the processes where it fails, or else of all; their numbers are added where they are
+    not all.
     """
     found: dict[str, Check] = {}
     for name in dict.fromkeys(name for status in statuses.values() for name in status.checks):

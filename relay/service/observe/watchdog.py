@@ -1,4 +1,4 @@
-"""Ends a process whose loop hangs: a restart by its supervisor is better than a process alive and silent."""
+"""End a process whose loop hangs: a restart by its supervisor is better than a hanging process."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _CHECKS_A_LIMIT = 10
 class Watchdog:
     """A thread that checks the status's heartbeat while its `with` block runs.
 
-    Every wait of the loop has a deadline of its own, and heartbeats go on during a broker's outage. So a
-    heartbeat older than `limit_seconds` means a bug, in relay or in a client. `exit_process` is for tests.
+    Every wait of the loop has a deadline, and heartbeats go on during a broker's outage. So a heartbeat older
+    than `limit_seconds` means a bug, in relay or in a client. `exit_process` is for tests.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Watchdog:
         while not self._done.wait(self._limit / _CHECKS_A_LIMIT):
             age = self._status.heartbeat_age
             if age is not None and age > self._limit:
-                # Whoever reads the log may be what the loop waits for.
+                # The reader of the log may be the cause of the hang.
                 hurry = threading.Timer(HURRY_SECONDS, self._exit, [STALLED])
                 hurry.daemon = True
                 hurry.start()
                 self._log.error("relay.stalled", code="service.stalled", seconds=round(age, 1))
-                # Where every thread is, for whoever looks at the log later; a stack holds no row's values.
+                # The stacks of all threads, for later analysis; a stack holds no row's values.
                 if sys.__stderr__ is not None:
                     faulthandler.dump_traceback(file=sys.__stderr__)
                 hurry.cancel()

@@ -1,1 +1,1 @@
-"""A relay in several processes: a supervisor, which starts and ends them and shows their status as one."""
+"""A relay in several processes: a supervisor starts and ends them and shows their status as one."""

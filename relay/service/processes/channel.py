@@ -1,8 +1,8 @@
-"""What a supervisor and a process of its own say to each other: objects, each preceded by its length, over a
-pair of sockets that nobody else holds. It ends when one of the two does, however that ends.
+"""The channel between a supervisor and one of its processes.
 
-A supervisor says once what the process is to do, its `Config`; from then on the process says how it is
-(`ProcessReport`), about once a second.
+It carries objects, each preceded by its length, over a pair of sockets that no other process holds. It ends
+when either side does, however that ends. The supervisor first sends the process its `Config`; from then on
+the process sends a `ProcessReport` about once a second.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _LENGTH: Final = struct.Struct("!I")
 
 
 def packed(thing: object) -> bytes:
-    """Return the bytes that say this."""
+    """Serialize an object for the channel."""
     data = pickle.dumps(thing)
     return _LENGTH.pack(len(data)) + data
 
 
 async def receive(reader: StreamReader) -> Any:  # noqa: ANN401 - what the other one has sent
-    """Wait for what is said next. Raises asyncio.IncompleteReadError at the end, ConnectionError."""
+    """Wait for the next object. Raises asyncio.IncompleteReadError at the end, ConnectionError."""
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     return pickle.loads(await reader.readexactly(length))  # noqa: S301 - nobody else holds the sockets
 
 
 def receive_first(channel: socket.socket) -> Any:  # noqa: ANN401 - what the other one has sent
-    """The same before there is an event loop. Raises EOFError at the end."""
+    """Receive an object before there is an event loop. Raises EOFError at the end."""
     (length,) = _LENGTH.unpack(_exactly(channel, _LENGTH.size))
     return pickle.loads(_exactly(channel, length))  # noqa: S301 - nobody else holds the sockets
 

@@ -1,5 +1,6 @@
-"""One of several processes of a relay: `python -m relay.service.processes.member NUMBER DESCRIPTOR`, as only
-`relay.service.processes.supervisor` calls it. DESCRIPTOR is that of its end of the channel.
+"""One of several processes of a relay: `python -m relay.service.processes.member NUMBER DESCRIPTOR`.
+
+Only `relay.service.processes.supervisor` calls it. DESCRIPTOR is that of its end of the channel.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from relay.service.observe.status import ProcessReport, Status
 from relay.service.processes.channel import packed, receive_first
 from relay.service.stop_signals import STOP_SIGNALS
 
-#: How often the supervisor is told how we are.
+#: Interval between reports to the supervisor.
 TELL_SECONDS: Final = 1.0
-#: How long the last word may take.
+#: Time limit of the last report.
 _LAST_WORD_SECONDS: Final = 1.0
 
 
 def main() -> None:
-    """Do what the supervisor says, and end with the exit status of `relay run`."""
+    """Run the configuration received from the supervisor, and end with the exit status of `relay run`."""
     number, descriptor = map(int, sys.argv[1:])
     channel = socket.socket(fileno=descriptor)
     try:
@@ -44,7 +45,7 @@ def main() -> None:
 async def _beside(
     channel: socket.socket, log: Log, stop: asyncio.Event, status: Status
 ) -> AsyncIterator[None]:
-    """Tell the supervisor how we are, and stop when it is gone."""
+    """Report to the supervisor, and stop when it is gone."""
     # The supervisor blocked these signals until they could be handled.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     reader, writer = await asyncio.open_connection(sock=channel)

@@ -1,8 +1,8 @@
-"""Starts the processes of a relay, passes signals on to them, shows their status as one, and ends them all
-when one of them ends.
+"""Start the processes of a relay, pass signals on to them, and show their status as one.
 
-It reads and writes nothing itself, so its loop always has time for health and metrics. A supervisor that is
-killed closes its ends of the channels, at which its processes stop by themselves.
+When one of them ends, the supervisor ends all. It reads and writes no records itself, so its loop always has
+time for health and metrics. A supervisor that is killed closes its ends of the channels, at which its
+processes stop by themselves.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ from relay.service.processes.channel import packed, receive
 from relay.service.stop_signals import STOP_SIGNALS, stopped_by_signals
 
 DEFECT: Final = 1
-#: How much longer than its drain a process may take to disconnect and end, as an orchestrator is told.
+#: How much longer than its drain a process may take to disconnect and end; orchestrators are configured with
+#: the same time.
 DISCONNECT_SECONDS: Final = 15.0
 #: How often to look for processes that report nothing.
 LOOK_SECONDS: Final = 0.5
-#: How long a process must be without partitions until that is said.
+#: Time without partitions after which a process is reported as idle.
 IDLE_SECONDS: Final = 10.0
-#: What a shell adds to the number of the signal that has ended a process.
+#: Offset that a shell adds to the number of the signal that has ended a process.
 _ENDED_BY_SIGNAL: Final = 128
 
 
 def supervise(config: Config, log: Log | None = None) -> int:
-    """Run the relay in processes until a signal to stop, or until one of them ends. Return the exit status:
-    that of the first process that ended with another one than 0.
+    """Run the relay in processes until a signal to stop, or until one of them ends.
+
+    Returns the exit status of the first process that ended with another one than 0.
     """
     return asyncio.run(_supervise_until_signal(config, log or Log(settings=config.log.settings)))
 
@@ -53,7 +55,7 @@ async def _supervise_until_signal(config: Config, log: Log) -> int:
 
 
 async def supervise_until(stop: asyncio.Event, config: Config, log: Log) -> int:
-    """Run the relay in processes until `stop` is set, log what happens, and return the exit status."""
+    """Run the relay in processes until `stop` is set, log its progress, and return the exit status."""
     announce(config, log)
     status = TogetherStatus(About.of(config))
     crew = Crew(config, log, status)
@@ -120,7 +122,7 @@ class Crew:
         await asyncio.gather(*lives)
 
     async def _life(self, process: Process) -> None:
-        """Take what a process tells until it ends, and note how it has."""
+        """Store a process's reports until it ends, and note its exit status."""
         number = process.number
         async for report in process.reports():
             self._status.told(number, report)
@@ -140,7 +142,7 @@ class Crew:
             self._status.look_for_silent()
 
     async def _tell_idle(self) -> None:
-        """Say once which processes have nothing to do: for a moment that is so in every rebalance."""
+        """Log, once, the processes without partitions; after a rebalance that is normal for a moment."""
         idle: list[int] = []
         while True:
             await asyncio.sleep(IDLE_SECONDS)
@@ -173,9 +175,9 @@ class Process:
 
     @classmethod
     async def start(cls, number: int, config: Config) -> Process:
-        """Start a process that does what the configuration says. Raises OSError."""
+        """Start a process that runs the configuration. Raises OSError."""
         ours, theirs = socket.socketpair()
-        # As this process finds relay, without the folder that it was started in.
+        # The same way as this process finds relay, without the folder that it was started in.
         command = [sys.executable, "-P", "-m", "relay.service.processes.member", str(number)]
         path = os.pathsep.join(filter(None, sys.path))
         try:
@@ -195,7 +197,7 @@ class Process:
         return cls(number, process, reader, writer)
 
     async def reports(self) -> AsyncIterator[ProcessReport]:
-        """Return what it tells, until it ends."""
+        """Yield its reports until it ends."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 yield await receive(self._reader)
@@ -212,7 +214,7 @@ class Process:
             self._process.terminate()
 
     def kill(self) -> bool:
-        """Kill it, if it still runs; tells whether it did."""
+        """Kill it if it still runs; return whether it did."""
         if self._process.returncode is not None:
             return False
         self._process.kill()
