@@ -1,4 +1,4 @@
-"""Messages in Avro are read and written as those of the same dialect in JSON: what both codecs share."""
+"""Shared by both dialects' Avro codecs, which read and write Avro messages as those in JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Error = TypeVar("Error", bound=CodecError)
 
 
 def error_of(protocol: str, error: Error) -> Error:
-    """Return an error of the JSON that a message stands for as one of this protocol."""
+    """Return an error of the equivalent JSON message as one of this protocol."""
     return type(error)(protocol, error.path, error.reason)
 
 
@@ -23,5 +23,5 @@ class Wrapped(msgspec.Struct):
     payload: msgspec.Raw
 
 
-#: Parses a key or a value. Raises what msgspec raises.
+#: Parses a key or a value. Raises msgspec's errors.
 unwrapped: Final = msgspec.json.Decoder(Wrapped).decode

@@ -1,8 +1,9 @@
-"""Avro as Kafka Connect's converters write it, read as the JSON that JsonConverter would have made of it.
+"""Reading Avro as written by Kafka Connect's converters, converted to the JSON that JsonConverter would
+write.
 
-Contract: a `ConnectReader` is made for a schema; `json` gives a value of it as `{"schema", "payload"}`. What
-a Connect schema says and Avro does not is in attributes (`connect.name`). Logical types without one count,
-too. A schema that Connect has no form for is a ValueError. Source: confluentinc schema-registry AvroData
+A `ConnectReader` is made for a schema; `json` returns one of its values as `{"schema", "payload"}`. Facts of
+a Connect schema that Avro cannot express are in attributes (`connect.name`). Logical types without one count,
+too. A schema without a Connect equivalent is a ValueError. Source: confluentinc schema-registry AvroData
 (8.x); apache/kafka connect/json JsonConverter.
 """
 
@@ -20,7 +21,7 @@ from relay.model.avro_types import AvroField, AvroType
 from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 
 Json = dict[str, Any]
-#: Converts a value to what JSON has for it.
+#: Converts a value to its JSON form.
 Convert = Callable[[Any], Any]
 
 _TYPES: Final = {
@@ -43,14 +44,14 @@ _LOGICAL: Final = {
     ("int", "time-millis"): semantic_names.CONNECT_TIME,
     ("long", "timestamp-millis"): semantic_names.CONNECT_TIMESTAMP,
 }
-#: Names that AvroData gives to structs that have none.
+#: Names that AvroData assigns to unnamed structs.
 _NAMELESS: Final = "io.confluent.connect.avro.ConnectDefault"
 _to_json: Final = msgspec.json.Encoder().encode
 _END: Final = b"}"
 
 
 class ConnectReader:
-    """Values of one schema as JSON with their Connect schema. Raises ValueError, see the module."""
+    """Values of one schema as JSON with their Connect schema. Raises ValueError; see the module."""
 
     def __init__(self, type_: AvroType) -> None:
         node, self._convert = _read(type_)
@@ -59,7 +60,7 @@ class ConnectReader:
         self._head = b'{"schema":%b,"payload":' % _to_json(node)
 
     def readable(self) -> EngineSchema | None:
-        """Return the same for an engine; see `engine_schema`."""
+        """Return the same schema for an engine; see `engine_schema`."""
         return engine_schema(self._head, self._type, _END)
 
     def json(self, value: Any) -> bytes:  # noqa: ANN401 - a value of the schema
@@ -74,8 +75,8 @@ class MapFound(Exception):
 
 
 def engine_schema(head: bytes, type_: AvroType, end: bytes) -> EngineSchema | None:
-    """Return a schema for an engine. None if there are maps in it, whose names may come twice, and if it is
-    too large, as an engine has no parts in common.
+    """Return a schema for an engine. None if it contains maps, whose names may repeat, or is too large, as an
+    engine shares no parts between schemas.
     """
     size = _op_size(type_, {})
     if size > _MOST_OPS:
@@ -86,12 +87,12 @@ def engine_schema(head: bytes, type_: AvroType, end: bytes) -> EngineSchema | No
         return None
 
 
-#: Of 100 bytes each, about.
+#: About 100 bytes each.
 _MOST_OPS: Final = 50_000
 
 
 def _op_size(type_: AvroType, known: dict[AvroType, int]) -> int:
-    """How many ops and symbols there are in what an engine makes of a type."""
+    """Return the number of ops and symbols that an engine needs for a type."""
     found = known.get(type_)
     if found is None:
         parts = [*type_.branches, *(field.type for field in type_.fields)]
@@ -102,7 +103,7 @@ def _op_size(type_: AvroType, known: dict[AvroType, int]) -> int:
 
 
 def text_op(type_: AvroType) -> AvroOp:
-    """Return how an engine makes JSON of a type's values. Raises MapFound."""
+    """Return the op that converts a type's values to JSON in an engine. Raises MapFound."""
     kind = type_.kind
     if kind == "union":
         return Union(tuple(map(text_op, type_.branches)))
@@ -120,7 +121,9 @@ def text_op(type_: AvroType) -> AvroOp:
 
 
 def _read(type_: AvroType) -> tuple[Json, Convert | None]:
-    """The Connect schema of a type, and how its values become JSON; None if they are as they are."""
+    """Return the Connect schema of a type, and the function from its values to JSON; None if they are the
+    same.
+    """
     present = type_
     if type_.kind == "union":
         present = type_.branches[0] if len(type_.branches) == 1 else type_.present
@@ -138,7 +141,7 @@ def _or_null(convert: Convert | None) -> Convert | None:
 
 
 def _present(type_: AvroType) -> tuple[Json, Convert | None]:
-    """As `_read`, of a type that is no union."""
+    """Return the same as `_read`, for a type that is not a union."""
     kind, told = type_.kind, type_.attributes
     convert: Convert | None = None
     if kind == "record":
@@ -162,7 +165,7 @@ def _present(type_: AvroType) -> tuple[Json, Convert | None]:
 
 
 def _describe(node: Json, type_: AvroType) -> None:
-    """Add what attributes say of a type."""
+    """Add the facts in a type's attributes."""
     told, kind = type_.attributes, type_.kind
     name = told.get("connect.name")
     logical = told.get("logicalType")
@@ -206,13 +209,15 @@ def _struct(type_: AvroType) -> tuple[Json, Convert | None]:
 
 
 def _name(field: AvroField) -> str:
-    """A field's name before it was adapted to Avro, where the producer gives it."""
+    """Return a field's name before it was adapted to Avro, if the producer has it."""
     told = field.attributes.get("connect.field")
     return told if isinstance(told, str) else field.name
 
 
 def _row(converts: Sequence[tuple[str, Convert]], names: dict[str, str] | None) -> Convert | None:
-    """How a record becomes an object: with these fields converted, and all under these names."""
+    """Return the function from a record to an object: with these fields converted, and all under
+    these names.
+    """
     if not converts and names is None:
         return None
 
@@ -235,7 +240,7 @@ def _each_member(convert: Convert) -> Convert:
 
 
 def _number(value: float) -> float | str:
-    """A float as it is; NaN and infinities as JsonConverter's text."""
+    """Return a float unchanged; NaN and infinities as JsonConverter's text."""
     if value - value == 0:
         return value
     if value != value:  # noqa: PLR0124 - NaN alone differs from itself
@@ -244,7 +249,7 @@ def _number(value: float) -> float | str:
 
 
 def _add_default(node: Json, default: Any) -> None:  # noqa: ANN401 - any JSON
-    """Add a column's default in the form that JsonConverter has. A struct's says nothing."""
+    """Add a column's default in JsonConverter's form. A struct's default is ignored."""
     if default is None or isinstance(default, dict | list):
         return
     if node["type"] == "bytes":

@@ -1,8 +1,8 @@
-"""JSON of Kafka Connect (`{"schema", "payload"}`), written as the Avro that Connect's converters make of it.
+"""Writing Kafka Connect's JSON (`{"schema", "payload"}`) as the Avro that Connect's converters make of it.
 
-Contract: a `ConnectWriter` is made for the schema of messages; `write` gives the Avro of a payload. Members
-and their order are those of AvroData with `connect.meta.data=true`. A schema that Avro has no form for, and a
-payload that is not of its schema, is a ValueError. Source: confluentinc schema-registry
+A `ConnectWriter` is made for the schema of messages; `write` returns the Avro of a payload. Members and their
+order are those of AvroData with `connect.meta.data=true`. Raises ValueError for a schema without an Avro
+equivalent, and for a payload that does not match its schema. Source: confluentinc schema-registry
 AvroData.fromConnectSchema (8.x); records of Debezium 3.6.1 with Apicurio's converter.
 """
 
@@ -35,13 +35,13 @@ _TYPES: Final = {
     "string": "string",
     "bytes": "bytes",
 }
-#: What AvroData writes for a decimal of unknown precision.
+#: Precision that AvroData writes for a decimal of unknown precision.
 _PRECISION: Final = 64
 _NAMELESS: Final = "io.confluent.connect.avro.ConnectDefault"
 
 
 class ConnectWriter:
-    """The Avro of messages with one Connect schema. Raises ValueError, see the module.
+    """Writes messages with one Connect schema as Avro. Raises ValueError; see the module.
 
     `record_name`: the full name of its record.
     """
@@ -57,23 +57,23 @@ class ConnectWriter:
 
 
 class _Writing:
-    """One schema being made: the records that it has so far."""
+    """A schema in the making: the records that it has so far."""
 
     def __init__(self) -> None:
         self._records: dict[str, Maker] = {}
 
     def type(self, node: Json, namespace: str) -> tuple[Any, Write]:
-        """Return the Avro of a schema, and what writes its values."""
+        """Return the Avro of a schema, and the function that writes its values."""
         document, make = self._present(node, namespace)
         if not node.get("optional"):
             return document, make(b"", None)
-        # A default must be of the first type.
+        # A default must have the first type of the union.
         if node.get("default") is not None:
             return [document, "null"], make(FIRST, SECOND)
         return ["null", document], make(SECOND, FIRST)
 
     def _present(self, node: Json, namespace: str) -> tuple[Any, Maker]:
-        """As `type`, of what is not optional, and what makes its writer."""
+        """Return the same as `type` for a schema that is not optional, with the maker of its writer."""
         kind = node["type"]
         if kind == "struct":
             return self._record(node, namespace)
@@ -120,7 +120,7 @@ def _unknown(_head: bytes, _null: bytes | None) -> Write:
 
 
 def _described(document: Json, node: Json) -> Json:
-    """Add what Connect says of a schema beyond Avro, as AvroData does, in its order."""
+    """Add the facts of a Connect schema beyond Avro, in AvroData's form and order."""
     name, kind, parameters = node.get("name"), node["type"], node.get("parameters")
     if name == semantic_names.DECIMAL:
         told = parameters or {}
@@ -144,6 +144,6 @@ def _described(document: Json, node: Json) -> Json:
 
 
 def _default(node: Json) -> Any:  # noqa: ANN401 - any JSON
-    """A default as Avro's schemas have it: of bytes, a character for each."""
+    """Return a default as Avro schemas have it: bytes as one character each."""
     default = node["default"]
     return binascii.a2b_base64(default).decode("latin-1") if node["type"] == "bytes" else default

@@ -1,8 +1,8 @@
-"""DDL events of TiCDC's Debezium formats, written: their kind, `tableChanges`, and the schema block.
+"""Writing DDL events of TiCDC's Debezium formats: their kind, `tableChanges`, and the schema block.
 
-Contract: `table_changes` gives what TiCDC writes for a statement, from the canonical event alone. Columns
-that the statement itself defines are shown as it words them, others as TiDB keeps them. Source:
-pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its records.
+`table_changes` yields TiCDC's messages for a statement, from the canonical event alone. Columns that the
+statement itself defines appear in its spelling, others in TiDB's. Source: pingcap/ticdc
+pkg/sink/codec/debezium/codec.go (2026-08); its records.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from relay.mysql.ddl import read_ddl
 from relay.mysql.ddl.statements import AddColumn, AlterTable, CreateTable, ModifyColumn
 from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, suffix
 
-#: Kinds of statements by TiCDC's word; every other one is ALTER.
+#: Kinds of statements by TiCDC's type; every other one is ALTER.
 _CREATE: Final = frozenset(
     {DdlKind.CREATE_DATABASE, DdlKind.CREATE_TABLE, DdlKind.CREATE_VIEW, DdlKind.RECOVER_TABLE}
 )
 _DROP: Final = frozenset(
     {DdlKind.DROP_DATABASE, DdlKind.DROP_TABLE, DdlKind.DROP_VIEW, DdlKind.TRUNCATE_TABLE, DdlKind.DROP_INDEX}
 )
-#: Statements that tell nothing of one table's columns.
+#: Statements without information about one table's columns.
 _WITHOUT_TABLE: Final = frozenset(
     {
         DdlKind.CREATE_DATABASE,
@@ -39,7 +39,7 @@ _WITHOUT_TABLE: Final = frozenset(
         DdlKind.SEQUENCE,
     }
 )
-#: What `TableChange` calls the dialect that is written here.
+#: Name in `TableChange` of the dialect that is written here.
 DIALECT: Final = "ticdc"
 #: The type of a view's columns, of which TiDB knows none.
 VIEW: Final = "unspecified"
@@ -53,10 +53,10 @@ Message = tuple[TableId, str, list[Json | msgspec.Raw]]
 
 
 def table_changes(change: SchemaChange, losses: list[Loss]) -> Iterator[Message]:
-    """Give the messages of a statement.
+    """Yield the messages of a statement.
 
-    What the source's message itself has said of tables is passed on; else what is known of them is said, and
-    counted where that is only the name.
+    Tables declared in the source's message are passed on. For others the known definition is written; it is
+    counted if only the name is known.
     """
     statements, known = per_table_statements(change), _KnownTables.of(change)
     first = statements[0][0] if statements else None
@@ -69,7 +69,7 @@ def table_changes(change: SchemaChange, losses: list[Loss]) -> Iterator[Message]
 
 
 class _KnownTables(NamedTuple):
-    """What is known of a statement's tables, by name: the old name of a rename, views, definitions."""
+    """The known facts of a statement's tables, by name: the old name of a rename, views, definitions."""
 
     old_names: Mapping[TableId, TableId]
     views: Mapping[TableId, Sequence[TableSchema]]
@@ -77,7 +77,7 @@ class _KnownTables(NamedTuple):
 
     @classmethod
     def of(cls, change: SchemaChange) -> _KnownTables:
-        """Sort what the event has; of several with one name the first counts, of views all do."""
+        """Index the event's tables; of several with one name the first counts, of views all do."""
         views: dict[TableId, list[TableSchema]] = {}
         for view in change.views:
             views.setdefault(view.id, []).append(view)
@@ -91,7 +91,7 @@ class _KnownTables(NamedTuple):
 def _known_changes(
     change: SchemaChange, known: _KnownTables, table: TableId, ddl: str, losses: list[Loss]
 ) -> list[Json]:
-    """`tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
+    """Return `tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
     kind = change.kinds[0] if change.kinds else None
     if kind is None or kind in _WITHOUT_TABLE or not table.table:
         return []
@@ -99,7 +99,7 @@ def _known_changes(
     if kind is DdlKind.DROP_TABLE:
         return [entry | {"table": None}]
     if views := known.views.get(table):
-        # TiCDC shows every view by the columns that TiDB keeps of it, even one that is dropped or renamed.
+        # TiCDC writes every view, even a dropped or renamed one, with the columns that TiDB keeps of it.
         return [entry | {"table": _view(view)} for view in views]
     found = known.definitions.get(table)
     if found is not None:
@@ -115,7 +115,9 @@ def _word(kinds: tuple[DdlKind, ...]) -> str:
 
 
 def _id(change: SchemaChange, known: _KnownTables, table: TableId, kind: DdlKind) -> str:
-    """The table's identifier: both names of a rename, the other table of an EXCHANGE. Quotes stay as is."""
+    """Return the table's identifier: both names of a rename, the other table of an EXCHANGE. Quotes stay
+    unescaped.
+    """
     if kind is DdlKind.EXCHANGE_PARTITION:
         return quoted_id(next((other for other in change.targets if other != table), table))
     old = known.old_names.get(table)
@@ -128,7 +130,7 @@ def renamed_id(old: TableId, new: TableId) -> str:
 
 
 def quoted_id(table: TableId) -> str:
-    """Return a table's identifier in `tableChanges`. Quotes in names stay as they are."""
+    """Return a table's identifier in `tableChanges`. Quotes in names stay unescaped."""
     return f'"{table.database}"."{table.table}"'
 
 
@@ -136,8 +138,8 @@ def quoted_id(table: TableId) -> str:
 
 
 def shown_table(schema: TableSchema, defined: frozenset[str]) -> Json:
-    """Return a definition as `tableChanges` has it. `defined`: the columns that the statement itself defines,
-    in lower case.
+    """Return a definition in the form of `tableChanges`. `defined`: the columns that the statement itself
+    defines, in lower case.
     """
     charset = table_charset(schema)
     return {
@@ -157,8 +159,8 @@ def table_charset(schema: TableSchema) -> str:
 
 
 def shown_column(column: Column, position: int, charset: str, database: str, *, is_defined: bool) -> Json:
-    """Return a column as `tableChanges` has it. `charset`: the table's. `is_defined`: by the statement
-    itself, which changes how some members are shown.
+    """Return a column in the form of `tableChanges`. `charset`: the table's. `is_defined`: by the statement
+    itself, which changes the form of some members.
     """
     column_type = column.type
     base, members, name = column_type.base, column_type.members, _type_name(column_type)
@@ -207,7 +209,7 @@ def _type_expression(column_type: ColumnType, name: str) -> str:
     return f"VECTOR({column_type.length})" if column_type.base == "vector" and column_type.length else name
 
 
-#: Lengths that are not shown, signed and unsigned: TiDB's default widths, and what TiCDC takes for defaults.
+#: Lengths that are omitted, signed and unsigned: TiDB's default widths, and TiCDC's assumed defaults.
 _USUAL: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
     "float": (12, 12), "double": (22, 22), "bit": (1, 1), "char": (1, 1), "binary": (1, 1), "varchar": (5, 5),
@@ -254,7 +256,7 @@ def defined_in(ddl: str) -> frozenset[str]:
 
 
 def _view(view: TableSchema) -> Json:
-    """TiCDC knows a view's columns by name alone."""
+    """Return a view in the form of `tableChanges`: its columns by name only, as TiCDC has them."""
     blank: dict[str, Any] = shown_column(
         Column("", ColumnType(VIEW), nullable=True), 0, _CHARSET, "", is_defined=True
     )

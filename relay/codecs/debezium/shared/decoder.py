@@ -1,8 +1,8 @@
-"""Records of the Debezium family, read: what both dialects share.
+"""Reading records of the Debezium family: the part that both dialects share.
 
-Contract: a decoder of one dialect is a `MessageDecoder`. It reads any event (`_event`), and a row whose
-message has a known shape (`_row`), as most have, in one step. Whatever that refuses
-is read in the general way, as if nothing had been tried, and then once more leniently.
+Each dialect's decoder is a `MessageDecoder`. `_row` reads a row whose message has a known shape, as most
+have, in one step; `_event` reads any event. A message that `_row` rejects goes through the general path
+unchanged, and if that fails, through the lenient parser.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _block: Final = operator.attrgetter("schema")
 
 
 class MessageDecoder(Generic[T]):
-    """Reads the records of one protocol, whose envelopes are `message`s."""
+    """Decodes the records of one protocol, whose envelopes are `message`s."""
 
     def __init__(self, protocol: str, message: type[T], rows: RowDecoder, limits: Limits) -> None:
         self._protocol, self._rows, self._limits = protocol, rows, limits
@@ -39,7 +39,7 @@ class MessageDecoder(Generic[T]):
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        """Return the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
         if not value:
             losses.append(Loss.TOMBSTONE)
@@ -85,8 +85,8 @@ class MessageDecoder(Generic[T]):
         catalog: Catalog,
         losses: list[Loss],
     ) -> tuple[list[Event], Catalog]:
-        """The event of a message that is no strict JSON of this dialect."""
-        if value.strip() == b"null":  # as Kafka Connect has it, `null` is no value
+        """Return the event of a message that is no strict JSON of this dialect."""
+        if value.strip() == b"null":  # in Kafka Connect, `null` is no value
             losses.append(Loss.TOMBSTONE)
             return [], catalog
         message, is_invalid_text = parse_again(self._protocol, value, self._parser, self._limits)
@@ -107,13 +107,13 @@ class MessageDecoder(Generic[T]):
         catalog: Catalog,
         losses: list[Loss],
     ) -> RowChange | None:
-        """Return the row of a payload that a shape has parsed, with what is lost of it; None, and nothing
-        lost, for what is no row of this shape after all.
+        """Return the row of a payload that a shape has parsed, and count its losses; None, and nothing
+        counted, if it is no row of this shape after all.
         """
         raise NotImplementedError
 
     def _event(
         self, message: T, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Return the event of an envelope. Raises DecodeError, and what msgspec raises for its parts."""
+        """Return the event of an envelope. Raises DecodeError, and msgspec's errors for its parts."""
         raise NotImplementedError

@@ -1,7 +1,6 @@
-"""Column defaults in the Debezium family: as DDL events show them, as Connect schemas have them, and in place
-of NULL.
+"""Column defaults in the Debezium family: in DDL events, in Connect schemas, and as replacements of NULL.
 
-Contract: pure functions of a column, made of what TiDB keeps (`relay.codecs.shared.tidb_defaults`). TiCDC
+Pure functions of a column, derived from TiDB's stored defaults (`relay.codecs.shared.tidb_defaults`). TiCDC
 writes a NULL of a nullable column with a default as that default, as Kafka Connect's converters do. Sources:
 pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08).
 """
@@ -28,9 +27,9 @@ from relay.codecs.shared.tidb_defaults import NOW, next_value, sequence_default,
 from relay.model.events import Column, ColumnType, Default
 from relay.mysql.types import BINARIES, CHARS, FLOATS, INTEGERS
 
-#: How DDL events show it.
+#: Its form in DDL events.
 _NOW_SHOWN: Final = "1970-01-01 00:00:00"
-#: What a date that is not in the calendar becomes in a column that cannot be NULL.
+#: Replacement of a date that is not in the calendar in a column that cannot be NULL.
 _EPOCH: Final = 0
 #: Types that cannot have a default in TiDB.
 _WITHOUT: Final = frozenset({"json"})
@@ -39,7 +38,7 @@ _WITHOUT: Final = frozenset({"json"})
 def shown_default(column: Column, database: str) -> str | None:
     """Return `defaultValueExpression` of a DDL event.
 
-    Of a TIME that was given with a date only the date is shown (PingCAP "TiCDC Debezium Protocol", data type
+    A TIME default given as a date appears as the date only (PingCAP "TiCDC Debezium Protocol", data type
     mapping).
     """
     text = stored_default(column)
@@ -55,8 +54,8 @@ def shown_default(column: Column, database: str) -> str | None:
 
 
 def read_default(text: str, column_type: ColumnType) -> Default:
-    """Return the default of this type that a DDL event shows as `text`; the inverse of `shown_default` as far
-    as there is one.
+    """Return the default of this type that a DDL event shows as `text`. Inverse of `shown_default` where one
+    exists.
     """
     if text == _NOW_SHOWN and column_type.base in {"datetime", "timestamp"}:
         digits = column_type.length
@@ -70,7 +69,7 @@ _BINARY: Final = re.compile(r"[01]{1,64}").fullmatch
 
 
 def _binary_digits(text: str, length: int) -> str:
-    """BIT's default in binary: bytes of eight digits, the first padded to what the length leaves over
+    """Return BIT's default in binary: eight digits per byte, the first byte padded to the remaining digits
     (pingcap/ticdc parseBit).
     """
     try:
@@ -162,7 +161,7 @@ _IN_SCHEMA: Final[dict[str, Callable[[str, Column], Any]]] = {
 
 
 def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # noqa: ANN401 - any value of JSON
-    """Return what a NULL of this column is written as; None for NULL itself. `write` writes the column's
+    """Return the value written for a NULL of this column; None for NULL itself. `write` writes the column's
     canonical values.
 
     CURRENT_TIMESTAMP is 0 for DATETIME, and leaves a TIMESTAMP NULL.
@@ -182,7 +181,7 @@ def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # 
 
 
 def zero_is_null(column: Column) -> bool:
-    """Whether the 0 of this column is a NULL: nothing was inserted in 1970 (`null_default`)."""
+    """Return whether the 0 of this column is a NULL: nothing was inserted in 1970 (`null_default`)."""
     return column.type.base == "datetime" and column.nullable is not False and stored_default(column) == NOW
 
 

@@ -1,10 +1,10 @@
-"""`tableChanges` of Debezium's DDL events, read: the definitions that a message itself tells.
+"""Reading `tableChanges` of Debezium's DDL events: the table definitions that a message declares.
 
-Contract: `parse` gives the list, checked, or raises Malformed with the path; `declared_events` gives the
-event of a DDL message and the catalog after it. What the list says of a table counts whatever the
-statement's text says. What it cannot say (keys other than the primary one, how a column is generated, ON
-UPDATE, collations, the sign of DECIMAL) comes from the text, or from the definition before it. Source:
-pingcap/ticdc pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
+`parse` returns the list, checked, or raises Malformed with the path; `declared_events` returns the event of a
+DDL message and the catalog after it. The list takes precedence over the statement's text. Facts missing from
+the list (keys other than the primary one, how a column is generated, ON UPDATE, collations, the sign of
+DECIMAL) come from the text, or from the definition before it. Source: pingcap/ticdc
+pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _PARSER: Final = MessageParser(_Changes)
 
 
 class DeclaredTable(msgspec.Struct, frozen=True):
-    """One change as the message has it, and its members that are known, in the producer's usual form."""
+    """One change in the message, and its known members, in the producer's usual form."""
 
     change: _Change
     wire: Json
@@ -118,8 +118,9 @@ _PATH: Final = f"payload.{_LIST}"
 
 
 class TableDialect(NamedTuple):
-    """What is a producer's own in the list: its name, how a column's type is read (raises ValueError), the
-    column that is told, with what only the known one has, how comments are read, and a table's `id`.
+    """The differences between producers in the list: the dialect's name, the reader of a column's type
+    (raises ValueError), the merge of a declared column with the known one, the reader of comments, and a
+    table's `id`.
     """
 
     name: str
@@ -132,8 +133,8 @@ class TableDialect(NamedTuple):
 def parse(
     protocol: str, changes: bytes | None, dialect: TableDialect | None = None
 ) -> tuple[list[DeclaredTable], Unknown | None]:
-    """Read the list (of TiCDC, unless another dialect is given), None for none. Return it without the members
-    that are not known, and these. Raises Malformed.
+    """Parse the list (of TiCDC, unless another dialect is given), None for none. Return it without the
+    unknown members, and these. Raises Malformed.
     """
     if changes is None:
         return [], None
@@ -154,7 +155,7 @@ def parse(
 
 
 def _tidy(change: Json) -> None:
-    """Leave out what is not known, and write what is left as TiCDC does: defaults as text, no length of 0."""
+    """Omit unknown members, and convert the others to TiCDC's form: defaults as text, no length of 0."""
     table = change.get("table") or {}
     columns = table.get("columns", ())
     parts = [(change, _MEMBERS[0]), (table, _MEMBERS[1]), *((column, _COLUMN_MEMBERS) for column in columns)]
@@ -169,17 +170,17 @@ def _tidy(change: Json) -> None:
             column["length"] = None
 
 
-#: Types of which 0 is a length: no characters, no digits of a second.
+#: Types with 0 as a length: no characters, no digits of a second.
 _WITH_EMPTY: Final = ("char", "varchar", "binary", "varbinary", *FRACTIONAL)
 
 
 def _text(value: str | float | bool) -> str:
-    """A default that TiCDC wrote as bare JSON, as text."""
+    """Return a default that TiCDC wrote as bare JSON as text."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> None:
-    """Raise Malformed for a table that cannot be one."""
+    """Raise Malformed for an invalid table."""
     if change.table is None:
         return
     names: set[str] = set()
@@ -199,17 +200,17 @@ def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> 
 
 
 def change_word(told: Sequence[DeclaredTable]) -> str:
-    """Return the message's word for the kind of a DDL statement, "" if it has none."""
+    """Return the message's type of a DDL statement, "" if it has none."""
     return told[0].change.type if told else ""
 
 
 def renamed_pair(told: Sequence[DeclaredTable]) -> tuple[TableId, TableId] | None:
-    """Return the old and the new name that a rename's `id` has, None if it is no such id."""
+    """Return the old and the new name in a rename's `id`, None if it is no such id."""
     names = _PAIR(told[0].change.id) if told else None
     return None if names is None else (TableId(names[1], names[2]), TableId(names[3], names[4]))
 
 
-# Of a statement without a database its name is empty.
+# The database of a statement without one is empty.
 _PAIR: Final = re.compile(r'"([^"]*)"\."([^"]+)","([^"]*)"\."([^"]+)"').fullmatch
 _ONE: Final = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")+)"').fullmatch
 
@@ -217,7 +218,7 @@ _ONE: Final = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")+)"').fullmatch
 
 
 def _type(column: ListedColumn) -> ColumnType:
-    """The column's type with all its parameters. Raises ValueError."""
+    """Return the column's type with all its parameters. Raises ValueError."""
     word = parse_type(column.typeName)
     said = _expression(column, word)
     base, members = word.base, said.members
@@ -240,7 +241,7 @@ def _type(column: ListedColumn) -> ColumnType:
 
 
 def _parameters(column: ListedColumn, said: ColumnType, base: str) -> tuple[int | None, int | None]:
-    """The length and the scale, of `typeExpression` where the column's own members are missing."""
+    """Return the length and the scale; those of `typeExpression` replace missing members of the column."""
     if base in {"enum", "set"}:
         return None, None
     length = column.length
@@ -260,7 +261,9 @@ def _parameters(column: ListedColumn, said: ColumnType, base: str) -> tuple[int 
 
 
 def _expression(column: ListedColumn, word: ColumnType) -> ColumnType:
-    """The type of `typeExpression`, whose parameters stand for members that are missing; else of the name."""
+    """Return the type of `typeExpression`, whose parameters replace missing members; else that of
+    the name.
+    """
     if not column.typeExpression:
         return word
     said = parse_type(column.typeExpression)
@@ -271,7 +274,7 @@ _FLOAT_WIDTHS: Final = {"float": 12, "double": 22}
 
 
 def _unquoted(value: str) -> str:
-    """A member of ENUM or SET: TiCDC puts quotes around it and escapes nothing."""
+    """Return a member of ENUM or SET without quotes; TiCDC quotes it and escapes nothing."""
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] == "'" else value
 
 
@@ -290,10 +293,10 @@ def definition(
     defined: frozenset[str],
     dialect: TableDialect | None = None,
 ) -> TableSchema:
-    """Return the definition that is told; `known` itself if it says the same.
+    """Return the declared definition; `known` itself if both are equal.
 
-    `known`: what the statement's text makes of the table. `defined`: the columns, in lower case, that the
-    statement defines, whose comments TiCDC leaves out.
+    `known`: the table's definition according to the statement's text. `defined`: the columns, in lower case,
+    that the statement defines, whose comments TiCDC leaves out.
     """
     dialect = dialect or TICDC
     before = TableSchema(table, ()) if known is None else known
@@ -325,7 +328,7 @@ def definition(
 
 
 def _in_order(columns: list[ListedColumn]) -> list[ListedColumn]:
-    """The columns by position, where each has one of its own."""
+    """Return the columns by position, if each has a distinct one."""
     positions = {column.position for column in columns}
     if None in positions or len(positions) < len(columns):
         return columns
@@ -333,7 +336,7 @@ def _in_order(columns: list[ListedColumn]) -> list[ListedColumn]:
 
 
 def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:
-    """The column that is told, with what only the known one has."""
+    """Return the declared column, completed from the known one."""
     column_type = _type(told)
     if column_type.charset == table_charset(table):
         column_type = msgspec.structs.replace(column_type, charset=None)
@@ -363,13 +366,13 @@ def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_def
 
 
 def _shown(column: Column, table: TableSchema) -> Json:
-    """All that `tableChanges` says of a column, but for its comment and its place."""
+    """Return all members of a column in `tableChanges` except its comment and its position."""
     bare = msgspec.structs.replace(column, comment=None)
     return shown_column(bare, 0, table_charset(table), table.id.database, is_defined=False)
 
 
 def _with_untold(column_type: ColumnType, known: ColumnType, table: TableSchema) -> ColumnType:
-    """The type with what only the known one has: the collation, the sign of DECIMAL."""
+    """Return the type, completed from the known one: the collation, the sign of DECIMAL."""
     if column_type.base != known.base:
         return column_type
     default = table_charset(table)
@@ -383,7 +386,7 @@ def _with_untold(column_type: ColumnType, known: ColumnType, table: TableSchema)
 def told_column(
     told: ListedColumn, column_type: ColumnType, default: Default | Absent, *, updated_bases: Container[str]
 ) -> Column:
-    """Return the column that a list tells. `updated_bases`: the types of which `autoIncremented` means ON
+    """Return the column that a list declares. `updated_bases`: the types for which `autoIncremented` means ON
     UPDATE.
     """
     is_counted, on_update = bool(told.autoIncremented), None
@@ -455,7 +458,9 @@ def declared_events(
 def _entry(
     told: DeclaredTable, change: SchemaChange, table: TableId, definition: TableSchema | None
 ) -> TableChange:
-    """The change with the names that its statement has, and what the message leaves out of a known table."""
+    """Return the change with the names of its statement; members missing from the message come from the known
+    table.
+    """
     wire, old = told.wire, next((pair.old for pair in change.renamed if pair.new == table), None)
     wire["id"] = name = told.change.id if old is None else renamed_id(old, table)
     if definition is None:
@@ -480,7 +485,7 @@ def _view_of(change: SchemaChange, table: TableId) -> TableSchema | None:
 def _table_of(
     name: str, change: SchemaChange, envelope: TableId, dialect: TableDialect, *, is_only: bool
 ) -> TableId | None:
-    """The table that an `id` means, by its name after the statement; None if it is no such name.
+    """Return the table that an `id` means, by its name after the statement; None if it is no such name.
 
     The `id` of EXCHANGE PARTITION is the other table's.
     """
@@ -500,8 +505,8 @@ def _table_of(
 
 
 def _table_at(at: int, count: int, change: SchemaChange, envelope: TableId) -> TableId | None:
-    """The table of an entry whose `id` is not understood, one of `count`: the message's, or that at the same
-    place in the statement; None if neither has it.
+    """Return the table of an entry, one of `count`, whose `id` is not understood: the message's, or the one
+    at the same index in the statement; None if neither has it.
     """
     if count == 1:
         return next((table for table in (envelope, change.table) if table.table), None)

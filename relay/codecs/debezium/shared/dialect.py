@@ -1,7 +1,7 @@
-"""What a producer of Debezium JSON says: how columns look in its rows, and which of a definition's it has.
+"""The properties of a producer of Debezium JSON: the form of its columns, and which columns its rows have.
 
-Contract: a `Dialect` knows nothing of one row. It is asked when a layout is made
-(`relay.codecs.debezium.shared.rows`), and its answers hold for every row of that layout.
+A `Dialect` knows nothing of one row. It is called when a layout is made
+(`relay.codecs.debezium.shared.rows`), and its results hold for every row of that layout.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from relay.model.events import Column, ColumnType, TableSchema
 
 
 class Form(NamedTuple):
-    """How a column's values look: the kind of its JSON values, and how one becomes canonical (None: it is).
+    """The form of a column's values: the kind of its JSON values, and the function from one to its canonical
+    value (None: they are the same).
 
     `is_guess`: the value itself decides how it is read. `zone`: the zone of text without one; None for a
-    column whose values have no zone, or always name it. `is_too_fine`: whether `read` leaves out digits of a
+    column whose values have no zone, or always name it. `is_too_fine`: whether `read` drops digits of a
     second of a value; None if it never does.
     """
 
@@ -32,22 +33,22 @@ class Form(NamedTuple):
     is_too_fine: Callable[[Any], bool] | None = None
 
 
-#: A value in a message that means two things, and how that is counted.
+#: An ambiguous value in a message, and the loss that counts it.
 AmbiguousValue = tuple[Any, Loss]
 #: The columns of an image that was parsed without a layout.
 Object = dict[str, Any]
 
 
 class Dialect(Protocol):
-    """How one producer's columns look in rows.
+    """The form of one producer's columns in rows.
 
-    `declared` is what the message's schema block says of a column, None where it says nothing; `value` one of
-    the message's values, the more telling one of two images.
+    `declared`: the column in the message's schema block, None if it is missing; `value`: one of the message's
+    values, the more informative one of two images.
     """
 
-    #: Texts that stand for a value which the message does not have.
+    #: Texts that mark a value which the message does not have.
     unavailable: frozenset[str]
-    #: Whether keys may have other columns than the table's key, and fields that are no columns.
+    #: Whether keys may have other columns than the table's key, and fields that are not columns.
     reads_keys: bool
     #: Whether rows have all columns of their schema block, unless the source lacks their values.
     has_whole_rows: bool
@@ -59,14 +60,14 @@ class Dialect(Protocol):
         ...
 
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:
-        """Bring parsed images into the form that layouts have: add what only the key says, for example.
+        """Convert parsed images to the form of layouts, for example by adding values that only the key has.
 
-        `wanted`: the columns that a key of the table can have; None if nobody knows.
+        `wanted`: the columns that a key of the table can have; None if unknown.
         """
         ...
 
     def has_values(self, column: Column) -> bool:
-        """Whether rows have a column of the definition."""
+        """Return whether rows have a column of the definition."""
         ...
 
     def known_columns(self, known: TableSchema, names: Sequence[str]) -> Mapping[str, Column]:
@@ -74,42 +75,42 @@ class Dialect(Protocol):
         ...
 
     def column_names(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return the columns' names for the names that a message has, where no definition is known."""
+        """Return the columns' names for the names in a message, for a table without a known definition."""
         ...
 
     def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
-        """Whether neither the block nor the value contradicts the catalog's column."""
+        """Return whether the catalog's column agrees with both the block and the value."""
         ...
 
     def declared_type(self, declared: DeclaredColumn, value: object) -> ColumnType | None:
-        """Return the type that the block declares, None if that does not go with the value."""
+        """Return the type that the block declares, None if the value contradicts it."""
         ...
 
     def form(
         self, column: Column, declared: DeclaredColumn | None, value: object, *, is_known: bool, is_key: bool
     ) -> Form:
-        """Return how the column's values look. `is_known`: the type is the catalog's, with its parameters;
-        `is_key`: the column is one of its table's key.
+        """Return the form of the column's values. `is_known`: the type is the catalog's, with its parameters;
+        `is_key`: the column belongs to its table's key.
         """
         ...
 
     def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:
-        """Give the column's wire values that mean two things."""
+        """Yield the column's ambiguous wire values."""
         ...
 
     def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the value that stands for NULL besides NULL itself, ABSENT if none does."""
+        """Return the value that means NULL besides NULL itself, ABSENT if none does."""
         ...
 
     def guessed_type(self, value: object) -> ColumnType | None:
-        """Return the type of a column known only by an object or an array; None if no type has such."""
+        """Return the type of a column known only by an object or an array; None if no type matches."""
         ...
 
     def tells_types(self, block: bytes) -> bool:
-        """Whether a schema block tells types as the catalog has them."""
+        """Return whether a schema block has the catalog's types."""
         ...
 
 
 def plain_column_names(names: Sequence[str]) -> Mapping[str, str]:
-    """Return the names as they are."""
+    """Return the names unchanged."""
     return {name: name for name in names}

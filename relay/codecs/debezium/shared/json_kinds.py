@@ -1,5 +1,5 @@
-"""Kinds of JSON values in rows of Debezium JSON: the Python types that a compiled parser checks, and how a
-value that was parsed without one becomes its kind.
+"""Kinds of JSON values in rows of Debezium JSON: the Python types that a compiled parser checks, and the
+conversion of values that were parsed without one.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ from relay.codecs.shared.lenient_json import with_negative_zeros
 from relay.model.events import ABSENT
 from relay.mysql.numbers import BEYOND_FLOAT
 
-#: A number that 32 bits can hold, which msgspec checks as it parses.
+#: A number of 32 bits, which msgspec checks as it parses.
 FLOAT32: Any = Annotated[float, msgspec.Meta(gt=-BEYOND_FLOAT, lt=BEYOND_FLOAT)]
-#: What Java's JSON writers make of floats that JSON has no number for (Jackson, QUOTE_NON_NUMERIC_NUMBERS).
+#: The texts that Java's JSON writers use for floats without a JSON number (Jackson,
+#: QUOTE_NON_NUMERIC_NUMBERS).
 _NO_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-#: A float that may be such a text.
+#: A float, or one of these texts.
 FLOAT_OR_TEXT: Any = float | Literal["NaN", "Infinity", "-Infinity"]
 
 
 class SPELLED:
-    """The kind of a DECIMAL in a key, of which text stays text: `wire_key_cell` needs what the message says,
-    and not what the column's type makes of it.
+    """The kind of a DECIMAL in a key; text stays text: `wire_key_cell` needs the message's value, not its
+    conversion by the column's type.
     """
 
 
 class NUMERIC:
-    """The kind of a DECIMAL that is a JSON number, where text of digits is another one's bytes in base64."""
+    """The kind of a DECIMAL that is a JSON number. Text of digits is base64 of another number's bytes."""
 
 
-#: Kinds that no parser can check: it takes anything for them.
+#: Kinds that no parser can check: it accepts any value for them.
 UNCHECKED: Final = frozenset({SPELLED, NUMERIC})
 
 
 def fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The value as its column's kind; ABSENT if it cannot be one. Takes what a layout's parser takes: text
-    for a DECIMAL, too.
+    """Return the value as its column's kind; ABSENT if it cannot be one. Accepts the same values as a
+    layout's parser: text for a DECIMAL, too.
     """
     if value is None or type(value) is kind:
         return value
@@ -53,7 +54,7 @@ def fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
             return ABSENT
         return number if math.isfinite(number) else ABSENT
     if kind is int and type(value) is Decimal and value.is_zero() and value.is_signed():
-        return 0  # `with_negative_zeros` has made it of `-0`
+        return 0  # `with_negative_zeros` has replaced `-0` by it
     if kind is Decimal and type(value) in {int, str}:
         try:
             return Decimal(value)
@@ -77,19 +78,19 @@ def _narrower(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def is_no_number(value: object) -> bool:
-    """Whether a value is text that stands for a float which JSON has no number for."""
+    """Return whether a value is a text that stands for a float without a JSON number."""
     return type(value) is str and value in _NO_NUMBERS
 
 
 def wire_key_cell(cell: str | float | Decimal | dict[str, Any] | list[Any] | None) -> str | int | None:
-    """Return a cell of a key (`Images.raw_key`) as it is whatever is known of its column.
+    """Return a cell of a key (`Images.raw_key`) in a form that does not depend on its column's type.
 
-    Of a number, only the shortest digits count: what JSON has as a number is an integer, a float or a
-    decimal, as the column's type says and, where nobody knows it, as the number itself looks.
+    Of a number, only the shortest digits count: a JSON number is read as an integer, a float or a decimal,
+    depending on the column's type or, if that is unknown, on the number's form.
     """
     if cell is None or isinstance(cell, str | int):
         return cell
-    if isinstance(cell, dict | list):  # a DECIMAL with a scale of its own, for example
+    if isinstance(cell, dict | list):  # a DECIMAL with a scale per value, for example
         return msgspec.json.encode(cell, order="sorted").decode()
     number = cell if isinstance(cell, Decimal) else Decimal(repr(cell))
     if not number.is_finite():
@@ -103,7 +104,7 @@ def wire_key_cell(cell: str | float | Decimal | dict[str, Any] | list[Any] | Non
 
 
 def exact_number(text: str) -> Decimal:
-    """Read a number with all its digits. Raises ValueError for an exponent that no Decimal has."""
+    """Parse a number with all its digits. Raises ValueError for an exponent that no Decimal has."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -114,15 +115,15 @@ _decode_image = msgspec.json.Decoder(dict[str, Any], float_hook=exact_number).de
 
 
 #: Whole numbers with more digits than an int of msgspec may have, but a Decimal may; not the digits of a
-#: fraction or an exponent. The closing quote may be missing, and nothing begins inside a number, so that no
-#: byte is looked at twice.
+#: fraction or an exponent. The closing quote may be missing, and nothing begins inside a number, so that
+#: every byte is scanned once.
 _STRING_OR_LONG_NUMBER: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"?|(?<![\d.eE+])(?<![eE]-)\d{4301,}+(?![.eE])', re.DOTALL
 )
 
 
 def parsed_image(image: bytes) -> dict[str, Any]:
-    """Parse an image as a JSON object whose numbers keep all digits. Raises what msgspec raises."""
+    """Parse an image as a JSON object whose numbers keep all digits. Raises msgspec's errors."""
     image = with_negative_zeros(image)
     if len(image) > _LONG:
         image = _STRING_OR_LONG_NUMBER.sub(_as_fraction, image)

@@ -1,8 +1,8 @@
 """Layouts: rows with the same columns of one version of a table. Shapes: messages whose rows have one layout.
 
-Contract: both are compiled for what many messages have in common, and neither says what is wrong with one
-that differs: it answers None, and the message takes the general way (`relay.codecs.debezium.shared.rows`). A
-layout parses an image in one step into a struct of its columns; a shape does so with the message around it.
+Both are compiled from the parts that many messages have in common. For a message that differs they report no
+error but return None, and the message takes the general path (`relay.codecs.debezium.shared.rows`). A layout
+parses an image in one step into a struct of its columns; a shape also parses the message around it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from relay.codecs.shared.tables import Table
 from relay.codecs.shared.unknown_members import exact_type
 from relay.model.events import ABSENT, Op, Position, TableSchema
 
-# Members of an enumeration cost a lookup of their own at each use.
+# Members of an enumeration cost an extra lookup at each use.
 _DELETE: Final = Op.DELETE
 _UPDATE: Final = Op.UPDATE
 
 
 class KeyUse(msgspec.Struct, frozen=True):
-    """What a layout took from its message's key: the names of its columns (None: it had no usable key), its
-    schema block, None where no column's type rests on that, and whether some fields are no columns.
+    """The facts that a layout took from its message's key: the names of its columns (None: no usable key),
+    its schema block (None if no column's type depends on it), and whether some fields are not columns.
     """
 
     names: tuple[str, ...] | None
@@ -52,14 +52,14 @@ class KeyUse(msgspec.Struct, frozen=True):
     has_foreign_fields: bool = False
 
     def is_of(self, found: Key) -> bool:
-        """Whether another message's key says the same."""
+        """Return whether another message's key has the same facts."""
         names = None if found.payload is None else tuple(found.payload)
         return names == self.names and (self.block is None or self.block == bytes(found.schema))
 
 
 class LayoutColumn(NamedTuple):
-    """A column of a layout: its wire name, how its values look, those that mean two things, and the one
-    that stands for NULL (ABSENT: none does).
+    """A column of a layout: its wire name, the form of its values, the ambiguous ones, and the one that means
+    NULL (ABSENT: none does).
     """
 
     name: str
@@ -69,11 +69,11 @@ class LayoutColumn(NamedTuple):
 
 
 class Layout:
-    """Rows with exactly these columns of one table version. Compiled when some rows have had it.
+    """Rows with exactly these columns of one table version. Compiled after some rows had them.
 
-    `block`: the schema block of the message that it was made for; `key`: what its key said, None where that
-    does not matter. `is_value_guessed`: nothing but JSON values tells the types of some columns.
-    `unavailable`: texts that are no values; a row with one takes the general way.
+    `block`: the schema block of the message that it was made for; `key`: the facts from its key, None if they
+    do not matter. `is_value_guessed`: the types of some columns come from JSON values alone. `unavailable`:
+    texts that mark missing values; a row with one takes the general path.
     """
 
     def __init__(
@@ -94,22 +94,22 @@ class Layout:
         self._floats: Any = None
         self.has_floats = bool(floats)
         if floats:
-            # With two places or more it gives a tuple.
+            # With two or more indexes it returns a tuple.
             self._floats = operator.itemgetter(floats[0], *floats)
         self._unchecked = [at for at, kind in enumerate(self.kinds) if kind in UNCHECKED]
         texts = [at for at, kind in enumerate(self.kinds) if kind is str]
         self.unavailable = unavailable
         self._texts: Any = None
         if texts and unavailable:
-            # With two places or more it gives a tuple.
+            # With two or more indexes it returns a tuple.
             self._texts = operator.itemgetter(texts[0], *texts)
-        #: The struct that a row is parsed into, None as long as there is none; and its parser.
+        #: The struct that a row is parsed into, None until it is compiled; and its parser.
         self.row: type | None = None
         self._parse: Any = None
         self._uses = 0
         self._shape: Shape | None = None
         self._tries = 0
-        #: Where wire values mean two things, and how each is counted.
+        #: Indexes of columns with ambiguous wire values, with the value and the loss that counts it.
         self.doubts = [
             (at, value, what) for at, column in enumerate(columns) for value, what in column.doubts
         ]
@@ -120,21 +120,21 @@ class Layout:
             Loss.EXTRAS: key is not None and key.has_foreign_fields,
         }
         self._counts = [what for what, is_counted in counts.items() if is_counted]
-        #: Where text may have no zone.
+        #: Indexes of columns whose text may have no zone.
         self._times = [at for at, column in enumerate(columns) if column.form.zone is not None]
         zones = {column.form.zone for column in columns if column.form.zone not in {None, UTC}}
         self._local_times = LocalTimes(zones.pop()) if zones else None
-        #: Where values may have digits of a second that MySQL does not have.
+        #: Indexes of columns whose values may have more digits of a second than MySQL has.
         self._fine = [(at, test) for at, column in enumerate(columns) if (test := column.form.is_too_fine)]
-        #: Whether rows may lose something, or have other cells than those that came.
+        #: Whether rows lose nothing and their cells need no changes.
         self.is_plain = not (self._counts or self.doubts or self._times or self._fine)
-        #: Where a value stands for NULL.
+        #: The values that mean NULL, by column index.
         self.null_values = {
             at: column.null_value for at, column in enumerate(columns) if column.null_value is not ABSENT
         }
 
     def count_use(self) -> None:
-        """Count a row that was read in the general way; after some, compile."""
+        """Count a row that was read on the general path; compile after some."""
         self._uses += 1
         if is_due(self._uses):
             self.row = _row_struct(self.names, self.kinds)
@@ -142,8 +142,8 @@ class Layout:
                 self._parse = msgspec.json.Decoder(self.row, float_hook=exact_number).decode
 
     def shape(self, table: TableLayouts, payload: type, value: bytes) -> Shape | None:
-        """Return the shape of these rows' messages, of which `value` is one; None if it has no usual one.
-        The shape is compiled once; after some failures it is no longer attempted.
+        """Return the shape of these rows' messages, of which `value` is one; None if it has no usual one. The
+        shape is compiled once; attempts stop after some failures.
         """
         if self._shape is None and self._tries < _MOST_TRIES:
             self._tries += 1
@@ -152,7 +152,7 @@ class Layout:
 
     def cells(self, image: bytes) -> Sequence[Any] | None:
         """Return the image's cells; None if columns or kinds of values differ, or nothing is compiled. Raises
-        for what is no JSON.
+        msgspec's errors for broken JSON.
         """
         if self._parse is None:
             return None
@@ -165,14 +165,14 @@ class Layout:
         return self.cells_of(parsed)
 
     def cells_of(self, row: Any) -> Sequence[Any] | None:  # noqa: ANN401 - `row`, a class made at run time
-        """Return the cells of a row that was parsed; None if one is no value of its column."""
+        """Return the cells of a parsed row; None if one is no value of its column."""
         cells: Sequence[Any] = _cells(row)
         if self._texts is not None and not self.unavailable.isdisjoint(self._texts(cells)):
             return None
         return self._checked(cells) if self._unchecked else cells
 
     def _checked(self, cells: Sequence[Any]) -> Sequence[Any] | None:
-        """The cells, of which some were parsed as anything; None if one does not fit."""
+        """Return the cells, some of which were parsed unchecked; None if one does not fit."""
         fitted = list(cells)
         for at in self._unchecked:
             fitted[at] = fitting(self.kinds[at], cells[at])
@@ -193,16 +193,16 @@ class Layout:
         return cells
 
     def may_have_sign(self, cells: Sequence[Any]) -> bool:
-        """Whether a number is zero, which may have come as `-0`: what a parser makes of it does not tell."""
+        """Return whether a number is zero and may have been `-0`: a parsed value does not show it."""
         if self._floats is None:
             return False
         try:
             return 0 in self._floats(cells)
-        except ArithmeticError:  # a Decimal that is no number
+        except ArithmeticError:  # a Decimal NaN
             return True
 
     def count(self, old: Sequence[Any] | None, new: Sequence[Any] | None, losses: list[Loss]) -> None:
-        """Count what is not known of a row with these cells."""
+        """Count the losses of a row with these cells."""
         losses += self._counts
         for at, value, what in self.doubts:
             if (new is not None and new[at] == value) or (old is not None and old[at] == value):
@@ -219,7 +219,7 @@ class Layout:
                     losses.append(Loss.TIME_RANGE)
 
     def with_nulls(self, cells: Sequence[Any] | None) -> Sequence[Any] | None:
-        """Return the cells with NULL where a value stands for it."""
+        """Return the cells with NULL for each value that means it."""
         if cells is None or all(cells[at] != value for at, value in self.null_values.items()):
             return cells
         return [
@@ -228,9 +228,9 @@ class Layout:
         ]
 
 
-#: Kinds of times: anything else is missing.
+#: Kinds of times: other values are missing.
 _FINE_KINDS: Final = frozenset({int, str})
-#: Kinds of numbers of which `-0` has to be kept.
+#: Kinds of numbers that must keep `-0`.
 _FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELLED, NUMERIC)
 
 
@@ -239,7 +239,9 @@ _MOST_TRIES: Final = 3
 
 
 def _row_struct(names: list[str], kinds: list[Any]) -> type | None:
-    """A struct for rows of these columns, whose parser checks them; None if msgspec has no such names."""
+    """Return a struct for rows of these columns, whose parser checks them; None if msgspec cannot have such
+    names.
+    """
     fields = [(f"c{at}", Any if kind in UNCHECKED else kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}
     try:
@@ -249,7 +251,7 @@ def _row_struct(names: list[str], kinds: list[Any]) -> type | None:
 
 
 class TableLayouts(Table[Layout]):
-    """The layouts of a table's rows, and what follows from its definition for all of them."""
+    """The layouts of a table's rows, and the facts derived from its definition for all of them."""
 
     _dropped: TableSchema | None = None
     _recovered: TableSchema | None = None
@@ -257,17 +259,17 @@ class TableLayouts(Table[Layout]):
     _key_names: frozenset[str] = frozenset()
 
     def key_names(self, known: TableSchema, dialect: Dialect) -> frozenset[str]:
-        """The columns that the keys of rows with this definition can have."""
+        """Return the columns that the keys of rows with this definition can have."""
         if known is not self._keyed:
             shown = (column.name for column in known.columns if dialect.has_values(column))
             self._keyed, self._key_names = known, frozenset(known.handle_key() or shown)
         return self._key_names
 
     def definition(self, catalog: Catalog, at: Position) -> TableSchema | None:
-        """The catalog's definition at this position.
+        """Return the catalog's definition at this position.
 
-        TiCDC has no message for RECOVER TABLE: rows of a dropped table may have the definition that it had,
-        here not `complete`.
+        TiCDC has no message for RECOVER TABLE: rows of a dropped table may have its old definition, here not
+        `complete`.
         """
         if self.is_newest(catalog, at.commit_ts, at.event_time_ns, at):
             known = self.newest
@@ -286,10 +288,10 @@ class TableLayouts(Table[Layout]):
 
 
 class Shape:
-    """How messages whose rows have one layout look: what stands around a payload, and a parser for it.
+    """The form of messages whose rows have one layout: the bytes around a payload, and a parser for it.
 
-    `payload`: the struct that a payload of rows is, but for its images; it is extended by them, and takes no
-    other members, so that nothing that the general way reads is overlooked.
+    `payload`: the struct of a row's payload without its images; it is extended by them and forbids other
+    members, so that it overlooks nothing that the general path reads.
     """
 
     def __init__(
@@ -305,7 +307,7 @@ class Shape:
         self._parse: Callable[[bytes], Any] = msgspec.json.Decoder(whole, float_hook=exact_number).decode
 
     def parsed(self, value: bytes) -> Any:  # noqa: ANN401 - a class made at run time
-        """Return a message's payload with its images parsed; None if it looks otherwise."""
+        """Return a message's payload with its images parsed; None if the message has another form."""
         if self._has_wrapper:
             head, tail = self._head, self._tail
             if not (value.startswith(head) and value.endswith(tail)):
@@ -324,8 +326,8 @@ class Shape:
         value: bytes,
         losses: list[Loss],
     ) -> TypedRows | None:
-        """Return the images that a row of this operation has, with this definition; its message is `value`.
-        None, and nothing lost, if the general way has to read them.
+        """Return the images of a row of this operation with this definition; its message is `value`. None,
+        and nothing counted, if the general path must read them.
         """
         layout, rows = self.layout, _rows_of(op, payload)
         if rows is None or layout.reader.known is not known:
@@ -355,7 +357,9 @@ class Shape:
 
 
 def _rows_of(op: Op, payload: Any) -> tuple[Any, Any] | None:  # noqa: ANN401 - as `Shape.parsed`
-    """The rows that an operation has, old and new, whatever else a payload has; None if it lacks its own."""
+    """Return the old and the new row of an operation, whatever else a payload has; None if a required one is
+    missing.
+    """
     before, after = payload.before, payload.after
     if op is _DELETE:
         return None if before is None else (before, None)
@@ -365,7 +369,7 @@ def _rows_of(op: Op, payload: Any) -> tuple[Any, Any] | None:  # noqa: ANN401 - 
 
 
 def _shape_of(table: TableLayouts, layout: Layout, payload: type, value: bytes) -> Shape | None:
-    """The shape of a message; None for white space between its parts, or other members than usual."""
+    """Return the shape of a message; None if there is white space between its parts, or unusual members."""
     if layout.row is None:
         return None
     block = layout.block
@@ -383,8 +387,8 @@ def _shape_of(table: TableLayouts, layout: Layout, payload: type, value: bytes) 
 class TopicRows:
     """The shape of a topic's messages: a guess, which every message may refute.
 
-    A run of rows with one layout makes it, and it ends with the first message that it does not fit. So where
-    tables take turns in one topic, little is tried without success.
+    A run of rows with one layout sets it, and the first message that does not fit clears it. So few attempts
+    fail in a topic where tables alternate.
     """
 
     __slots__ = ("_layout", "_run", "shape")
@@ -397,7 +401,7 @@ class TopicRows:
     def count(self, table: TableLayouts, layout: Layout, payload: type, value: bytes) -> None:
         """Count a row that was read without a shape, or that did not fit it."""
         if self.shape is not None:
-            # One of this very layout has members in another order, say; the next ones may, too.
+            # A row of this layout may have members in another order, for example; so may the next ones.
             self._run = AT_USE - _PAUSE if self.shape.layout is layout else 0
             self.shape = None
         elif layout is not self._layout:
@@ -409,5 +413,5 @@ class TopicRows:
             self._run = 0
 
 
-#: The number of rows that are read without trying the shape that did not fit.
+#: Number of rows that are read before a shape that did not fit is tried again.
 _PAUSE: Final = 4

@@ -1,7 +1,7 @@
-"""Messages of TiCDC Debezium JSON as they travel: the envelope, rows, schema and table changes still JSON.
+"""Messages of TiCDC Debezium JSON: the envelope is parsed; rows, schema and table changes are still JSON.
 
-Contract: `parse_again` reads what the strict parser of an envelope refuses, or raises Malformed. The other
-functions take single facts out of a parsed message. A payload without its wrapper is read too.
+`parse_again` parses an envelope that the strict parser refuses, or raises Malformed. The other functions
+extract single facts from a parsed message. A payload without its wrapper is read too.
 """
 
 from __future__ import annotations
@@ -94,22 +94,22 @@ _parse_key = msgspec.json.Decoder(Key).decode
 
 
 def unknown_in_columns(key: Key, known: AbstractSet[str]) -> Unknown | None:
-    """Return the members of a key's payload that are none of these, of a message that is no row."""
+    """Return the members of a key's payload that are none of these, for a message that is not a row."""
     return below("key.payload", unknown_in(key.payload or {}, known))
 
 
 def parse_again(
     protocol: str, value: bytes, message: MessageParser[T], limits: Limits = DEFAULT_LIMITS
 ) -> tuple[T, bool]:
-    """Parse an envelope leniently, of either dialect; also return whether there were bytes that are no UTF-8,
-    which TiCDC passes as they are and which become U+FFFD. Raises Malformed.
+    """Parse an envelope leniently, of either dialect. Also return whether there were invalid UTF-8 bytes,
+    which TiCDC passes unchanged and which become U+FFFD. Raises Malformed.
     """
     text = value.decode("utf-8", "replace").encode()
     return _json.parse_leniently(protocol, text, message.convert, _tidy, limits), text != value
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
-    """A leniently read document with its parts as JSON again."""
+    """Convert the parts of a leniently read document back to JSON."""
     tidied = dict(document)
     for name in ("before", "after", "tableChanges", "schema"):
         if name in tidied:
@@ -135,7 +135,7 @@ def image(raw: msgspec.Raw) -> bytes | None:
 def source_of(
     protocol: str, body: RowBody, origin: Origin, record: ConsumerRecord, losses: list[Loss]
 ) -> Source:
-    """Return the canonical source, timed by `source`, or else (counted) by the next best time. Raises
+    """Return the canonical source, with the time of `source`, or else (counted) the next best time. Raises
     Malformed.
     """
     commit_ts, start_ts, ms = origin.commit_ts, origin.start_ts, origin.ts_ms
@@ -151,7 +151,7 @@ def source_of(
 
 
 def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
-    """Return when TiCDC made the message; else when the row changed, else the record's timestamp."""
+    """Return the time when TiCDC made the message; else when the row changed, else the record's timestamp."""
     ms = body.ts_ms
     if (ms is None or ms <= 0) and body.source is not None:
         ms = body.source.ts_ms

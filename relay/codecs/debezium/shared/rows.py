@@ -1,11 +1,10 @@
-"""Rows of Debezium JSON, read: `before` and `after` as JSON objects, and the definition to read with.
+"""Reading rows of Debezium JSON: `before` and `after` as JSON objects, and the definition to read them with.
 
-Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of an earlier message
-is parsed in one step (`relay.codecs.debezium.shared.layouts`), and where a topic has one such row after
-another, so is the message around it. Everything else takes the general way: it takes the catalog's
-definition as far as the message does not contradict it, else what the schema block says, else what the JSON
-values look like, and makes a layout for the next message. How a column's values look in a producer's JSON
-is the `Dialect`'s.
+`RowDecoder` keeps layouts by table. A row with the columns and types of an earlier message is parsed in one
+step (`relay.codecs.debezium.shared.layouts`); in a topic with a run of such rows, so is the message around
+it. Everything else takes the general path: it uses the catalog's definition as far as the message does not
+contradict it, else the schema block, else the form of the JSON values, and makes a layout for the next
+message. The `Dialect` defines the form of a column's values in a producer's JSON.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ from relay.model.events import ABSENT, Column, ColumnType, Images, Position, Row
 from relay.model.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
 
 _PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="payload.after")
-#: Layouts of one table's rows that are kept ready: versions of the definition, selections of columns,
-#: guesses.
+#: Maximum layouts kept per table: versions of the definition, selections of columns, guesses.
 _CACHED_LAYOUTS: Final = 32
-#: Memory that a layout takes, in itself and per column, with the functions of an encoder that write its rows,
-#: and that a byte of a schema block takes when it is parsed (measured with CPython 3.11).
+#: Memory of a layout, base and per column, with the functions of an encoder that write its rows, and of a
+#: parsed schema block, per byte (measured with CPython 3.11).
 _LAYOUT_BYTES: Final = 12_000
 _COLUMN_BYTES: Final = 1_900
 _BLOCK_FACTOR: Final = 5
 _NO_COLUMNS: Final = "a row without columns"
-#: What a column whose only evidence is a JSON value is taken for (`bool` is Python's subclass of `int`).
+#: The type of a column by its JSON value, if there is no other evidence (`bool` is Python's subclass of
+#: `int`).
 _LIKE: Final[dict[type, ColumnType]] = {
     bool: ColumnType("bit", length=1),
     int: ColumnType("bigint"),
@@ -58,8 +57,8 @@ _LIKE: Final[dict[type, ColumnType]] = {
 
 
 class RowParts(msgspec.Struct, gc=False):
-    """The parts of a row's message, still as JSON: None for an image that it does not have; `value`: all of
-    it. A row without images is that of its key.
+    """The parts of a row's message, still as JSON: None for an image that it lacks; `value`: all of it. A row
+    without images is that of its key.
     """
 
     table: tuple[str, str]
@@ -71,9 +70,7 @@ class RowParts(msgspec.Struct, gc=False):
 
 
 class _ParsedRow(NamedTuple):
-    """A row in the general way: its images, None for one that it does not have, and what its message tells
-    beside them.
-    """
+    """A row on the general path: its images, None for one that it lacks, the schema block and the key."""
 
     old: Object | None
     new: Object | None
@@ -82,14 +79,14 @@ class _ParsedRow(NamedTuple):
 
     @property
     def key_names(self) -> tuple[str, ...] | None:
-        """The names of the key's columns; None if it is no usable key."""
+        """Return the names of the key's columns; None if it is no usable key."""
         return None if self.key.payload is None else tuple(self.key.payload)
 
 
 class _Evidence(NamedTuple):
-    """What a message tells of its columns, by their names in it: values, of two images the more telling ones,
-    what schema blocks declare, and the columns of the value's own block, where rows have them. `key_block`:
-    the key's, None where no column's type rests on it.
+    """A message's evidence of its columns, by their names in it: values (of two images the more informative
+    ones), the declarations of schema blocks, and the columns of the value's own block, if rows have them.
+    `key_block`: the key's, None if no column's type depends on it.
     """
 
     values: Object
@@ -99,8 +96,8 @@ class _Evidence(NamedTuple):
 
 
 class _Definition(NamedTuple):
-    """The definition to read a row with, and the names in the message of those columns that it has.
-    `is_value_guessed`: nothing but JSON values tells the types of some.
+    """The definition to read a row with, and the names of its columns in the message. `is_value_guessed`: the
+    types of some columns come from JSON values alone.
     """
 
     schema: TableSchema
@@ -109,8 +106,8 @@ class _Definition(NamedTuple):
 
 
 class RowDecoder:
-    """Reads rows with layouts that it keeps by table, and messages with shapes that it keeps by topic. Both
-    are caches that could be emptied at any time. `payload`: see `Shape`.
+    """Reads rows with layouts cached by table, and messages with shapes cached by topic. Both caches may be
+    emptied at any time. `payload`: see `Shape`.
     """
 
     def __init__(
@@ -138,7 +135,7 @@ class RowDecoder:
                 continue
             old = None if before is None else layout.cells(before)
             if old is None and before is not None:
-                continue  # its errors are reported before those of the other image
+                continue  # its errors come before those of the other image
             new = None if after is None else layout.cells(after)
             if (new is None) is (after is None):
                 if known is not None:
@@ -150,14 +147,14 @@ class RowDecoder:
         return self._read_generally(message, table, known, losses)
 
     def layout(self, table: TableId, reader: TypedReader) -> Layout | None:
-        """Return the layout that rows with this reader have, if it is still kept."""
+        """Return the layout of rows with this reader, if it is still kept."""
         found = self._tables.get((table.database, table.table))
         return next((layout for layout in found.kept if layout.reader is reader), None) if found else None
 
     def _topic_of(self, name: str, layout: Layout) -> TopicRows:
         found = self.topics.get(name)
         if found is None:
-            # Its layout, and the parser of its shape, may live as long as this.
+            # Its layout, and the parser of its shape, may live as long as this reader.
             size = _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.names) + len(layout.block) + len(name)
             found = self.topics.keep(name, TopicRows(), size)
         return found
@@ -189,9 +186,9 @@ class RowDecoder:
         return layout.reader.schema, images
 
     def _new_layout(self, row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout:
-        """A layout for rows like this one, kept for the next of them."""
+        """Return a layout for rows like this one, kept for the next of them."""
         layout = self._layout(row, table, known)
-        # What one row's values look like says nothing of the next one and must not decide how to read it.
+        # The form of one row's values must not decide how to read the next one.
         if not layout.is_value_guessed:
             columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
             size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
@@ -210,7 +207,7 @@ class RowDecoder:
         return row
 
     def _key_image(self, key: Key, known: TableSchema | None, block: bytes) -> Object:
-        """The row that a key has: its fields that are columns. Raises Malformed if there are none."""
+        """Return the row of a key: its fields that are columns. Raises Malformed if there are none."""
         fields = {} if not key.payload else parsed_image(msgspec.json.encode(key.payload))
         columns: Container[str] = fields.keys() - self._dialect.added_key_fields
         if known is not None:
@@ -231,7 +228,7 @@ class RowDecoder:
         return cells
 
     def _layout(self, row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout:
-        """The layout for rows like this one."""
+        """Return the layout for rows like this one."""
         told = self._evidence(row)
         usable = self._usable(known, told)
         key_use: KeyUse | None = self._key_use(row, told, known)
@@ -259,14 +256,16 @@ class RowDecoder:
         )
 
     def _key_use(self, row: _ParsedRow, told: _Evidence, known: TableSchema | None) -> KeyUse:
-        """What the layout takes from the key, whose fields may be no columns of the table."""
+        """Return the facts that the layout takes from the key, whose fields may not be columns of
+        the table.
+        """
         foreign = set(row.key_names or ()) - told.values.keys() - told.block.keys()
         if foreign and known is not None:
             foreign -= self._dialect.known_columns(known, [*told.values]).keys()
         return KeyUse(row.key_names, told.key_block, bool(foreign) and self._dialect.reads_keys)
 
     def _evidence(self, row: _ParsedRow) -> _Evidence:
-        """What the message tells. The key's block is read where the other declares too little."""
+        """Return the message's evidence. The key's block is read if the other declares too little."""
         values = _merged(row.old or {}, row.new or {})
         declared = self._declared(row.block)
         block = declared if self._dialect.has_whole_rows else {}
@@ -279,7 +278,7 @@ class RowDecoder:
     def _told_definition(
         self, row: _ParsedRow, table: TableId, told: _Evidence, usable: Mapping[str, Column]
     ) -> _Definition:
-        """The definition that a message tells: the columns that it has, and those that its block has."""
+        """Return the definition that a message declares: its columns, and those of its block."""
         names = self._dialect.column_names([*told.values, *(told.block.keys() - told.values.keys())])
         columns, wire_names, is_value_guessed = {}, {}, False
         for name, value in told.values.items():
@@ -307,7 +306,7 @@ class RowDecoder:
     def _layout_columns(
         self, definition: _Definition, places: Sequence[int], told: _Evidence, usable: Mapping[str, Column]
     ) -> list[LayoutColumn]:
-        """How the values of the columns that a message has look."""
+        """Return the form of the values of a message's columns."""
         schema = definition.schema
         in_key = frozenset(schema.handle_key())
         found = []
@@ -359,7 +358,9 @@ class RowDecoder:
         return LayoutColumn(name, form, doubts, dialect.null_value(column, declared))
 
     def _usable(self, known: TableSchema | None, told: _Evidence) -> dict[str, Column]:
-        """The catalog's columns that the message does not contradict; all or none for a dropped table."""
+        """Return the catalog's columns that the message does not contradict; all or none for a
+        dropped table.
+        """
         if known is None:
             return {}
         dialect, values = self._dialect, told.values
@@ -374,15 +375,15 @@ class RowDecoder:
         return usable
 
     def _declared_column(self, name: str, declared: DeclaredColumn | None, value: object) -> Column | None:
-        """The column as the block declares it, None if that does not go with the value."""
+        """Return the column as the block declares it, None if the value contradicts it."""
         if declared is None:
             return None
         column_type = self._dialect.declared_type(declared, value)
         return None if column_type is None else Column(name, column_type, nullable=declared.optional)
 
     def _guessed_column(self, name: str, value: object) -> Column:
-        """The column as its JSON value looks. Raises Malformed for an object or an array that no column has,
-        and for such a number.
+        """Return the column inferred from its JSON value. Raises Malformed for an object or an array that no
+        column has, and for such a number.
         """
         if type(value) is Decimal and fitting(float, value) is ABSENT:
             raise Malformed(self._protocol, f"payload.{name}", "a number beyond the range of DOUBLE")
@@ -394,7 +395,7 @@ class RowDecoder:
         return Column(name, guessed)
 
     def _declared(self, block: bytes) -> dict[str, DeclaredColumn]:
-        """The columns of a schema block, which is parsed once."""
+        """Return the columns of a schema block, which is parsed once."""
         found = self._blocks.get(block)
         if found is None:
             columns = self._bounded(read_block(block))
@@ -402,8 +403,8 @@ class RowDecoder:
         return found
 
     def _bounded(self, columns: dict[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
-        """The columns of a block. Raises LimitExceeded for more labels of ENUM and SET than values may be,
-        Malformed for a Decimal whose scale is none.
+        """Return the columns of a block. Raises LimitExceeded for more labels of ENUM and SET than the limit
+        of values, Malformed for a Decimal with an invalid scale.
         """
         if member_count(columns.values()) > self._limits.values:
             raise exceeded(self._protocol, "schema", "labels", "values", self._limits.values)
@@ -413,14 +414,14 @@ class RowDecoder:
 
 
 def _names(old: Object | None, new: Object | None) -> set[str]:
-    """The columns that the images of a row have."""
+    """Return the columns of a row's images."""
     return {*(old or ()), *(new or ())}
 
 
 def _with_message_key(
     known: TableSchema, key: tuple[str, ...] | None, usable: Mapping[str, Column]
 ) -> TableSchema:
-    """The definition; for a table without a key, with the one that messages have (`message.key.columns`)."""
+    """Return the definition; for a table without a key, with the messages' key (`message.key.columns`)."""
     columns = [usable[name].name for name in key or () if name in usable]
     if not columns or known.handle_key():
         return known
@@ -428,7 +429,7 @@ def _with_message_key(
 
 
 def _images(reader: TypedReader, before: Sequence[Any] | None, after: Sequence[Any] | None) -> Images:
-    """The images of these cells; `Rows` if some are absent."""
+    """Return the images of these cells; `Rows` if some are absent."""
     if ABSENT not in (before or ()) and ABSENT not in (after or ()):
         return TypedRows(reader, before, after)
     old, new, old_key, new_key = None, None, None, None
@@ -440,7 +441,7 @@ def _images(reader: TypedReader, before: Sequence[Any] | None, after: Sequence[A
 
 
 def _reusable(row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout | None:
-    """The layout that was made for such a row before."""
+    """Return the layout that was made for such a row before."""
     names = (row.old or {}).keys() | (row.new or {}).keys()
     for layout in table.kept:
         if len(layout.names) != len(names):
@@ -455,13 +456,13 @@ def _reusable(row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -
 
 
 def _merged(old: Object, new: Object) -> Object:
-    """The columns of both images, each with the value that tells more of its type."""
+    """Return the columns of both images, each with the value that is more informative about its type."""
     return {name: _telling(old.get(name), new.get(name)) for name in {**new, **old}}
 
 
 def _telling(old: object, new: object) -> object:
-    """The value that tells more: any rather than NULL; a fraction rather than a whole number, which fits its
-    type as well; and rather than a number a text that stands for none.
+    """Return the more informative value: any over NULL; a fraction over a whole number, which fits its type
+    as well; and a text that stands for a non-number over a number.
     """
     if new is None or is_no_number(old):
         return old

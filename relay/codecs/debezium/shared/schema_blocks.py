@@ -26,7 +26,7 @@ from relay.codecs.shared.unknown_members import (
 _NULL: Final = msgspec.Raw(b"null")
 _BYTES: Final = 500
 
-#: A schema: of a message, of a field, of the items of a list. Parameters have any names.
+#: A schema: of a message, of a field, of the items of a list. Parameters may have any name.
 _SCHEMA: Final = DefinedObject(
     dict.fromkeys(
         ("type", "optional", "field", "name", "version", "parameters", "doc", "default", "tidb_type")
@@ -43,18 +43,18 @@ class _Wrapper(Message, gc=False):
 
 
 _parse_wrapper: Final = MessageParser(_Wrapper).parse
-#: What a key with its schema has, or one with a payload alone.
+#: The members of a key with its schema, or of one with a payload alone.
 WRAPPED: Final = b'"payload"'
 
 
 class Blocks:
-    """Finds undefined members, and remembers those of each topic's last block."""
+    """Finds undefined members, and caches those of each topic's last block."""
 
     def __init__(self, pool: CachePool) -> None:
         self._blocks: ByteCache[str, tuple[bytes, Unknown | None]] = pool.cache()
-        #: The bytes before and after the columns of a key in which nothing was found.
+        #: The bytes before and after the columns of a key without undefined members.
         self._keys: ByteCache[str, tuple[bytes, bytes]] = pool.cache()
-        #: Topics in whose last schema block something was found.
+        #: Topics whose last schema block had undefined members.
         self.odd: set[str] = set()
 
     def unknown_in_value(self, topic: str, block: bytes) -> Unknown | None:

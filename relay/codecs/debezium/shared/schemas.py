@@ -1,10 +1,10 @@
 """Kafka Connect schemas of the Debezium family: types of columns, names, and the blocks of TiCDC's messages.
 
-Contract: `ticdc_field` gives the Connect type of a MySQL type in TiCDC's dialect; `value_schema` and
-`key_schema` give whole blocks in TiCDC's member order, ready to be encoded once per table version.
-`read_block` reads the columns out of any block, of either dialect; `guessed_type` is what a column's field
-tells of its MySQL type when no definition is known. Sources: pingcap/ticdc
-pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records; Debezium "MySQL connector", data types.
+`ticdc_field` returns the Connect type of a MySQL type in TiCDC's dialect; `value_schema` and `key_schema`
+return whole blocks in TiCDC's member order, ready to be encoded once per table version. `read_block` reads
+the columns of any block, of either dialect; `guessed_type` infers a column's MySQL type from its field if no
+definition is known. Sources: pingcap/ticdc pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records;
+Debezium "MySQL connector", data types.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STRING: Final = Field("string")
 
 
 def ticdc_field(column_type: ColumnType) -> Field:
-    """A column's Connect type in TiCDC's dialect; BIT without its length is BIT(64)."""
+    """Return a column's Connect type in TiCDC's dialect; BIT without its length is BIT(64)."""
     base, length = column_type.base, column_type.length
     if base == "datetime":
         return Field(
@@ -66,14 +66,14 @@ def ticdc_field(column_type: ColumnType) -> Field:
 
 
 class AvroForms(msgspec.Struct, frozen=True):
-    """How TiCDC's Avro has numbers that JSON and its readers hold with difficulty: as text, or exactly."""
+    """The form of large numbers in TiCDC's Avro, which JSON and its readers may round: text, or exact."""
 
     has_decimal_text: bool = False
     has_bigint_text: bool = False
 
 
 def avro_field(column_type: ColumnType, forms: AvroForms) -> Field:
-    """A column's Connect type in TiCDC's dialect of Avro; DECIMAL without its digits is text."""
+    """Return a column's Connect type in TiCDC's dialect of Avro; DECIMAL without its digits is text."""
     base = column_type.base
     if base == "decimal":
         if forms.has_decimal_text or column_type.length is None:
@@ -88,7 +88,7 @@ def avro_field(column_type: ColumnType, forms: AvroForms) -> Field:
 
 
 def _members_field(base: str, members: tuple[str, ...] | None) -> Field:
-    """ENUM's or SET's; without `allowed` where the members are not known."""
+    """Return the field of ENUM or SET; without `allowed` if the members are unknown."""
     name = semantic_names.ENUM if base == "enum" else semantic_names.ENUM_SET
     if members is None:
         return Field("string", name)
@@ -97,15 +97,15 @@ def _members_field(base: str, members: tuple[str, ...] | None) -> Field:
 
 
 def counts_micros(column_type: ColumnType) -> bool:
-    """Whether a DATETIME is counted in microseconds, not milliseconds; false where nobody knows."""
+    """Return whether a DATETIME is counted in microseconds, not milliseconds; false if unknown."""
     return bool(column_type.has_micros) if column_type.length is None else column_type.length > 3
 
 
 def has_open_digits(column: Column) -> bool:
-    """Whether only a DATETIME's text shows how many digits it has, which are all that its column has.
+    """Return whether only a DATETIME's text shows its column's number of fraction digits.
 
-    This is so for a bare word that a row itself has for its column (of such columns nobody knows whether they
-    can be NULL): producers that look alike leave the digits out there.
+    This is so for a type without parameters in the row's own message (the nullability of such columns is
+    unknown): look-alikes omit the digits there.
     """
     length = column.type.length
     is_told = length or (length is not None and column.nullable is not None)
@@ -113,12 +113,14 @@ def has_open_digits(column: Column) -> bool:
 
 
 def escaped_members(members: tuple[str, ...]) -> str:
-    """ENUM's `allowed`: commas in members are escaped, not quotes (pingcap/ticdc pkg/sink/codec/debezium)."""
+    """Return ENUM's `allowed`: commas in members are escaped, not quotes (pingcap/ticdc
+    pkg/sink/codec/debezium).
+    """
     return ",".join(member.replace(",", "\\,").replace("\\'", "'").replace("''", "'") for member in members)
 
 
 def split_members(allowed: str) -> tuple[str, ...]:
-    """Return the members in `allowed` of an ENUM; the inverse of `escaped_members` as far as there is one."""
+    """Return the members in `allowed` of an ENUM. Inverse of `escaped_members` where one exists."""
     return tuple(part.replace("\\,", ",") for part in _COMMA(allowed))
 
 
@@ -126,7 +128,9 @@ _COMMA: Final = re.compile(r"(?<!\\),").split
 
 
 def tidb_type(column_type: ColumnType) -> str:
-    """`tidb_type`, which the extension adds: the type's word, and `unsigned` for integers and floats."""
+    """Return `tidb_type`, which the extension adds: the type's name, and `unsigned` for integers
+    and floats.
+    """
     is_signed_kind = column_type.base in INTEGERS or column_type.base in FLOATS
     return column_type.base + (" unsigned" if column_type.unsigned and is_signed_kind else "")
 
@@ -135,12 +139,14 @@ def tidb_type(column_type: ColumnType) -> str:
 
 
 def schema_name(cluster: str, database: str, table: str) -> str:
-    """A schema name, `cluster.database.table`: other characters become `_`, one precedes a leading digit."""
+    """Return a schema name, `cluster.database.table`: other characters become `_`, one precedes a leading
+    digit.
+    """
     return f"{_sanitised(cluster)}.{_sanitised(database)}.{_NO_TABLE.sub('_', table)}"
 
 
 def watermark_name(cluster: str) -> str:
-    """The first part of a watermark's schema names."""
+    """Return the first part of a watermark's schema names."""
     return f"{_sanitised(cluster)}.watermark"
 
 
@@ -164,10 +170,10 @@ def column_schema(
     keeps_null: bool = False,
     avro: AvroForms | None = None,
 ) -> Json:
-    """A column's entry in a block of TiCDC, in its order of members.
+    """Return a column's entry in a block of TiCDC, with its order of members.
 
     `keeps_null`: an optional column has no `default`, which Kafka Connect's JsonConverter takes for NULL.
-    `avro`: the block is for Avro, where no column has one.
+    `avro`: the block is for Avro, where no column has a default.
     """
     field = ticdc_field(column.type) if avro is None else avro_field(column.type, avro)
     entry: Json = {"tidb_type": tidb_type(column.type)} if extension else {}
@@ -196,8 +202,8 @@ def column_schemas(
 ) -> list[Json]:
     """Return the columns of `before` and `after`, each once.
 
-    Those that can be NULL are optional, and so are those that a row may lack: virtual generated columns,
-    which no row has, and the ones that `relaxed` names.
+    Optional columns are nullable ones and those that a row may lack: virtual generated columns, which no row
+    has, and the ones in `relaxed`.
     """
     may_be_absent = frozenset(relaxed)
 
@@ -260,8 +266,8 @@ _TRANSACTION: Final[Json] = {
 
 
 def source_schema(*, extension: bool, start_ts: bool = False) -> Json:
-    """The entry of `source`. Only with the extension does TiCDC declare its own members (since
-    v26.3.3), which are always there.
+    """Return the entry of `source`. TiCDC declares its own members, which are always present, only with the
+    extension (since v26.3.3).
     """
     fields = _SOURCE_FIELDS + (_TIDB_FIELDS if extension else []) + ([_START_TS] if start_ts else [])
     return {
@@ -274,7 +280,7 @@ def source_schema(*, extension: bool, start_ts: bool = False) -> Json:
 
 
 def value_schema(prefix: str, columns: list[Json], source: Json) -> Json:
-    """The block of a row's value."""
+    """Return the block of a row's value."""
     image = {"type": "struct", "optional": True, "name": f"{prefix}.Value"}
     images = [image | {"field": field, "fields": columns} for field in ("before", "after")]
     return _envelope(prefix, [*images, source])
@@ -286,12 +292,12 @@ def _envelope(prefix: str, first: list[Json]) -> Json:
 
 
 def key_schema(prefix: str, columns: list[Json]) -> Json:
-    """The block of a row's key."""
+    """Return the block of a row's key."""
     return {"type": "struct", "name": f"{prefix}.Key", "optional": False, "fields": columns}
 
 
 def watermark_schema(prefix: str, source: Json) -> Json:
-    """The block of a watermark's value; its key has `key_schema` without columns."""
+    """Return the block of a watermark's value; its key has `key_schema` without columns."""
     return _envelope(prefix, [source])
 
 
@@ -299,7 +305,7 @@ def watermark_schema(prefix: str, source: Json) -> Json:
 
 
 class DeclaredColumn(msgspec.Struct, frozen=True):
-    """What a block says of a column; members that it lacks are None."""
+    """A column in a block; members that it lacks are None."""
 
     field: str
     type: str
@@ -325,9 +331,7 @@ _decode_column = msgspec.json.Decoder(DeclaredColumn).decode
 
 
 def read_block(data: bytes) -> dict[str, DeclaredColumn]:
-    """Return the columns that a value's block describes, in its order, the first of each name; {} if it is
-    unreadable.
-    """
+    """Return the columns of a value's block, in its order, the first of each name; {} if it is unreadable."""
     try:
         block = _decode_block(data)
         parts = {part.field: part.fields for part in (block.fields if block else None) or ()}
@@ -341,7 +345,7 @@ def read_block(data: bytes) -> dict[str, DeclaredColumn]:
 
 
 def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
-    """Return the columns that a key's block describes, by name; {} if it cannot be read."""
+    """Return the columns of a key's block, by name; {} if it is unreadable."""
     try:
         part = _decode_part(data)
         columns = [_decode_column(column) for column in (part.fields if part else None) or ()]
@@ -351,7 +355,7 @@ def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
 
 
 def agrees(column: Column, declared: DeclaredColumn) -> bool:
-    """Whether a block's column can be this column of the catalog."""
+    """Return whether a block's column can be this column of the catalog."""
     if declared.name == semantic_names.DECIMAL:
         return guessed_type(declared) == ColumnType(
             column.type.base, length=column.type.length, scale=column.type.scale
@@ -380,7 +384,7 @@ _TYPED: Final = {
 }  # fmt: skip
 
 
-#: Digits of the digits of DECIMAL(65,30).
+#: Number of digits of each number in DECIMAL(65,30).
 _DIGITS_LENGTH: Final = 4
 
 
@@ -393,7 +397,7 @@ def _decimal(length: str, scale: str) -> ColumnType:
 def guessed_type(declared: DeclaredColumn) -> ColumnType:
     """Return the MySQL type of a block's column: by its semantic name, then `tidb_type`, then plain type.
 
-    If there are more members than MySQL allows, none is taken.
+    If there are more members than MySQL allows, it has none.
     """
     parameters = declared.parameters or {}
     if declared.name == semantic_names.BITS:
@@ -402,7 +406,7 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
         return ColumnType("bit", length=int(length) if is_length else None)
     if declared.name == semantic_names.DECIMAL:
         return _decimal(parameters.get("precision", ""), parameters.get("scale", ""))
-    allowed = parameters.get("allowed") or ""  # empty: nobody knows which members there are
+    allowed = parameters.get("allowed") or ""  # empty: the members are unknown
     if declared.name == semantic_names.ENUM:
         is_told = allowed and allowed.count(",") - allowed.count("\\,") < MAX_MEMBERS["enum"]
         return ColumnType("enum", members=split_members(allowed) if is_told else None)
@@ -423,7 +427,7 @@ def _of_plain(declared: DeclaredColumn) -> ColumnType:
 
 
 def has_scale(declared: DeclaredColumn) -> bool:
-    """Whether a number can be made of a column's bytes with the scale that its block tells, if any."""
+    """Return whether a column's bytes can be read as a number with the scale in its block, if any."""
     if (
         declared.name != semantic_names.DECIMAL
         or declared.type != "bytes"
@@ -434,13 +438,13 @@ def has_scale(declared: DeclaredColumn) -> bool:
 
 
 def declared_scale(declared: DeclaredColumn) -> int | None:
-    """Return the scale that a column's block tells, of up to three digits; None if it tells none."""
+    """Return the scale in a column's block, of up to three digits; None if it has none."""
     told = (declared.parameters or {}).get("scale", "")
     return int(told) if told.isascii() and told.isdigit() and len(told) < 4 else None
 
 
 def member_count(columns: Iterable[DeclaredColumn]) -> int:
-    """Return about how many members their `allowed` have together."""
+    """Return the approximate number of members in their `allowed` together."""
     return sum((column.parameters or {}).get("allowed", "").count(",") for column in columns)
 
 

@@ -1,4 +1,4 @@
-"""Names of semantic types: what the `name` of a Connect schema says of its values.
+"""Names of semantic types: the meanings of `name` in Connect schemas.
 
 Sources: io.debezium.data and io.debezium.time of Debezium 3.6; org.apache.kafka.connect.data; pingcap/ticdc
 pkg/sink/codec/debezium (2026-08) for `TIDB_VECTOR`.
@@ -36,7 +36,7 @@ ISO_TIMESTAMP: Final = "io.debezium.time.IsoTimestamp"
 # A TIMESTAMP, as text with its zone.
 ZONED_TIMESTAMP: Final = "io.debezium.time.ZonedTimestamp"
 
-#: How the names of Kafka Connect's own logical types begin.
+#: Prefix of the names of Kafka Connect's own logical types.
 CONNECT_PREFIX: Final = "org.apache.kafka.connect.data."
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"

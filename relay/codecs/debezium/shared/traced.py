@@ -1,8 +1,8 @@
-"""Rows of Debezium JSON as templates have them: images, the numbers and texts around them, and the key.
+"""Templates of rows of Debezium JSON: images, the numbers and texts around them, and the key.
 
-Contract: a dialect says where its numbers and texts are, and makes a change of the traced ones. All that it
-does not name is the same in every message of the shape, the schema block with it. The Kafka key is not read
-where a layout does not say so; it may have any values.
+A dialect lists the paths of its numbers and texts, and makes a change of the traced ones. Everything that it
+does not list, including the schema block, is the same in every message of the shape. The Kafka key may have
+any values, unless a layout reads it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from relay.templates.ops import (
 from relay.templates.scanning import INTEGER, SCALAR, Path, Token, parsed, source_ops
 from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber, TracedText
 
-#: What a value may be in the JSON of a column, beside null, and how it is read where no function does.
+#: Kinds of JSON values of a column, besides null, and the conversion of columns without a reading function.
 _KINDS: Final[tuple[tuple[Any, Kinds, Conversion | None], ...]] = (
     (int, ("integer",), READ_INTEGER),
     (float, ("integer", "number"), READ_DOUBLE),
     (FLOAT32, ("integer", "number"), READ_FLOAT),
     (str, ("string",), None),
 )
-#: The same of kinds that a function always reads.
+#: The same for kinds that always have a reading function.
 _READ_KINDS: Final[tuple[tuple[Any, Kinds], ...]] = (
     (bool, ("boolean",)),
     (Decimal, ("integer", "number")),
     (NUMERIC, ("integer", "number")),
     (SPELLED, ("integer", "number", "string")),
 )
-#: Integers from which on several are the same float.
+#: Integers from here on may share a float with others.
 _EXACT_FLOATS: Final = 1 << 53
 _TEXT: Final = Take(("string",))
 _BEFORE, _AFTER = "before", "after"
@@ -71,7 +71,7 @@ class _Cell(NamedTuple):
     is_negative: bool | None = None
 
     def conditions(self, slot: int) -> Iterator[Condition]:
-        """Give what is so in all messages."""
+        """Yield the conditions that hold in all messages."""
         if self.tokens:
             yield Among(slot, self.tokens, self.is_one)
         if self.is_negative is not None:
@@ -79,9 +79,9 @@ class _Cell(NamedTuple):
 
 
 class RowMessage:
-    """A row's message cut into ops. `payload`: where the payload is; paths of numbers and texts are below it.
+    """A row's message split into ops. `payload`: the payload's path; paths of numbers and texts are below it.
 
-    A number or a text that is missing or null, and an empty text, is so in all messages. Raises
+    A number or a text that is missing or null, and an empty text, is the same in all messages. Raises
     NotTemplatable.
     """
 
@@ -118,7 +118,7 @@ class RowMessage:
                 trace.negative.add(slot)
 
     def _token(self, path: Path) -> bytes:
-        """The text of a value of the payload; null if it is missing."""
+        """Return the text of a value of the payload; null if it is missing."""
         token = self._root.at((*self._payload, *path))
         return b"null" if token is None else self._value[token.start : token.end]
 
@@ -133,7 +133,7 @@ class RowMessage:
             yield whole, take
 
     def number(self, path: Path, least: int | None = None, end: int | None = None) -> TracedNumber | None:
-        """Return the number there, if there is one; it is within these bounds in all messages."""
+        """Return the number at the path, if any; it is within these bounds in all messages."""
         slot = self._slots.get((*self._payload, *path))
         if slot is None:
             return None
@@ -143,7 +143,7 @@ class RowMessage:
         return number
 
     def text(self, path: Path) -> TracedText | None:
-        """Return the text there, if there is one that is not empty."""
+        """Return the text at the path, if any and not empty."""
         slot = self._slots.get((*self._payload, *path))
         return None if slot is None else TracedText(self._trace, slot)
 
@@ -162,7 +162,7 @@ class RowMessage:
         return [TracedCell(self._trace, (slots[*payload, part, name],)) for name in self._layout.names]
 
     def _cells(self) -> Iterator[_Cell]:
-        """The values of columns in the images that the row has."""
+        """Yield the column values of the row's images."""
         images, layout = self._images, self._layout
         for part, cells in ((_BEFORE, images.old), (_AFTER, images.new)):
             if cells is None:
@@ -176,8 +176,8 @@ class RowMessage:
                 yield self._cell(at, path, self._token((part, name)), None if token is None else token.kind)
 
     def _cell(self, at: int, path: Path, text: bytes, kind: Kind | None) -> _Cell:
-        """What the values of a column may be: those that mean two things, or none, are of other shapes, and
-        so is one that is negative where that stands for a large number.
+        """Return the possible values of a column: ambiguous and missing values have other shapes, and so has
+        a negative number that means a large one.
         """
         layout = self._layout
         wanted = layout.kinds[at]
@@ -216,8 +216,8 @@ def _kinds_of(kind: Any) -> Kinds:  # noqa: ANN401 - a type
 def _tokens_of(value: Any, kinds: Kinds) -> tuple[Kinds, tuple[bytes, ...]]:  # noqa: ANN401 - a wire value
     """Return kinds of tokens of which each value has one spelling, and the tokens of this value among them.
 
-    Among numbers, only integers have one spelling. Raises NotTemplatable for a value whose tokens are not
-    known.
+    Among numbers, only integers have one spelling. Raises NotTemplatable for a value whose tokens are
+    unknown.
     """
     if type(value) is str and kinds == ("string",):
         return kinds, (_print(value),)
@@ -235,7 +235,7 @@ def _reads(layout: Layout) -> Iterator[tuple[Any, Any]]:
 
 
 def _read_as(read: Any, kind: Any) -> Conversion | None:  # noqa: ANN401 - a read, a type
-    """How the tokens of a column are read. Raises NotTemplatable if that has no name."""
+    """Return the conversion of a column's tokens. Raises NotTemplatable if it has no name."""
     if read is not None:
         if kind is FLOAT32:
             raise NotTemplatable
@@ -250,7 +250,7 @@ def _read_as(read: Any, kind: Any) -> Conversion | None:  # noqa: ANN401 - a rea
 
 
 def _key_ops(key: bytes | None) -> tuple[tuple[SourceOp, ...] | None, int]:
-    """The ops of a key with any values, and how many slots they have. Raises NotTemplatable for what is no
+    """Return the ops of a key with any values, and their number of slots. Raises NotTemplatable for broken
     JSON.
     """
     if key is None:
@@ -261,7 +261,7 @@ def _key_ops(key: bytes | None) -> tuple[tuple[SourceOp, ...] | None, int]:
 
 
 def _values(root: Token, path: Path = ()) -> Iterator[Path]:
-    """Where the values of a key are: not in its schema block."""
+    """Yield the paths of a key's values; its schema block has none."""
     if root.members is None and root.items is None:
         yield path
     for name, member in (root.members or {}).items():
@@ -272,7 +272,7 @@ def _values(root: Token, path: Path = ()) -> Iterator[Path]:
 def fitting_change(
     change: RowChange, message: RowMessage, source: Mapping[str, Any], emitted_at_ns: TracedNumber
 ) -> RowChange:
-    """Return the change with traced images, these members of its source, and when it was made."""
+    """Return the change with traced images, these members of its source, and the time it was made."""
     return msgspec.structs.replace(
         change,
         images=message.images(),

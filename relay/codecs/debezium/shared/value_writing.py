@@ -1,10 +1,10 @@
-"""Canonical values written as TiCDC's Debezium formats have them, and what is lost by it.
+"""Writing canonical values for TiCDC's Debezium formats, and counting the losses.
 
-Contract: a `ValueWriter` gives, per column, a function from the canonical value to what msgspec prints as
-TiCDC's JSON: `bytes` for base64, `msgspec.Raw` for numbers that msgspec would print differently. Whenever a
-reader could not tell the written value from another one, the function appends to `lost`, which the encoder
-empties before every row. `shortcuts` are for sources whose wire has the canonical text already. Source:
-pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08), value rules; its records.
+A `ValueWriter` returns, per column, a function from the canonical value to a value that msgspec prints as
+TiCDC's JSON: `bytes` for base64, `msgspec.Raw` for numbers that msgspec would print differently. If the
+written value is ambiguous for readers, the function appends to `lost`, which the encoder empties before every
+row. `shortcuts` are for sources whose wire has the canonical text already. Source: pingcap/ticdc
+pkg/sink/codec/debezium/codec.go (2026-08), value rules; its records.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from relay.mysql.conversion_names import BOOLEANS, losing, native
 from relay.mysql.members import set_text, write_label
 from relay.mysql.types import GEOMETRIES
 
-#: NULL that stands for a value, and must not be replaced by the column's default.
+#: A NULL that is a value and must not be replaced by the column's default.
 NULL: Final = msgspec.Raw(b"null")
 #: Every 64-bit float keeps this many digits (IEEE 754).
 _SAFE_DIGITS: Final = 15
-#: What numbers need no `go_number`: whole ones up to here, and fractions from here on.
+#: Limits of numbers that need no `go_number`: whole ones up to the first, fractions from the second on.
 _WHOLE, _SMALL = 1e15, 1e-5
-#: Texts of SET that are kept of one column, and about how many bytes of them.
+#: Maximum texts of SET kept per column, and their approximate maximum bytes.
 _CACHED_SETS: Final = 4096
 _CACHED_SET_BYTES: Final = 1 << 20
 _SET_TEXT_BYTES: Final = 100
@@ -56,13 +56,13 @@ _COLUMN_TYPE: Final = Loss.COLUMN_TYPE
 
 
 class LabelWriter:
-    """Writes ENUM and SET as labels; what has none is counted in `lost`."""
+    """Writes ENUM and SET as labels; values without one are counted in `lost`."""
 
     def __init__(self, lost: list[Loss]) -> None:
         self._lost = lost
 
     def of(self, column_type: ColumnType) -> Write:
-        """Return how values of this type are written."""
+        """Return the writing function for values of this type."""
         members = column_type.members
         if members is None:
             return self._unknown_enum if column_type.base == "enum" else self._unknown_set
@@ -71,7 +71,9 @@ class LabelWriter:
 
     @native("label")
     def _unknown_enum(self, value: int | str) -> str:
-        """A label as it came; a number in digits: nobody knows its label before the table's DDL is seen."""
+        """Return a label unchanged, a number in digits: its label is unknown before the table's DDL
+        is read.
+        """
         if isinstance(value, str):
             return value
         self._lost.append(_ENUM_INDEX)
@@ -79,7 +81,7 @@ class LabelWriter:
 
     @native("label")
     def _unknown_set(self, value: int | str) -> str:
-        """As an ENUM; the empty SET needs no labels."""
+        """Return the same as for an ENUM; the empty SET needs no labels."""
         return self._unknown_enum(value) if value else ""
 
     def _enum(self, members: tuple[str, ...]) -> Write:
@@ -117,10 +119,10 @@ class LabelWriter:
 
 
 class ValueWriter:
-    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied.
+    """Writes values of one encoder's rows; `lost` holds their losses since it was last emptied.
 
-    `too_fine` is not empty after a DATETIME that has more digits than its column counts. `avro`: what is
-    written becomes Avro, where decimals and unsigned numbers are exact.
+    `too_fine` is not empty after a DATETIME that has more digits than its column counts. `avro`: the output
+    becomes Avro, where decimals and unsigned numbers are exact.
     """
 
     def __init__(self, avro: AvroForms | None = None) -> None:
@@ -137,7 +139,7 @@ class ValueWriter:
             nullable: _datetime_millis(self._dated(datetime_millis, nullable), self.too_fine)
             for nullable in (True, False)
         }
-        # For a DATETIME whose digits are not known, MySQL's own text shows them.
+        # For a DATETIME of unknown digits, MySQL's own text shows them.
         self._open = {
             nullable: _datetime_open(self._millis[nullable], self.too_fine) for nullable in (True, False)
         }
@@ -160,7 +162,7 @@ class ValueWriter:
         self.shortcuts = self._all_shortcuts()
 
     def of(self, column: Column) -> Write | None:
-        """Return how this column's values are written; None if they are written as they are."""
+        """Return the writing function of this column's values; None if they are written unchanged."""
         column_type = column.type
         base, nullable = column_type.base, column.nullable is not False
         if base == "datetime":
@@ -185,8 +187,8 @@ class ValueWriter:
         return self._open if has_open_digits(column) else self._millis
 
     def _all_shortcuts(self) -> dict[tuple[Read, Write | None], Convert]:
-        """Reads that only check their text, by writes that check it too; and DECIMAL, whose text need not
-        become a Decimal.
+        """Return the functions that replace pairs of a read that only checks its text and a write that checks
+        it too; and of DECIMAL, whose text need not become a Decimal.
         """
         datetimes = [write for each in (self._millis, self._micros, self._open) for write in each.values()]
         datetimes += self._timestamps.values()
@@ -202,7 +204,7 @@ class ValueWriter:
     def _dated(self, convert: Callable[[str], int | None], nullable: bool) -> Write:
         lost, otherwise = self.lost, NULL if nullable else 0
 
-        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             found = convert(text)
             if found is None:
                 lost.append(_ZERO_DATE)
@@ -215,13 +217,13 @@ class ValueWriter:
 
     @losing(_DECIMAL_DIGITS, "rounded-double")
     @native("decimal-double")
-    def _write_decimal(self, value: Decimal) -> Any:  # noqa: ANN401 - what msgspec prints
+    def _write_decimal(self, value: Decimal) -> Any:  # noqa: ANN401 - any value that msgspec prints
         number = float(value) + 0.0  # zero has no sign
         if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
             self.lost.append(_DECIMAL_DIGITS)
         return go_number(number)
 
-    def _write_decimal_text(self, text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+    def _write_decimal_text(self, text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         if len(text) <= _SAFE_DIGITS and "_" not in text:
             number = float(text)
             if number.is_integer() and -_WHOLE < number < _WHOLE:
@@ -231,13 +233,13 @@ class ValueWriter:
         return self._write_decimal(numbers.read_decimal(text))
 
     def _geometry(self, value: bytes) -> bytes:
-        """TiDB has no spatial types; what MySQL stores is written as a BLOB would be."""
+        """Write a spatial value as a BLOB of MySQL's stored bytes; TiDB has no spatial types."""
         self.lost.append(_COLUMN_TYPE)
         return value
 
 
 def _unwrapped(value: int) -> int:
-    """An unsigned number, of which TiCDC's Avro takes no other than signed ones. Raises ValueError."""
+    """Return an unsigned number as signed, the only kind that TiCDC's Avro accepts. Raises ValueError."""
     if not 0 <= value < 1 << 63:
         raise ValueError("a number that a long does not hold")
     return value
@@ -254,15 +256,15 @@ _OF_AVRO: Final[dict[bool, Write]] = {False: _unwrapped, True: _digits}
 
 
 def micro_digits(cell: Cell) -> str:
-    """Return the digits of a DATETIME's text behind the first three of its fraction."""
+    """Return the digits of a DATETIME's text after the first three of its fraction."""
     return cell[_WITH_MILLIS:] if isinstance(cell, str) else ""
 
 
-# ISO 8601 has more forms than MySQL: weeks, offsets, other separators. So what Python has read is checked, in
-# an order that is cheap for the usual text; unusual text is read closely.
+# ISO 8601 has more forms than MySQL: weeks, offsets, other separators. So the result of Python's parser is
+# checked, in an order that is cheap for the usual text; unusual text is checked closely.
 _from_iso: Final = datetime.fromisoformat
 _EPOCH: Final = datetime(1970, 1, 1)
-#: Earlier years are moved.
+#: Earlier years are shifted.
 _DAYS_OF_YEAR_100: Final = (datetime(100, 1, 1) - _EPOCH).days
 #: The separators of a DATETIME, which are every third character from the fifth on.
 SHAPES: Final = frozenset({"-- ::", "-- ::."})
@@ -279,10 +281,10 @@ def _bit(length: int | None) -> Write:
 
 
 def _datetime_micros(closely: Write) -> Write:
-    """A DATETIME in microseconds."""
+    """Return the function that writes a DATETIME in microseconds."""
 
     @native("datetime-micros")
-    def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+    def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         try:
             since = _from_iso(text) - _EPOCH
         except ValueError:
@@ -296,10 +298,10 @@ def _datetime_micros(closely: Write) -> Write:
 
 
 def _datetime_millis(closely: Write, too_fine: list[bool]) -> Write:
-    """A DATETIME in milliseconds."""
+    """Return the function that writes a DATETIME in milliseconds."""
 
     @native("datetime-millis", LONGEST)
-    def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+    def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         try:
             since = _from_iso(text) - _EPOCH
         except ValueError:
@@ -317,10 +319,10 @@ def _datetime_millis(closely: Write, too_fine: list[bool]) -> Write:
 
 
 def _datetime_open(write_millis: Write, too_fine: list[bool]) -> Write:
-    """A DATETIME whose column's digits are not known."""
+    """Return the function that writes a DATETIME of unknown digits."""
 
     @native("datetime-millis", _WITH_MILLIS)
-    def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+    def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         if len(text) > _WITH_MILLIS:
             too_fine.append(True)
         return write_millis(text)
@@ -329,7 +331,7 @@ def _datetime_open(write_millis: Write, too_fine: list[bool]) -> Write:
 
 
 def timestamp_writer(digits: int | None, lost: list[Loss], null: msgspec.Raw | None = None) -> Write:
-    """Return how a TIMESTAMP with so many fraction digits is written. What is not one becomes `null`
+    """Return the function that writes a TIMESTAMP with this many fraction digits. Other texts become `null`
     (counted), or the text of the zero timestamp.
     """
     length = 0
@@ -337,7 +339,7 @@ def timestamp_writer(digits: int | None, lost: list[Loss], null: msgspec.Raw | N
         length = LONGEST - 6 + digits if digits else 19
 
     @native("timestamp-iso", digits, int(null is None))
-    def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+    def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         if len(text) == length and text[4:20:3] in SHAPES and text >= FIRST_TIMESTAMP:
             try:
                 if _from_iso(text).tzinfo is None:
@@ -354,7 +356,7 @@ def timestamp_writer(digits: int | None, lost: list[Loss], null: msgspec.Raw | N
 
 
 @native("go-number-float")
-def _write_float(value: float) -> Any:  # noqa: ANN401 - what msgspec prints
+def _write_float(value: float) -> Any:  # noqa: ANN401 - any value that msgspec prints
     if abs(value) >= numbers.BEYOND_FLOAT:
         raise ValueError("beyond the range of FLOAT")
     return go_number(value)
@@ -373,7 +375,7 @@ def present_names(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns that any of the rows has, and of those the ones that some rows lack.
 
-    Each row has its own columns in the order of the table, which `place_of` gives.
+    Each row has its own columns in table order; `place_of` returns their indexes.
     """
     if len(rows) == 1 or tuple(rows[0]) == tuple(rows[-1]):
         return tuple(rows[0]), ()

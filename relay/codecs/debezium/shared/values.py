@@ -1,7 +1,7 @@
 """Numbers and bytes of the Debezium family.
 
-Contract: pure functions. Those that write take canonical values (`relay.model.events`); those that read raise
-ValueError for what is no such value. Messages never hold the value.
+Pure functions. Those that write take canonical values (`relay.model.events`); those that read raise
+ValueError for an invalid value. Error messages never contain the value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relay.mysql.conversion_names import native
 
 @native("signed64")
 def signed64(value: int) -> int:
-    """BIGINT UNSIGNED as the signed number with the same 64 bits. Raises ValueError."""
+    """Return BIGINT UNSIGNED as the signed number with the same 64 bits. Raises ValueError."""
     if 0 <= value < 1 << 63:
         return value
     if not 0 <= value < 1 << 64:
@@ -28,7 +28,7 @@ def signed64(value: int) -> int:
 
 @native("unsigned64")
 def unsigned64(value: int) -> int:
-    """The inverse of `signed64`. Raises ValueError."""
+    """Return the inverse of `signed64`. Raises ValueError."""
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError("a number beyond 64 bits")
     return value + (1 << 64) if value < 0 else value
@@ -39,7 +39,8 @@ _BIT_BYTES: Final = 8
 
 
 def bits(size: int, value: int) -> bytes:
-    """BIT(n) as `size` bytes, the lowest first; a number that needs more, up to 8, has as many as it needs.
+    """Return BIT(n) as `size` bytes, lowest first; a number that needs more bytes, up to 8, has as many as it
+    needs.
 
     Raises OverflowError.
     """
@@ -51,7 +52,7 @@ def bits(size: int, value: int) -> bytes:
 
 @native("bits")
 def read_bits(text: str) -> int:
-    """BIT(n) from base64 of its bytes, the lowest first; missing ones are 0. Raises ValueError."""
+    """Read BIT(n) from base64 of its bytes, lowest first; missing ones are 0. Raises ValueError."""
     data = read_base64(text)
     if len(data) > _BIT_BYTES and any(data[_BIT_BYTES:]):
         raise ValueError("a number beyond 64 bits")
@@ -64,7 +65,7 @@ _MAX_DIGITS: Final = 100
 
 
 def scaled(scale: int | None, value: Decimal) -> Decimal:
-    """A decimal that lost its trailing zeros, with its scale again; more digits stay. Raises ValueError."""
+    """Restore the scale of a decimal that lost its trailing zeros; more digits stay. Raises ValueError."""
     if not value.is_finite() or not -_MAX_DIGITS <= value.adjusted() <= _MAX_DIGITS:
         raise ValueError("not a decimal number")
     exponent = value.as_tuple().exponent
@@ -74,10 +75,10 @@ def scaled(scale: int | None, value: Decimal) -> Decimal:
 
 
 def double_reader(column_type: ColumnType) -> Callable[[Decimal], Decimal]:
-    """Return how a DECIMAL is read that was a 64-bit number on its way.
+    """Return the reading function of a DECIMAL that was a 64-bit number in transit.
 
-    The greatest ones of 16 digits and more became a number that their column cannot hold, and readers end at:
-    9999999999999999.9999 is 10000000000000000 then. Such a number was the greatest, or one beside it.
+    The greatest values of 16 digits and more became a number that exceeds their column, and readers clamp it:
+    9999999999999999.9999 becomes 10000000000000000. Such a number was the greatest value, or one beside it.
     """
     length, scale = column_type.length, column_type.scale
     if length is not None and scale is not None:
