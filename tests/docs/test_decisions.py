@@ -1,0 +1,34 @@
+"""Pages of docs/decisions have a status and are listed; the glossary of CONTRIBUTING.md is short and sorted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from docs.generate import ROOT
+
+_MOST_TERMS = 40
+_DECISIONS = ROOT / "docs/decisions"
+_PAGES = sorted(path for path in _DECISIONS.glob("*.md") if path.name != "README.md")
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
+def test_a_page_has_a_status_and_a_date(page: Path) -> None:
+    title, blank, status, *_ = page.read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert blank == ""
+    assert re.fullmatch(r"Status: (accepted|superseded by \[.+\]\(.+\)), 20\d\d-\d\d", status)
+
+
+def test_the_list_has_every_page() -> None:
+    text = (_DECISIONS / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\]\(([\w-]+\.md)\)", text)) == [page.name for page in _PAGES]
+
+
+def test_the_glossary_is_short_and_sorted() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("\n### Glossary\n")[2].partition("\n## ")[0]
+    terms = [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")][2:]
+    assert 0 < len(terms) <= _MOST_TERMS
+    assert terms == sorted(terms, key=str.lower)
