@@ -1,4 +1,4 @@
-"""How messages of Debezium's family are recognized: by the connector that they name."""
+"""Detection of the Debezium family's messages, by the connector that they name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from relay.codecs.detection import Message, Sign, Strength, word_in
 
 _FAMILY: Final = "Debezium"
 _OWN: Final = frozenset({"mysql", "mariadb"})
-#: A text in Avro, behind its length, that may be the connector which `source` names behind a version.
+#: A text in Avro, after its length, that may be the connector in `source` after a version.
 _TEXTS_IN_AVRO: Final = re.compile(
     rb"(?<=[\w.+-])[\6\x08\n\f\x0e\x10\x12\x14\x16\x18\x1a\x1c][A-Za-z]"
 ).finditer
@@ -23,19 +23,19 @@ _SHORTEST_VERSION, _LONGEST_VERSION = 3, 63
 _MOST_TEXTS: Final = 10_000
 #: The connector for TiDB of Debezium 3.7.
 _TIDB: Final = "tidb"
-#: What its changefeeds call themselves, in an envelope like Debezium's.
+#: The connector name in CockroachDB's changefeeds, whose envelope is like Debezium's.
 _COCKROACHDB: Final = "cockroachdb"
 _ROW: Final = frozenset({"op", "after"})
 _OPS: Final = frozenset({"c", "u", "d", "r"})
 _TRANSACTION: Final = frozenset({"status", "id", "event_count"})
 _HISTORY: Final = frozenset({"position", "ddl"})
 _OF_HISTORY: Final = frozenset({"tableChanges", "databaseName"})
-#: Members that other formats have beside `payload`, or in it.
+#: Members of other formats next to `payload`, or in it.
 _OTHERS: Final = frozenset({"version", "__op", "__deleted"})
 
 
 def _path(message: Message) -> tuple[str, ...]:
-    """Return where the envelope stands: a schema may be beside it."""
+    """Return the path of the envelope, which may have a schema next to it."""
     return ("payload",) if "payload" in message.members else ()
 
 
@@ -45,7 +45,7 @@ def _body(message: Message) -> Mapping[str, msgspec.Raw]:
 
 
 def _connector(message: Message) -> tuple[str, str]:
-    """Return connector and version, as `source` tells them; two empty texts if it does not."""
+    """Return connector and version from `source`; two empty texts if they are missing."""
     source = message.inside(*_path(message), "source")
     if "connector" not in source:
         return "", ""
@@ -57,7 +57,7 @@ def _with_version(title: str, version: str) -> str:
 
 
 def ticdc(message: Message) -> Sign | None:
-    """TiCDC names itself as the connector."""
+    """Detect TiCDC by its name as the connector."""
     body = _body(message)
     connector, _ = _connector(message)
     if connector != CONNECTOR:
@@ -72,7 +72,7 @@ def ticdc(message: Message) -> Sign | None:
 
 
 def native(message: Message) -> Sign | None:
-    """Debezium's own connectors for MySQL and MariaDB."""
+    """Detect Debezium's own connectors for MySQL and MariaDB."""
     if "schemaId" in message.members:
         return None  # its schema is elsewhere
     body = _body(message)
@@ -91,7 +91,7 @@ def native(message: Message) -> Sign | None:
 
 
 def others(message: Message) -> Sign | None:
-    """Connectors of other databases, whose types relay does not know."""
+    """Detect connectors of other databases, whose types relay does not know."""
     connector, version = _connector(message)
     if not connector or connector in _OWN or connector == CONNECTOR or not connector.isalnum():
         return None
@@ -99,7 +99,7 @@ def others(message: Message) -> Sign | None:
 
 
 def others_in_avro(message: Message) -> Sign | None:
-    """The same, in Avro."""
+    """Detect connectors of other databases in Avro."""
     connector = _avro_connector(message)
     if not connector or connector in _OWN or connector == CONNECTOR:
         return None
@@ -114,7 +114,7 @@ def _of_other_database(connector: str, version: str, evidence: str) -> Sign:
 
 
 def without_connector(message: Message) -> Sign | None:
-    """Debezium's envelope as other programs write it: Flink CDC, SeaTunnel, RisingWave, Flink SQL,
+    """Detect Debezium's envelope from other programs: Flink CDC, SeaTunnel, RisingWave, Flink SQL,
     CockroachDB.
     """
     body, (connector, _) = _body(message), _connector(message)
@@ -130,7 +130,7 @@ def without_connector(message: Message) -> Sign | None:
 
 
 def history(message: Message) -> Sign | None:
-    """The topic in which a connector keeps what it has learned."""
+    """Detect the schema history topic of a connector."""
     if message.members.keys() >= _HISTORY and not message.members.keys().isdisjoint(_OF_HISTORY):
         title, evidence = "the schema history of a Debezium connector", "members position and ddl"
         return Sign(Strength.CERTAIN, title, evidence)
@@ -138,7 +138,7 @@ def history(message: Message) -> Sign | None:
 
 
 def _avro_connector(message: Message) -> str:
-    """Return the connector that `source` names behind a version, "" if there is none."""
+    """Return the connector in `source` after a version, "" if there is none."""
     data = message.avro or b""
     for found in islice(_TEXTS_IN_AVRO(data), _MOST_TEXTS):
         at = found.start()
@@ -150,20 +150,20 @@ def _avro_connector(message: Message) -> str:
 
 
 def _ends_with_version(data: bytes) -> bool:
-    """Whether bytes end with a version behind its length."""
+    """Return whether bytes end with a version preceded by its length."""
     lengths = range(_SHORTEST_VERSION, len(data))
     return any(data[-length - 1] == 2 * length and _VERSION(data[-length:]) for length in lengths)
 
 
 def ticdc_avro(message: Message) -> Sign | None:
-    """As `ticdc`, in Avro, where the texts stand as they are."""
+    """Detect TiCDC in Avro, where texts are unencoded."""
     if _avro_connector(message) != CONNECTOR:
         return None
     return Sign(Strength.CERTAIN, "TiCDC's Debezium in Avro", f"Avro whose source.connector is {CONNECTOR}")
 
 
 def native_avro(message: Message) -> Sign | None:
-    """As `native`, in Avro."""
+    """Detect Debezium's own connectors in Avro."""
     connector = _avro_connector(message)
     if connector in _OWN:
         return Sign(Strength.CERTAIN, "Debezium in Avro", f"Avro whose source.connector is {connector}")
@@ -172,5 +172,5 @@ def native_avro(message: Message) -> Sign | None:
     return None
 
 
-#: What comes from Debezium, and is no protocol of relay's.
+#: Formats of Debezium that relay does not support.
 UNREADABLE: Final = (others, others_in_avro, without_connector, history)

@@ -1,11 +1,11 @@
 """Debezium Avro: messages of Debezium's own MySQL connector, as Kafka Connect's Avro converters print them.
 
     key, value      00, id of a schema in 4 bytes, Avro; null stays null
-    schema          a record for each Connect schema, with what Avro does not say in `connect.…`
+    schema          a record for each Connect schema; facts beyond Avro are in `connect.…`
 
 The converters are Confluent's AvroConverter, and Apicurio's with as-confluent. Messages are those of
-debezium-json, with schemas: rows, tombstones, schema changes, transactions, heartbeats. What JSON can and
-cannot say is true of Avro as well; names are those that Avro takes.
+debezium-json, with schemas: rows, tombstones, schema changes, transactions, heartbeats. The limits of the
+JSON format apply to Avro as well; names are adjusted to Avro.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from relay.model.records import ConsumerRecord
 from relay.templates.engine import Engine
 
 NAME: Final = AVRO_NAME
-#: What is kept of a schema beside its text, for each byte of it.
+#: Memory of a schema besides its text, per byte of the text.
 _FACTOR: Final = 10
 _PLAN_BYTES: Final = 1_000
 
 
 def carries(options: DebeziumAvroOptions) -> Capabilities:
-    """What a message can say with these options."""
+    """Return the capabilities of messages with these options."""
     return json_writing.carries(options.as_json())
 
 
@@ -66,7 +66,7 @@ def carries(options: DebeziumAvroOptions) -> Capabilities:
 
 
 class Decoder:
-    """Reads Avro of Debezium's connectors for MySQL and MariaDB."""
+    """Decode Avro of Debezium's connectors for MySQL and MariaDB."""
 
     def __init__(self, options: DebeziumAvroOptions, answers: LookupCache) -> None:
         self.inner = json_decoder.Decoder(options.as_json(), answers, NAME)
@@ -77,7 +77,7 @@ class Decoder:
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        """Return the record's event; see `relay.codecs.codec.Decoder`."""
         opened = self.opened(record)
         try:
             return self.inner.decode(opened, catalog, losses)
@@ -98,15 +98,15 @@ class Decoder:
         )
 
     def opener(self, engine: type[Engine]) -> Callable[[ConsumerRecord], ConsumerRecord]:
-        """Return what opens records with an engine; see `DeserializingDecoder`."""
+        """Return the function that deserializes records with an engine; see `DeserializingDecoder`."""
         return EngineOpener(engine, self.opened, self._readable, self._pool).open
 
     def _readable(self, id: int, part: Part) -> EngineSchema | None:
-        """What an engine needs of a schema, whose key or value was opened."""
+        """Return an engine's form of a schema whose key or value was deserialized."""
         return self._reader(id, part)[0].readable()
 
     def _key(self, record: ConsumerRecord) -> bytes | None:
-        """The key as JSON. One that another converter has written says nothing of columns."""
+        """Return the key as JSON. A key of another converter has no information about columns."""
         try:
             found = frame_of(NAME, record, "key")
         except Malformed:
@@ -136,7 +136,7 @@ class Decoder:
 
 
 class Encoder(ByTopic):
-    """Writes Debezium Avro as the MySQL connector 3.6 and AvroConverter do."""
+    """Encode Debezium Avro as the MySQL connector 3.6 and AvroConverter do."""
 
     def __init__(
         self, options: DebeziumAvroOptions, answers: LookupCache, chosen: ChosenKey | None = None
@@ -165,18 +165,18 @@ class Encoder(ByTopic):
             raise error_of(NAME, error) from error
 
     def sealer(self, engine: type[Engine]) -> Seal:
-        """Return what makes Avro of a message's JSON; see `SerializingEncoder`."""
+        """Return the function that converts a message's JSON to Avro; see `SerializingEncoder`."""
         return EngineSealer(engine, self._avro, self._writable, self._pool).seal
 
     def _writable(self, part: Part, json: bytes) -> EngineSchema | None:
-        """What an engine needs of the schema of the last message."""
+        """Return an engine's form of the last message's schema."""
         head, writer = self._last.get(part, (b"", None))
         if writer is None or not json.startswith(head):
             return None
         return engine_schema(head, writer.schema.type, b"}")
 
     def _avro(self, topic: str, part: Part, json: bytes) -> bytes:
-        """A message in Avro, of its JSON."""
+        """Convert a message's JSON to Avro."""
         writer, payload = self._writer(part, json)
         try:
             body = writer.write(msgspec.json.decode(payload))
@@ -186,8 +186,8 @@ class Encoder(ByTopic):
         return self._ids.framed(subject, writer.schema.text, body)
 
     def _writer(self, part: Part, json: bytes) -> tuple[ConnectWriter, bytes]:
-        """What writes a message, by its schema block, and its payload. Mostly the block is that of the
-        message before.
+        """Return the writer for a message's schema block, and the message's payload. Usually the block is the
+        same as in the message before.
         """
         head, writer = self._last.get(part, (b"", None))
         if writer is not None and json.startswith(head):

@@ -1,8 +1,9 @@
-"""Columns in the dialect of Debezium's own connectors: how their values look, and what they tell of a type.
+"""Columns in the dialect of Debezium's own connectors: the form of their values, and the types that they
+imply.
 
-Contract: what a schema block says of a column counts; where messages have none, the column is what connectors
-with the source's options make of the catalog's type. Names that `field.name.adjustment.mode` has changed
-are those of the catalog again, or, of `avro_unicode`, what they were made of.
+The schema block decides; for messages without one, the column is assumed to have the schema that connectors
+with the source's options make of the catalog's type. Names changed by `field.name.adjustment.mode` are mapped
+back to the catalog's, or, for `avro_unicode`, to the original ones.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from relay.codecs.losses import Loss
 from relay.codecs.shared.base64_text import base64_text
 from relay.model.events import ABSENT, Column, ColumnType, TableSchema
 
-#: The first of all times, as connectors write it for dates that are not in the calendar.
+#: The epoch, which connectors write for dates that are not in the calendar.
 _EPOCHS: Final = (0, "1970-01-01Z", "1970-01-01T00:00:00Z")
 
 
 class DebeziumColumns:
-    """Debezium's own dialect, of connectors that were set to these options."""
+    """The dialect of Debezium's own connectors with these options."""
 
     key_of = staticmethod(key_of)
     reads_keys = True
     has_whole_rows = True
-    #: By default, ByLogicalTableRouter calls the field so that tells tables apart (`key.field.name`).
+    #: The field by which ByLogicalTableRouter distinguishes tables, by default (`key.field.name`).
     added_key_fields = frozenset({"__dbz__physicalTableIdentifier"})
 
     def __init__(self, options: DebeziumOptions) -> None:
@@ -43,7 +44,7 @@ class DebeziumColumns:
         self.unavailable = _placeholders(options.placeholder())
 
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:  # noqa: ARG002 - rows have all columns
-        """Leave out what the log did not have, in all images that lack it; it is absent then."""
+        """Remove columns that the log did not have from the images that lack them; they are absent then."""
         for image in images:
             for name in [name for name, value in (image or {}).items() if self._is_unavailable(value)]:
                 del (image or {})[name]
@@ -51,8 +52,8 @@ class DebeziumColumns:
     def _is_unavailable(self, value: object) -> bool:
         return type(value) is str and value in self.unavailable
 
-    def has_values(self, column: Column) -> bool:  # noqa: ARG002 - also generated ones
-        """Return that rows have every column."""
+    def has_values(self, column: Column) -> bool:  # noqa: ARG002 - generated ones, too
+        """Return True: rows have every column."""
         return True
 
     def known_columns(self, known: TableSchema, names: Sequence[str]) -> Mapping[str, Column]:
@@ -67,7 +68,7 @@ class DebeziumColumns:
         return columns
 
     def column_names(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return the names before `avro_unicode` has changed them, if that is said; else as they are."""
+        """Return the names from before `avro_unicode`, if the option is set; else unchanged."""
         if self._options.field_name_adjustment_mode == "avro_unicode":
             found = {name: _original(name) for name in names}
             if len(set(found.values())) == len(found):
@@ -75,11 +76,11 @@ class DebeziumColumns:
         return {name: name for name in names}
 
     def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
-        """Whether neither the block nor the value contradicts the catalog's column."""
+        """Return whether the catalog's column agrees with both the block and the value."""
         return self._form(column, declared, value, is_known=True) is not None
 
     def declared_type(self, declared: DeclaredColumn, value: object) -> ColumnType | None:
-        """Return the type that the block declares, None if that does not go with the value."""
+        """Return the type that the block declares, None if the value contradicts it."""
         column_type = declared_type(declared, self._options)
         form = form_of(column_type, declared, value, self._options, is_known=False)
         return None if form is None else column_type
@@ -91,9 +92,9 @@ class DebeziumColumns:
         value: object,
         *,
         is_known: bool,
-        is_key: bool,  # noqa: ARG002 - all columns look alike
+        is_key: bool,  # noqa: ARG002 - key columns have no form of their own
     ) -> Form:
-        """Return how the column's values look; of a guess they are what JSON has."""
+        """Return the form of the column's values; for a guessed type, that of JSON."""
         form = self._form(column, declared, value, is_known=is_known)
         if form is None:
             return Form(bool, int) if type(value) is bool else Form(_LIKE.get(type(value), str))
@@ -107,8 +108,8 @@ class DebeziumColumns:
         return form_of(column.type, declared, value, self._options, is_known=is_known)
 
     def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:
-        """Give the wire values that mean two things: the default or NULL, 1970-01-01 or a date that is not in
-        the calendar: Debezium writes 1970-01-01 for such a date even in columns that can be NULL.
+        """Yield the ambiguous wire values: the default or NULL, 1970-01-01 or a date that is not in the
+        calendar. Debezium writes 1970-01-01 for such a date even in columns that can be NULL.
         """
         if self.null_value(column, declared) is not ABSENT:
             return
@@ -121,31 +122,31 @@ class DebeziumColumns:
                     yield value, Loss.EPOCH_OR_ZERO_DATE
 
     def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the value that stands for NULL besides NULL itself: nothing was inserted in 1970."""
+        """Return the value that means NULL besides NULL itself: nothing was inserted in 1970."""
         if not zero_is_null(column):
             return ABSENT
         default = 0 if declared is None else declared.default
         return default if default in _EPOCHS and default is not False else ABSENT
 
     def guessed_type(self, value: object) -> ColumnType | None:
-        """Return GEOMETRY or VECTOR for what only these look like."""
+        """Return GEOMETRY or VECTOR for values that only these types have."""
         if isinstance(value, dict) and "wkb" in value:
             return _GEOMETRY
         return _VECTOR if isinstance(value, list) else None
 
     def tells_types(self, block: bytes) -> bool:
-        """Whether a schema block tells types as the catalog has them: if they are propagated."""
+        """Return whether a schema block has the catalog's types, which it has if they are propagated."""
         return b'"__debezium.source.column.type"' in block
 
 
 _GEOMETRY, _VECTOR = ColumnType("geometry"), ColumnType("vector")
-#: The kinds of columns of which nothing is known.
+#: The kinds of columns of unknown type.
 _LIKE: Final[dict[type, Any]] = {int: int, Decimal: float}
 
 
 def _placeholders(placeholder: bytes) -> frozenset[str]:
-    """What stands for a value that the log does not have (`unavailable.value.placeholder`): as text, as bytes
-    in both forms of base64, and as hexadecimal digits.
+    """Return the placeholders of a value that the log does not have (`unavailable.value.placeholder`): as
+    text, as bytes in both forms of base64, and as hexadecimal digits.
     """
     if not placeholder:
         return frozenset()
@@ -155,9 +156,9 @@ def _placeholders(placeholder: bytes) -> frozenset[str]:
 
 
 def _default(column: Column, form: Form, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
-    """The wire value that NULL is written as, ABSENT if there is none.
+    """Return the wire value that NULL is written as, ABSENT if there is none.
 
-    Without a schema block it is found for types whose values are what JSON has.
+    Without a schema block it is known only for types whose values are the same in JSON.
     """
     if declared is not None:
         if not declared.optional or declared.default is None:
@@ -179,9 +180,9 @@ _ESCAPE: Final = re.compile(r"(?:_u[0-9a-fA-F]{4})+")
 
 
 def adjusted_name(name: str, mode: str) -> str:
-    """Return a column's name as `field.name.adjustment.mode` makes it (io.debezium.schema
-    SchemaNameAdjuster): what Avro does not allow becomes `_`, or `_u` and four digits of its code; `_` itself
-    becomes a code then, too. A leading digit gets a `_` before it or becomes a code.
+    """Return a column's name after `field.name.adjustment.mode` (io.debezium.schema SchemaNameAdjuster): a
+    character that Avro does not allow becomes `_`, or `_u` and four digits of its code; `_` itself becomes a
+    code then, too. A leading digit gets a `_` before it or becomes a code.
     """
     if mode == "avro":
         adjusted = _AVRO_NAME.sub("_", name)
@@ -196,7 +197,7 @@ def _codes(character: str) -> str:
 
 
 def _original(name: str) -> str:
-    """The name before `avro_unicode`; as it is if its codes are no text."""
+    """Return the name before `avro_unicode`; unchanged if its codes are no text."""
     try:
         return _ESCAPE.sub(_characters, name)
     except UnicodeDecodeError:

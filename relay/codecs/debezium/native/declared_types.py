@@ -1,9 +1,10 @@
-"""Types and the schemas that connectors have for them, where a message has only one of the two.
+"""Deriving a column's schema from its type, and its type from its schema, for messages with only one of the
+two.
 
-Contract: `expected` is the schema that a connector with given options has for a type, `named_again` a
-nameless one with its semantic name; `declared_type` the type that a schema tells, `declared_members` the
-labels of its ENUM or SET. Sources: Debezium 3.6 "MySQL connector", data types; io.debezium.data and
-io.debezium.time; records of 1.9.7 to 3.6.1.
+`expected` returns the schema that a connector with given options has for a type, `named_again` a nameless one
+with its semantic name; `declared_type` returns the type of a schema, `declared_members` the labels of its
+ENUM or SET. Sources: Debezium 3.6 "MySQL connector", data types; io.debezium.data and io.debezium.time;
+records of 1.9.7 to 3.6.1.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from relay.codecs.debezium.shared.schemas import DeclaredColumn, guessed_type
 from relay.model.events import ColumnType
 from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, parse_type
 
-#: The mark of a binary column that was declared as text with CHARACTER SET binary.
+#: Marks a binary column that was declared as text with CHARACTER SET binary.
 AS_TEXT: Final = "binary"
-#: What `column.propagate.source.type` adds to a column's parameters.
+#: Parameters that `column.propagate.source.type` adds to a column.
 _SOURCE_TYPE: Final = "__debezium.source.column.type"
 _SOURCE_LENGTH: Final = "__debezium.source.column.length"
 _SOURCE_SCALE: Final = "__debezium.source.column.scale"
 
 _INTEGER_TYPES: Final = {"tinyint": "int16", "smallint": "int16", "mediumint": "int32", "int": "int32"}
 _UNSIGNED_TYPES: Final = {"smallint": "int32", "int": "int64"}
-#: Semantic names by type and `time.precision.mode`, where they are not the usual ones.
+#: Semantic names by type and `time.precision.mode`, where they differ from the usual ones.
 _MODES: Final = {
     "date": {"connect": semantic_names.CONNECT_DATE, "isostring": semantic_names.ISO_DATE},
     "time": {
@@ -43,7 +44,7 @@ _MODES: Final = {
         "microseconds": semantic_names.MICRO_TIMESTAMP,
     },
 }
-#: Connect types of these names; of the others it is `int64`.
+#: Connect types of these names; all others have `int64`.
 _TYPES_OF_TIMES: Final = {
     semantic_names.DATE: "int32",
     semantic_names.CONNECT_DATE: "int32",
@@ -52,9 +53,9 @@ _TYPES_OF_TIMES: Final = {
     semantic_names.ISO_TIME: "string",
     semantic_names.ISO_TIMESTAMP: "string",
 }
-#: Modes of which at least one has each Connect type that dates and times can have.
+#: Modes that together cover each Connect type of dates and times.
 _OTHER_MODES: Final = ("adaptive_time_microseconds", "connect", "isostring")
-#: Semantic names by Connect type and type, where the nameless type means something else.
+#: Semantic names by Connect type and type, where the nameless type has another meaning.
 _NAMES_OF_TYPES: Final = {
     ("bytes", "decimal"): semantic_names.DECIMAL,
     ("bytes", "bigint"): semantic_names.DECIMAL,
@@ -75,8 +76,8 @@ _NAMED: Final = {
 
 
 def expected(field: str, column_type: ColumnType, options: DebeziumOptions, value: object) -> DeclaredColumn:
-    """Return the schema of a column, as connectors with these options have it, as far as `form_of` looks at
-    it: a semantic name is enough. Text tells ISO text where numbers were expected.
+    """Return the schema of a column from connectors with these options, as far as `form_of` reads it: a
+    semantic name is enough. A text value distinguishes ISO text from the expected numbers.
     """
     mode = "isostring" if type(value) is str else options.time_precision_mode
     type_, name = _expected(column_type, options, mode)
@@ -86,9 +87,9 @@ def expected(field: str, column_type: ColumnType, options: DebeziumOptions, valu
 def named_again(
     nameless: DeclaredColumn, column_type: ColumnType, options: DebeziumOptions
 ) -> DeclaredColumn:
-    """Return a column's schema with the semantic name that it lacks, as AvroConverter leaves it out with
-    `connect.meta.data=false`; the schema itself if the type needs no name. The options decide which of
-    several names a Connect type has.
+    """Return a column's schema with the semantic name that AvroConverter omits with
+    `connect.meta.data=false`; the schema itself if the type needs no name. The options decide between several
+    names of a Connect type.
     """
     base, type_ = column_type.base, nameless.type
     if base in _MODES:
@@ -167,8 +168,8 @@ _TYPES_BY_NAME: Final = {
 
 
 def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnType:
-    """Return the MySQL type of a schema: that which `column.propagate.source.type` tells, else by its
-    semantic name, else by its plain type.
+    """Return the MySQL type of a schema: by `column.propagate.source.type`, else by its semantic name, else
+    by its plain type.
     """
     parameters = declared.parameters or {}
     told = parameters.get(_SOURCE_TYPE)
@@ -185,7 +186,7 @@ def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnT
 
 
 def _propagated(word: str, parameters: dict[str, str]) -> ColumnType | None:
-    """The type of a word such as `INT UNSIGNED`, with the length and the scale beside it."""
+    """Return the type of a name such as `INT UNSIGNED`, with the propagated length and scale."""
     head, _, rest = word.partition(" ")
     length, scale = parameters.get(_SOURCE_LENGTH), parameters.get(_SOURCE_SCALE)
     sizes = "" if length is None else f"({length})" if scale is None else f"({length},{scale})"
@@ -209,12 +210,12 @@ def _number(parameters: dict[str, str], name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
 
 
-#: A label of ENUM up to its comma or the end; a comma with a backslash before it is part of the label.
+#: A label of ENUM up to its comma or the end; a comma after a backslash is part of the label.
 _LABEL: Final = re.compile(r"((?:[^\\,]++|\\.)*+\\?)(?:,|\Z)", re.DOTALL)
 
 
 def declared_members(declared: DeclaredColumn) -> tuple[str, ...] | None:
-    """Return the labels in `allowed`: commas in ENUM's have a backslash before them, backslashes are
+    """Return the labels in `allowed`: commas in ENUM's labels have a backslash before them, backslashes are
     doubled.
     """
     allowed = (declared.parameters or {}).get("allowed") or ""

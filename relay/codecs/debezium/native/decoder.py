@@ -1,14 +1,14 @@
-"""Debezium's own connectors for MySQL and MariaDB, read.
+"""Decoder of messages from Debezium's own connectors for MySQL and MariaDB.
 
     key             {key columns}, or {schema, payload}; none for a table without a key
     row             {before after source transaction op ts_ms …}; op is c, u, d or r (read by a snapshot)
     tombstone       no value, after each DELETE
     TRUNCATE        as a row, op is t, without images and key
-    DDL             {source ts_ms databaseName schemaName ddl tableChanges}, in a topic of its own
-    transaction     {status id event_count data_collections ts_ms}, in a topic of its own
-    heartbeat       {ts_ms}, in a topic of its own; the key is {serverName}
+    DDL             {source ts_ms databaseName schemaName ddl tableChanges}, in a separate topic
+    transaction     {status id event_count data_collections ts_ms}, in a separate topic
+    heartbeat       {ts_ms}, in a separate topic; the key is {serverName}
 
-Each value as such, or as {schema, payload}. It cannot say: dates that are not in the calendar, years below
+Each value is plain or {schema, payload}. Not expressible: dates that are not in the calendar, years below
 100, NULL where a column has a default (unless `replace.null.with.default=false`), commit timestamps.
 """
 
@@ -60,17 +60,17 @@ _EXT_JSON: Final = (
     "Kafka's JsonConverter, or Avro"
 )
 
-# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
-# for every row.
+# Python 3.11 resolves enum members through a descriptor, which costs a function call; these are used for
+# every row.
 _UPDATE: Final = Op.UPDATE
 _DELETE: Final = Op.DELETE
 _READ: Final = Op.READ
 
 
 class Decoder(MessageDecoder[Envelope]):
-    """Reads JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without.
+    """Decode JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without.
 
-    `protocol`: the name of the protocol for which it reads, in errors of values.
+    `protocol`: the protocol's name in errors of values.
     """
 
     def __init__(self, options: DebeziumOptions, answers: LookupCache, protocol: str = NAME) -> None:
@@ -144,7 +144,9 @@ class Decoder(MessageDecoder[Envelope]):
 
 
 def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: ConsumerRecord) -> RowParts:
-    """The parts of a row's message. Raises Malformed if it has no image of its operation, or no table."""
+    """Return the parts of a row's message. Raises Malformed if the image of its operation or the table is
+    missing.
+    """
     before = image(body.before) if op is _DELETE or op is _UPDATE else None
     after = None if op is _DELETE else image(body.after)
     if op is not _DELETE and after is None:
@@ -176,20 +178,20 @@ def _ddl(
     if _wire.snapshot_of(origin) is None:
         return declared_events(message, told, catalog, losses, NATIVE)
     if not any(each.change.table for each in told):
-        # What a snapshot does first, DROP … IF EXISTS, is no statement of the source.
+        # The initial DROP … IF EXISTS of a snapshot is no statement of the source.
         losses.append(Loss.STATEMENT)
         return [], catalog
     counted: list[Loss] = []
     events, learned = declared_events(message, told, catalog, counted, NATIVE)
     if any(
         isinstance(event, SchemaChange) and event.kinds for event in events
-    ):  # of text that defines no table, nothing is missed
+    ):  # a text that defines no table loses nothing
         losses += counted
     return [defined for event in events for defined in _definitions(event)], learned
 
 
 def _definitions(event: Event) -> list[Event]:
-    """The definitions that a schema change of a snapshot tells."""
+    """Return the definitions in a snapshot's schema change."""
     if not isinstance(event, SchemaChange):
         return [event]
     return [
@@ -220,8 +222,8 @@ def _truncation(
 
 
 def _control(body: Body, unknown: Unknown | None, record: ConsumerRecord, catalog: Catalog) -> list[Event]:
-    """The event of a message without `source`: of a transaction, or a heartbeat. Raises UnsupportedMessage
-    for all others.
+    """Return the event of a message without `source`: of a transaction, or a heartbeat. Raises
+    UnsupportedMessage for all others.
     """
     origin, emitted_at_ns = body.source, _wire.emitted_at_ns(body, record)
     if origin is None and body.status in _MARKS and body.id is not None:
@@ -255,7 +257,9 @@ _SERVER_NAME: Final = "serverName"
 
 
 def _table_named(name: str, record: ConsumerRecord, catalog: Catalog) -> TableId:
-    """The table of a name such as `db.table`. Names may have dots themselves: one that is known is meant."""
+    """Return the table of a name such as `db.table`. Names may contain dots; a known table takes
+    precedence.
+    """
     parts = name.split(".")
     possible = [TableId(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, min(len(parts), 64))]
     at = Source("mysql", record.time_ms(0) * 1_000_000).at(record)

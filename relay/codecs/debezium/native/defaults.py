@@ -1,8 +1,8 @@
-"""Defaults of columns in the schemas of Debezium's MySQL connector, and what stands for NULL where there can
-be none.
+"""Column defaults in the schemas of Debezium's MySQL connector, and replacements of NULL in columns that
+cannot be NULL.
 
-Contract: pure functions of a column. A default is written in the form of the column's values, rounded to its
-scale; one that is an expression, or no value of the type, is left out. CURRENT_TIMESTAMP is 1970. Source:
+Pure functions of a column. A default is written in the form of the column's values, rounded to its scale; one
+that is an expression, or no value of the type, is omitted. CURRENT_TIMESTAMP is 1970. Source:
 debezium/debezium BinlogDefaultValueConverter (3.6).
 """
 
@@ -28,7 +28,7 @@ from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS, def
 _EPOCH: Final = "1970-01-01 00:00:00"
 #: Exact for every DECIMAL, which has at most 65 digits.
 _CONTEXT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
-#: No integer of MySQL has more digits behind its first one.
+#: Maximum digits after the first one of any MySQL integer.
 _MOST_DIGITS: Final = 20
 _WORDS: Final = {"true": "1", "false": "0"}
 
@@ -57,7 +57,7 @@ _NULL: Final = msgspec.Raw(b"null")
 
 
 def _canonical(text: str, column: Column) -> Any:  # noqa: ANN401 - any canonical value
-    """The default's value; None if the connector tells none of it."""
+    """Return the default's value; None if the connector omits it."""
     base = column.type.base
     if base in DATES:
         return _moment(text, column)
@@ -71,7 +71,9 @@ def _canonical(text: str, column: Column) -> Any:  # noqa: ANN401 - any canonica
 
 
 def _moment(text: str, column: Column) -> str | None:
-    """A date in its column's form; 1970 for one that is not in the calendar, or none where NULL can be."""
+    """Return a date in its column's form; for one that is not in the calendar 1970, or None if the column can
+    be NULL.
+    """
     base, digits = column.type.base, column.type.length or 0
     day = text[:10]
     is_date = calendar_days(day) is not None if _DAY(day) else False
@@ -82,7 +84,7 @@ def _moment(text: str, column: Column) -> str | None:
     if base == "date":
         return text[:10]
     if base == "timestamp" and text == _EPOCH:
-        return text  # written as it is: MySQL has no such TIMESTAMP
+        return text  # written unchanged: MySQL has no such TIMESTAMP
     whole, _, fraction = (text if len(text) > len(day) else f"{text} 00:00:00").partition(".")
     return f"{whole}.{fraction.ljust(digits, '0')[:digits]}" if digits else whole
 
@@ -94,7 +96,7 @@ def _integer(text: str, _: Column) -> int:
     if text[:2].lower() == "0x":
         return within_64_bits(int(text, 0))
     value = Decimal(text)
-    if value.adjusted() > _MOST_DIGITS:  # an exponent would become a number without end
+    if value.adjusted() > _MOST_DIGITS:  # an exponent could expand to a number of any length
         raise ValueError("a number beyond 64 bits")
     return within_64_bits(int(value.to_integral_value(ROUND_HALF_UP, _CONTEXT)))
 
@@ -152,8 +154,8 @@ _ISO: Final = {
 
 
 def fallback(column: Column, field: Field, *, is_number: bool) -> Any:  # noqa: ANN401 - any value of JSON
-    """Return what the connector writes where NULL cannot be and there is no default: zero, the empty text,
-    1970; None for types that have no such value. `is_number`: exact decimals are numbers.
+    """Return the connector's value for NULL in a NOT NULL column without a default: zero, the empty text,
+    1970; None for types without such a value. `is_number`: exact decimals are numbers.
     """
     if field.name in _ISO:
         return _ISO[field.name]

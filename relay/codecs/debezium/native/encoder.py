@@ -1,9 +1,8 @@
-"""Events written as Debezium's MySQL connector 3.6 writes them: rows, tombstones, schema changes,
-transactions, heartbeats.
+"""Encoder of Debezium's MySQL connector 3.6: rows, tombstones, schema changes, transactions, heartbeats.
 
-Contract: `Encoder` as in `relay.codecs.codec`. An UPDATE that changes the message's key is DELETE, tombstone
-and INSERT, each with the other key in a header. What no binlog has told is 0, the empty text or null; then
-the commit ts, or the offset, stands for the position, so that readers can order events.
+An UPDATE that changes the message's key becomes DELETE, tombstone and INSERT, each with the other key in a
+header. Facts unknown without a binlog are 0, the empty text or null; the commit ts, or the offset, then
+replaces the position, so that readers can order events.
 """
 
 from __future__ import annotations
@@ -55,18 +54,18 @@ from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord, Header
 from relay.mysql.ddl.parts import only_kind
 
-# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
-# for every row.
+# Python 3.11 resolves enum members through a descriptor, which costs a function call; these are used for
+# every row.
 _UPDATE: Final = Op.UPDATE
 _DELETE: Final = Op.DELETE
 _READ: Final = Op.READ
-#: What printing raises for values that no JSON of this protocol can hold.
+#: Errors that printing raises for values that no JSON of this protocol can hold.
 _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
 
 def carries(options: DebeziumOptions) -> Capabilities:
-    """What a message can say with these options."""
+    """Return the capabilities of messages with these options."""
     has_transactions = options.provide_transaction_metadata
     return Capabilities(
         before=Before.FULL,
@@ -101,7 +100,7 @@ def carries(options: DebeziumOptions) -> Capabilities:
 
 
 def _split_chosen(chosen: ChosenKey, events: list[Event]) -> list[Event]:
-    """Split updates of keys: of those that rules choose, and of the other tables' own."""
+    """Split updates of message keys: of the keys that rules choose, and of other tables' own keys."""
     found: list[Event] = []
     for event in events:
         if not isinstance(event, RowChange) or not chosen(event.table):
@@ -120,8 +119,8 @@ class KeyChange(RowChange, frozen=True, kw_only=True):
 
 
 def split_key_changes(events: list[Event]) -> list[Event]:
-    """Return the events with every UPDATE of a message's key as DELETE of the old row and INSERT of the new
-    one.
+    """Return the events with every UPDATE of a message's key split into DELETE of the old row and INSERT of
+    the new one.
     """
     for event in events:
         if isinstance(event, RowChange) and event.op is _UPDATE and not event.images.keys_unchanged_on_wire():
@@ -157,7 +156,7 @@ def _halves(event: RowChange) -> list[Event]:
 
 
 class Encoder:
-    """Writes Debezium JSON as the MySQL connector 3.6 and JsonConverter do."""
+    """Encode Debezium JSON as the MySQL connector 3.6 and JsonConverter do."""
 
     def __init__(
         self, options: DebeziumOptions, answers: LookupCache, chosen: ChosenKey | None = None
@@ -174,7 +173,7 @@ class Encoder:
         self._has_tombstones = options.tombstones_on_delete
         says = carries(options)
         self._count_lost = source_losses(says, options.topic_prefix)
-        #: Of transactions' marks and heartbeats, which have no `source`.
+        #: For transaction marks and heartbeats, which have no `source`.
         bare = msgspec.structs.replace(
             says,
             gtid=False,
@@ -190,7 +189,9 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterable[EncodedRecord]:
-        """Give the events' messages, and a tombstone after each DELETE; see `relay.codecs.codec.Encoder`."""
+        """Return the events' messages, with a tombstone after each DELETE; see
+        `relay.codecs.codec.Encoder`.
+        """
         if len(events) == 1:
             return self._event(events[0], source_record, 0, losses)
         return self._payloads(events, source_record, losses)
@@ -206,7 +207,7 @@ class Encoder:
     def _event(
         self, event: Event, source_record: ConsumerRecord, row: int, losses: list[Loss]
     ) -> Sequence[EncodedRecord]:
-        """The messages of an event; `row`: its place among the rows of its record."""
+        """Return the messages of an event; `row`: its index among the rows of its record."""
         try:
             if not isinstance(event, RowChange):
                 return list(self._control(event, source_record, losses))
@@ -249,7 +250,7 @@ class Encoder:
         return payload
 
     def _place(self, source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> int:
-        """The position that is written: of the binlog, else (counted) one that grows with the events."""
+        """Return the written position: of the binlog, else (counted) one that increases with the events."""
         if source.binlog_position is not None:
             return source.binlog_position
         losses.append(_POSITION_SYNTHETIC)
@@ -299,7 +300,7 @@ class Encoder:
     def _change_message(
         self, shown: Message, event: SchemaChange | Bootstrap, snapshot: Snapshot | None, pos: int
     ) -> EncodedRecord:
-        """The message of one change of a statement, or of a definition."""
+        """Return the message of one change of a statement, or of a definition."""
         messages, database = self._messages, shown.database
         table = msgspec.Raw(printed(shown.table))
         payload = {
@@ -315,7 +316,7 @@ class Encoder:
     def _truncate(
         self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """TRUNCATE is a row's message without rows, or none."""
+        """Yield the message of TRUNCATE, a row's message without rows, or none."""
         if self._options.skipped_operations == "t":
             losses.append(loss_of(change))
             return
@@ -337,7 +338,7 @@ class Encoder:
         return self._control_message(({"id": mark.id}, TRANSACTION_KEY), (payload, TRANSACTION_VALUE))
 
     def _control_message(self, key: tuple[Json, Json], value: tuple[Json, Json]) -> EncodedRecord:
-        """The message of payloads and their schemas."""
+        """Return the message of payloads and their schemas."""
         options = self._options
         return EncodedRecord(
             _printed_with(*key, has_schema=options.has_key_schema),

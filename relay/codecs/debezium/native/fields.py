@@ -1,11 +1,9 @@
-"""Kafka Connect schemas as Debezium's MySQL connector 3.6 has them, in the order in which JsonConverter
-prints them: `type`, `fields` or `items`, `optional`, `name`, `version`, `doc`, `parameters`, `default`,
-`field`.
+"""Kafka Connect schemas of Debezium's MySQL connector 3.6, in the order in which JsonConverter prints them:
+`type`, `fields` or `items`, `optional`, `name`, `version`, `doc`, `parameters`, `default`, `field`.
 
-Contract: `field_of` gives the Connect type of a column with the options of a connector; the blocks are made
-of nodes, which are ready to be encoded once per table version. Sources: debezium/debezium
-BinlogValueConverters, TableSchemaBuilder, SchemaFactory, SchemaNameAdjuster (3.6); apache/kafka connect/json
-JsonConverter; records of 3.6.1.
+`field_of` returns the Connect type of a column with the options of a connector. Blocks consist of nodes,
+encoded once per table version. Sources: debezium/debezium BinlogValueConverters, TableSchemaBuilder,
+SchemaFactory, SchemaNameAdjuster (3.6); apache/kafka connect/json JsonConverter; records of 3.6.1.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from relay.mysql.types import BINARIES, GEOMETRIES
 
 Json = dict[str, Any]
 
-#: No DECIMAL of other databases has more digits.
+#: Maximum digits of a DECIMAL in other databases.
 MOST_DIGITS: Final = 38
 
 # ---------------------------------------------------------------- nodes
 
 
-def node(  # noqa: PLR0913 - what a node may have
+def node(  # noqa: PLR0913 - the members of a node
     type_: str,
     *,
     optional: bool = False,
@@ -41,7 +39,7 @@ def node(  # noqa: PLR0913 - what a node may have
     field: str | None = None,
     **more: Any,  # noqa: ANN401 - `fields` or `items`
 ) -> Json:
-    """Return a schema; members that are None are left out."""
+    """Return a schema without the members that are None."""
     found: Json = {"type": type_, **more, "optional": optional}
     others = {
         "name": name,
@@ -138,12 +136,12 @@ _MODES: Final[dict[str, dict[str, Field]]] = {
         "datetime": Field("int64", semantic_names.NANO_TIMESTAMP),
     },
 }
-#: Types of which some values are no dates of the calendar.
+#: Types with values that are no dates of the calendar.
 DATES: Final = frozenset({"date", "datetime", "timestamp"})
 
 
 def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noqa: C901, PLR0911 - a dispatch
-    """Return a column's Connect type. What a type does not tell is assumed alike for all of its values."""
+    """Return a column's Connect type. Facts missing from a type are assumed alike for all of its values."""
     base = column_type.base
     if is_text(base, options):
         return STRING
@@ -173,21 +171,21 @@ def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noq
 
 
 def is_text(base: str, options: DebeziumOptions) -> bool:
-    """Whether values of a date or time are MySQL's own text."""
+    """Return whether values of a date or time are MySQL's own text."""
     if base == "time":
         return options.temporal == "text" or options.time == "text"
     return base in DATES and (options.temporal == "text" or options.zero_dates == "text")
 
 
 def counts_micros(column_type: ColumnType) -> bool:
-    """Whether a DATETIME is counted in microseconds, not milliseconds; true where nobody knows."""
+    """Return whether a DATETIME is counted in microseconds, not milliseconds; true if unknown."""
     if column_type.length is None:
         return column_type.has_micros is not False
     return column_type.length > 3
 
 
 def is_exact(column_type: ColumnType, options: DebeziumOptions) -> bool:
-    """Whether a DECIMAL is written as its unscaled number: then its scale must be known."""
+    """Return whether a DECIMAL is written as its unscaled number, which requires a known scale."""
     is_wide = options.wide_decimals == "text" and (column_type.length or 0) > MOST_DIGITS
     return options.decimal_handling_mode == "precise" and column_type.scale is not None and not is_wide
 
@@ -214,7 +212,7 @@ def _unsigned(options: DebeziumOptions) -> Field:
 
 
 def _bit(length: int | None, options: DebeziumOptions) -> Field:
-    """BIT's; without its length it is BIT(64)."""
+    """Return the field of BIT; without its length it is BIT(64)."""
     if options.bit == "number":
         return _unsigned(options)
     if length == 1:
@@ -223,7 +221,7 @@ def _bit(length: int | None, options: DebeziumOptions) -> Field:
 
 
 def _members(base: str, members: tuple[str, ...] | None, options: DebeziumOptions) -> Field:
-    """ENUM's or SET's; a plain string where the members are not known."""
+    """Return the field of ENUM or SET; a plain string if the members are unknown."""
     if members is None or options.enum_schema == "string":
         return STRING
     allowed = ",".join([member.replace("\\", "\\\\").replace(",", "\\,") for member in members])
@@ -238,18 +236,20 @@ _LONGEST_TOPIC: Final = 249
 
 
 def table_name(prefix: str, database: str, table: str) -> str:
-    """Return the first part of a table's schema names, which is the name of its topic."""
+    """Return the first part of a table's schema names, which is also the name of its topic."""
     name = _NO_TOPIC.sub(lambda match: "_" * _units(match[0]), f"{prefix}.{database}.{table}")
     return name[:_LONGEST_TOPIC]
 
 
 def _units(character: str) -> int:
-    """How many characters it is in Java."""
+    """Return the number of Java characters (UTF-16 units)."""
     return 2 if character > "\uffff" else 1
 
 
 def _avro(kept: str) -> Callable[[str], str]:
-    """Names of Avro: other characters become `_`, and one precedes a leading digit."""
+    """Return the function that makes Avro names: other characters become `_`, and one precedes a leading
+    digit.
+    """
     other = re.compile(f"[^{kept}]")
 
     def adjust(name: str) -> str:
@@ -262,7 +262,9 @@ def _avro(kept: str) -> Callable[[str], str]:
 
 
 def _avro_unicode(kept: str) -> Callable[[str], str]:
-    """Names of Avro: other characters, `_` among them, become `_u` and their hexadecimal code."""
+    """Return the function that makes Avro names: other characters, including `_`, become `_u` and their
+    hexadecimal code.
+    """
     first, other = re.compile("^[^A-Za-z]"), re.compile(f"[^{kept}]")
 
     def code(match: re.Match[str]) -> str:
@@ -284,7 +286,7 @@ def _unchanged(name: str) -> str:
     return name
 
 
-#: How names of schemas are adjusted, by `schema.name.adjustment.mode`, and those of columns.
+#: Adjustments of schema names by `schema.name.adjustment.mode`, and of column names.
 SCHEMA_NAMES: Final[dict[str, Callable[[str], str]]] = {
     "none": _unchanged,
     "avro": _avro("A-Za-z0-9_."),

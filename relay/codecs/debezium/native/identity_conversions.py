@@ -1,8 +1,8 @@
-"""Values that are written as they were read, where source and target have the same form.
+"""Shortcuts for values whose form is the same in source and target.
 
-Contract: each function does what a read of `forms` or `temporal_reading` and a write of `value_writing` do
-one after the other. What is not the usual form of its value goes through both; so errors and losses are
-theirs.
+Each function has the effect of a read of `value_formats` or `temporal_reading` followed by a write of
+`value_writing`. Values in an unusual form go through both functions, which raise the errors and count the
+losses.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ _EPOCH: Final = date(1970, 1, 1).toordinal()
 _FIRST_DAY: Final = date.min.toordinal() - _EPOCH
 _LAST_DAY: Final = date.max.toordinal() - _EPOCH
 _DAY_MICROS: Final = 86_400_000_000
-#: TIME's own bounds, but for the fraction of the lowest hour: old releases write lower numbers for it.
+#: TIME's own bounds, except the fraction of the lowest hour: old releases write lower numbers for it.
 _LONGEST_TIME: Final = 3_020_399_999_999
 _END_SIGNED: Final = 1 << 63
-#: What stands before a number that has more bytes than it needs.
+#: Padding bytes of a number with more bytes than it needs.
 _FILLING: Final = frozenset({0, 0xFF})
 
 _read_time: Final = time_reader(None)
 
 
 def same_bigint(number: int) -> int:
-    """BIGINT UNSIGNED as the signed number of the same bits. Raises ValueError."""
+    """Return BIGINT UNSIGNED as the signed number of the same bits. Raises ValueError."""
     if -_END_SIGNED <= number < _END_SIGNED:
         return number
     return signed64(unsigned64(number))
 
 
 def same_decimal(scale: int, write: Write) -> Convert:
-    """Return how a DECIMAL goes from base64 of its unscaled number to these bytes. It raises ValueError."""
+    """Return the function that converts base64 of a DECIMAL's unscaled number to its bytes. It raises
+    ValueError.
+    """
     read = decimal_reader(scale)
 
-    def convert(text: str) -> Any:  # noqa: ANN401 - what `write` gives
+    def convert(text: str) -> Any:  # noqa: ANN401 - the result of `write`
         try:
             data = a2b_base64(text, strict_mode=True)
         except ValueError:
             return write(read(text))
-        # The first byte may be one that is not needed.
+        # The first byte may be padding.
         if 0 < len(data) <= MOST_BYTES and (data[0] not in _FILLING or len(data) == 1):
             return data
         return write(read(text))
@@ -57,9 +59,11 @@ def same_decimal(scale: int, write: Write) -> Convert:
 
 
 def same_bits(size: int, write: Write) -> Convert:
-    """Return how a BIT(n) of `size` bytes goes from base64 to these bytes. It raises ValueError."""
+    """Return the function that converts base64 of a BIT(n) of `size` bytes to its bytes. It raises
+    ValueError.
+    """
 
-    def convert(text: str) -> Any:  # noqa: ANN401 - what `write` gives
+    def convert(text: str) -> Any:  # noqa: ANN401 - the result of `write`
         try:
             data = a2b_base64(text, strict_mode=True)
         except ValueError:
@@ -70,21 +74,21 @@ def same_bits(size: int, write: Write) -> Convert:
 
 
 def same_date(days: int) -> int:
-    """A DATE in days since 1970. Raises ValueError."""
+    """Check a DATE in days since 1970. Raises ValueError."""
     if not _FIRST_DAY <= days <= _LAST_DAY:
         date_text(days)
     return days
 
 
 def same_time(micros: int) -> int:
-    """A TIME in microseconds. Raises ValueError."""
+    """Check a TIME in microseconds. Raises ValueError."""
     if LEAST_TIME_MICROS <= micros <= _LONGEST_TIME:
         return micros
     return time_micros(str(_read_time(micros)))
 
 
 def same_datetime(unit_micros: int) -> Convert:
-    """Return how a DATETIME goes from counts of this unit since 1970 to the same. It raises ValueError."""
+    """Return the function that checks a DATETIME in counts of this unit since 1970. It raises ValueError."""
     day = _DAY_MICROS // unit_micros
     first, end = _FIRST_DAY * day, (_LAST_DAY + 1) * day
 
@@ -97,20 +101,20 @@ def same_datetime(unit_micros: int) -> Convert:
 
 
 _from_iso: Final = datetime.fromisoformat
-#: The separators of an ISO text, which are every third character from the fifth on.
+#: The separators of an ISO text: every third character from the fifth on.
 _SHAPES: Final = frozenset({"--T::", "--T::."})
 _FIRST_ISO: Final = FIRST_TIMESTAMP.replace(" ", "T")
 
 
 def same_timestamp(digits: int | None, read: Read, write: Write) -> Callable[[str], Any]:
-    """Return how a TIMESTAMP with `digits` fraction digits goes from ISO text in UTC to the same. It raises
-    ValueError.
+    """Return the function that converts a TIMESTAMP with `digits` fraction digits from ISO text in UTC to the
+    same. It raises ValueError.
     """
     length = 0
     if digits is not None:
         length = LONGEST - 6 + digits if digits else 19
 
-    def convert(iso: str) -> Any:  # noqa: ANN401 - what `write` gives
+    def convert(iso: str) -> Any:  # noqa: ANN401 - the result of `write`
         text = iso[:-1]
         if len(text) == length and iso[-1] == "Z" and text[4:20:3] in _SHAPES and text >= _FIRST_ISO:
             try:

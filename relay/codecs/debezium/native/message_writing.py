@@ -1,10 +1,10 @@
-"""Rows of Debezium's MySQL connector, written: envelopes with their schemas, keys, headers of a changed key.
+"""Writing rows of Debezium's MySQL connector: envelopes with their schemas, keys, headers of a changed key.
 
-Contract: all that is the same in every message of a table version is encoded once, as the text around a
-message's own numbers and rows (`RowPlan`). `Messages` is made for one encoder's options; what it keeps are
-caches. Member order is that of 3.1 to 3.6, schema before payload as JsonConverter has it. Sources:
-debezium/debezium Envelope, AbstractSourceInfoStructMaker, RelationalChangeRecordEmitter; apache/kafka connect
-JsonConverter, SimpleHeaderConverter; records of 3.6.1.
+The parts that are the same in every message of a table version are encoded once, as the text around a
+message's own numbers and rows (`RowPlan`). `Messages` serves one encoder's options and only holds caches.
+Member order is that of 3.1 to 3.6, schema before payload as in JsonConverter. Sources: debezium/debezium
+Envelope, AbstractSourceInfoStructMaker, RelationalChangeRecordEmitter; apache/kafka connect JsonConverter,
+SimpleHeaderConverter; records of 3.6.1.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from relay.mysql.numbers import decimal_text
 from relay.mysql.types import BINARIES, CHARS, has_parameters
 from relay.templates.tracing import mark_of
 
-#: The release whose messages these are.
+#: The Debezium release of these messages.
 VERSION: Final = "3.6.1.Final"
 
 #: JSON. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates.
 printed: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 
-#: What stands for `transaction` where there is none, and what follows it.
+#: The value of `transaction` if there is none, with the members after it.
 _MIDDLES: Final = {
     Op.UPDATE: msgspec.Raw(b'null,"op":"u"'),
     Op.INSERT: msgspec.Raw(b'null,"op":"c"'),
@@ -74,7 +74,7 @@ _MIDDLES: Final = {
 }
 _WORDS: Final = {Op.UPDATE: b"u", Op.INSERT: b"c", Op.READ: b"r", Op.DELETE: b"d"}
 
-#: An image: `{column: value}`, or of a whole row a struct that prints alike
+#: An image: `{column: value}`, or for a whole row a struct that prints alike
 #: (`relay.codecs.shared.compiled.row_struct`).
 Row = Any
 
@@ -112,16 +112,15 @@ class _Envelope(msgspec.Struct, gc=False):
 
 
 class RowPlan(msgspec.Struct, frozen=True, eq=False):
-    """What all rows of a table version have in common.
+    """The common parts of all rows of a table version.
 
-    `columns`: as they are written; `shown`: their names; `place_of`: where they stand. `key`: the columns of
-    the key, in its order, with their types; `chosen`: those of which a rule makes it, () if none does.
-    `key_value`: a one-column key's value, of a row that is a struct.
-    `streamed`: the members of `source` from `snapshot` to `sequence` of a row that is of no snapshot;
-    `table`: its name. `head`: the text before the payload of a message, `key_head` before that of a key.
-    `placeholders`: what is written for columns that a row lacks, of those that can hold it.
-    `loses_parameters`: types have parameters that messages do not tell. `loses_names`: columns have names
-    from which their own do not follow.
+    `columns`: as written; `shown`: their names; `place_of`: their indexes. `key`: the columns of the key, in
+    its order, with their types; `chosen`: the columns of a key chosen by a rule, () without one. `key_value`:
+    a one-column key's value, of a row that is a struct. `streamed`: the members of `source` from `snapshot`
+    to `sequence` of a row outside a snapshot; `table`: its name. `head`: the text before the payload of a
+    message, `key_head` before that of a key. `placeholders`: values for columns that a row lacks, if they can
+    hold one. `loses_parameters`: types have parameters that messages omit. `loses_names`: columns have names
+    that cannot be restored.
     """
 
     columns: tuple[Column, ...]
@@ -142,8 +141,8 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class Messages(RowTarget[RowPlan]):
-    """Writes the rows of one encoder; `lost` is what the values of its last row have lost. `chosen`: what
-    rules say of keys, None if nothing.
+    """Writes the rows of one encoder; `lost`: losses of its last row's values. `chosen`: the rules for keys,
+    None without any.
     """
 
     has_structs = True
@@ -152,7 +151,7 @@ class Messages(RowTarget[RowPlan]):
     def __init__(self, options: DebeziumOptions, pool: CachePool, chosen: ChosenKey | None = None) -> None:
         self._options, self._chosen = options, chosen
         self._values, self._defaults = ValueWriter(options), ValueWriter(options)
-        #: What is written before the payload of messages without some columns.
+        #: The text before the payload of messages without some columns.
         self._heads: ByteCache[object, bytes] = pool.cache()
         self._columns: ByteCache[TableSchema, tuple[Column, ...]] = pool.cache()
         self.lost = self._values.lost
@@ -167,7 +166,7 @@ class Messages(RowTarget[RowPlan]):
     # ------------------------------------------------------------ tables
 
     def columns_of(self, schema: TableSchema) -> tuple[Column, ...]:
-        """Return a table's columns as they are written: with their names there, and which can be NULL."""
+        """Return a table's columns as written: with their names there, and their nullability."""
         found = self._columns.get(schema)
         if found is None:
             found = self._columns_of(schema)
@@ -236,8 +235,8 @@ class Messages(RowTarget[RowPlan]):
         )
 
     def _placeholders(self, columns: Sequence[Column]) -> dict[str, str | bytes]:
-        """What is written for columns that a row lacks, of those that can hold text or bytes of this length.
-        The connector writes it for columns that the binlog lacks (`binlog_row_image=NOBLOB`).
+        """Return the values for columns that a row lacks, if they can hold text or bytes of this length. The
+        connector writes them for columns that the binlog lacks (`binlog_row_image=NOBLOB`).
         """
         placeholder = self._options.placeholder()
         if not placeholder:
@@ -256,7 +255,7 @@ class Messages(RowTarget[RowPlan]):
 
     def completed(self, plan: RowPlan, row: Row) -> Row:
         """Return the row with placeholders for all columns that it lacks; the row itself if one of them has
-        none, since its schema is not that of the table then.
+        none, since its schema then differs from the table's.
         """
         if type(row) is not dict or not plan.placeholders or len(row) == len(plan.shown):
             return row
@@ -264,11 +263,11 @@ class Messages(RowTarget[RowPlan]):
         return {name: whole[name] for name in plan.shown} if len(whole) == len(plan.shown) else row
 
     def plan_bytes(self, plan: RowPlan) -> int:
-        """Return about how much memory a plan takes."""
+        """Return the approximate memory of a plan in bytes."""
         return len(plan.head) + 2 * len(plan.key_head) + _PLAN_COLUMN_BYTES * len(plan.shown)
 
     def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
-        """Return what every row of a table loses: its types, their parameters, and names of columns."""
+        """Return the losses of every row of a table: its types, their parameters, and names of columns."""
         lost = {
             Loss.UNTYPED: type_info.types,
             Loss.TYPE_PARAMETERS: type_info.parameters and plan.loses_parameters,
@@ -277,12 +276,12 @@ class Messages(RowTarget[RowPlan]):
         return tuple([what for what, is_lost in lost.items() if is_lost])
 
     def write_of(self, column: Column) -> Write | None:
-        """Return how the column's canonical values are written."""
+        """Return the writing function of the column's canonical values."""
         return self._values.of(column)
 
     def null_of(self, column: Column) -> Null | None:
-        """Return what is written for NULL, counted: the default where JsonConverter writes it, and where the
-        column cannot be NULL; None if NULL stays.
+        """Return the replacement of NULL, counted: the default where JsonConverter writes it, and in a column
+        that cannot be NULL; None if NULL stays.
         """
         value, options = None, self._options
         if column.nullable is False or options.replace_null_with_default:
@@ -303,7 +302,7 @@ class Messages(RowTarget[RowPlan]):
         return field_of(column.type, options).node(column, self._default(column), doc)
 
     def _head(self, table: TableId, columns: Sequence[Column], relaxed: Sequence[str]) -> bytes:
-        """The text before a payload; `relaxed` columns are missing in one of the images."""
+        """Return the text before a payload; `relaxed` columns are missing in one of the images."""
         nodes = []
         for column in columns:
             shown = msgspec.structs.replace(column, nullable=True) if column.name in relaxed else column
@@ -319,8 +318,8 @@ class Messages(RowTarget[RowPlan]):
     def snapshot(self, snapshot: Snapshot | None, database: str) -> msgspec.Raw:
         """Return the members of `source` from `snapshot` to `sequence`.
 
-        For a row that is not of a snapshot, the connector leaves `snapshot` at its default, which a converter
-        may write as null.
+        For a row outside a snapshot, the connector leaves `snapshot` at its default, which a converter may
+        write as null.
         """
         word = b'"false"' if self._options.replace_null_with_default else b"null"
         if snapshot is not None:
@@ -330,8 +329,8 @@ class Messages(RowTarget[RowPlan]):
     def source(
         self, source: Source, snapshot: msgspec.Raw, table: msgspec.Raw, pos: int, row: int
     ) -> SourceBlock:
-        """Return the block of an event. `pos`: its position, of the binlog or another one; `row`: the place
-        in its event if its source tells none.
+        """Return the block of an event. `pos`: its position, of the binlog or another one; `row`: its index
+        in its event if its source has none.
         """
         ns = source.event_time_ns
         if source.binlog_row is not None:
@@ -361,7 +360,7 @@ class Messages(RowTarget[RowPlan]):
         emitted_ns: int,
         transaction: Transaction | None,
     ) -> EncodedRecord:
-        """Return the message of a row. Raises what `printed` raises."""
+        """Return the message of a row. Raises the errors of `printed`."""
         before, after = images
         middle = _MIDDLES[op]
         if transaction is not None:
@@ -384,8 +383,8 @@ class Messages(RowTarget[RowPlan]):
         return EncodedRecord(None, plan.head + value + b"}" if plan.head else value)
 
     def _key(self, plan: RowPlan, row: Row) -> bytes | None:
-        """The key of any row; None for a table without one, and for a row that lacks columns of it. Raises
-        KeyColumnsMissing if a rule makes the key of those.
+        """Return the key of any row; None for a table without one, and for a row that lacks columns of it.
+        Raises KeyColumnsMissing if a rule makes the key of those.
         """
         columns = self.key_columns(plan, row)
         if columns is None:
@@ -418,7 +417,7 @@ class Messages(RowTarget[RowPlan]):
         return ("{" + ",".join(members) + "}").encode()
 
     def _head_of(self, plan: RowPlan, *images: Row) -> bytes:
-        """The text before a payload, whose schema lists the columns that are there."""
+        """Return the text before a payload; its schema lists the present columns."""
         for row in images:
             if row is not None and image_names(plan.shown, row) is not plan.shown:
                 break
@@ -437,7 +436,7 @@ class Messages(RowTarget[RowPlan]):
 
 def native_key(schema: TableSchema) -> tuple[str, ...]:
     """Return the columns of a table's message key, in their order: the primary key; else the first unique key
-    whose columns cannot be NULL. None of it if its columns are not all known.
+    whose columns cannot be NULL. Empty if some of its columns are unknown.
     """
     if schema.primary_key:
         names = {column.name for column in schema.columns}
@@ -447,7 +446,7 @@ def native_key(schema: TableSchema) -> tuple[str, ...]:
 
 
 def _times(ns: int) -> tuple[int, int, int | None]:
-    """A time in milliseconds, microseconds, and nanoseconds if 64 bits hold them."""
+    """Return a time in milliseconds, microseconds, and nanoseconds if 64 bits hold them."""
     return ns // 1_000_000, ns // 1_000, ns if _LEAST <= ns < _END else None
 
 
@@ -475,7 +474,7 @@ def _quoted(text: str) -> str:
 
 
 def _simple(value: Any, field: Field) -> str:  # noqa: ANN401 - any written value
-    """A value as Kafka Connect's `Values` prints it inside a struct."""
+    """Return a value as Kafka Connect's `Values` prints it inside a struct."""
     if field.name == semantic_names.DECIMAL and isinstance(value, bytes):
         scale = int(dict(field.parameters)["scale"])
         return decimal_text(Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _CONTEXT))
@@ -493,7 +492,7 @@ def _simple(value: Any, field: Field) -> str:  # noqa: ANN401 - any written valu
 
 
 def _connect_date(millis: int) -> str:
-    """A date of Kafka Connect, whose form depends on its value."""
+    """Return a date of Kafka Connect, whose form depends on its value."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
     if millis < _DAY_MS:
         return f"{moment:%H:%M:%S}.{millis % 1_000:03}Z"
@@ -506,10 +505,10 @@ _DAY_MS: Final = 86_400_000
 #: Exact for every DECIMAL, which has at most 65 digits.
 _CONTEXT: Final = Context(prec=200)
 
-#: What a column takes in a plan, and in the key of a head, which takes some bytes itself.
+#: Memory of a column in a plan, and in the key of a head; and the base of that key.
 _PLAN_COLUMN_BYTES: Final = 300
 _HEAD_COLUMN_BYTES: Final = 16
 _TABLE_BYTES: Final = 600
-#: Numbers of 64 bits with a sign.
+#: Signed 64-bit numbers.
 _LEAST, _END = -(1 << 63), 1 << 63
 _NULL_REPLACED: Final = Loss.NULL_REPLACED_BY_DEFAULT

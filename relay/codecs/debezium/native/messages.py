@@ -1,8 +1,7 @@
-"""Messages of Debezium's MySQL and MariaDB connectors as they travel, with single facts taken out of them.
+"""Messages of Debezium's MySQL and MariaDB connectors, and functions that extract single facts from them.
 
-Contract: images, schema and table changes are still JSON in an `Envelope`. A payload without its wrapper is
-read too. Source: Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 2.7.4, 3.0.8, 3.2.0
-and 3.6.1.
+Images, schema and table changes are still JSON in an `Envelope`. A payload without its wrapper is read too.
+Source: Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 2.7.4, 3.0.8, 3.2.0 and 3.6.1.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from relay.model.events import Position, Snapshot, Source, Transaction
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.ops import Marker
 
-#: What templates of rows are found by.
+#: The members by which templates of rows are found.
 MARKER: Final = Marker("value", b'"table":', b',"server_id":')
 CONNECTORS: Final = frozenset({"mysql", "mariadb"})
 _NULL: Final = msgspec.Raw(b"null")
@@ -60,7 +59,7 @@ class TransactionBlock(msgspec.Struct, gc=False):
 
 
 class Count(msgspec.Struct, gc=False):
-    """How many events a table has in a transaction, of a message of its END."""
+    """Number of a table's events in a transaction, from the message of its END."""
 
     data_collection: str
     event_count: int
@@ -105,7 +104,7 @@ class Envelope(Body, gc=False):
 
 
 def foreign(protocol: str) -> DecodeError:
-    """Return the error for a message that neither of the two connectors has written."""
+    """Return the error for a message of neither connector."""
     reason = "neither mysql nor mariadb, so this is no message of this protocol"
     return UnsupportedMessage(protocol, "payload.source.connector", reason)
 
@@ -113,14 +112,14 @@ def foreign(protocol: str) -> DecodeError:
 # ---------------------------------------------------------------- facts
 
 
-#: Higher than any position in a log.
+#: Above any log position.
 _END: Final = 1 << 63
 _SNAPSHOTS: Final = {word.value: word for word in Snapshot}
 
 
 def snapshot_of(origin: Origin) -> Snapshot | None:
-    """Return how a row stands in its snapshot, None if it is of the log. Words that are not known count as
-    `true`; old releases have a boolean.
+    """Return the snapshot state of a row, None if it is from the log. Unknown values count as `true`; old
+    releases have a boolean.
     """
     word = origin.snapshot
     if not word or word == "false":
@@ -129,7 +128,7 @@ def snapshot_of(origin: Origin) -> Snapshot | None:
 
 
 def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, losses: list[Loss]) -> Source:
-    """Return the canonical source, timed by `source`, or else (counted) the next best time."""
+    """Return the canonical source, with the time of `source`, or else (counted) the next best time."""
     time_ns = origin.ts_ns
     if time_ns is None or not 0 < time_ns < _END_NS:
         time_ns = event_time_ns(_time_ns(origin), _time_ns(body), record, losses)
@@ -150,7 +149,7 @@ def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, losses: lis
         origin.gtid,
         origin.file or None,
         position,
-        # A snapshot has none, and 0 stands for it.
+        # A snapshot has none and writes 0.
         origin.server_id or None,
         origin.thread,
         snapshot,
@@ -163,15 +162,15 @@ def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, losses: lis
 
 
 def position_time_ns(source: Source, origin: Origin) -> int:
-    """Return the time that an event is ordered by, to the millisecond: nothing finer is known of DDL, and the
-    log gives the rest.
+    """Return the time for ordering an event, to the millisecond: DDL has nothing finer, and the log position
+    orders the rest.
     """
     ms = origin.ts_ms
     return (ms if ms is not None and ms > 0 else source.event_time_ns // 1_000_000) * 1_000_000
 
 
 def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_read: bool) -> Position:
-    """Return where an event stands. `is_read`: it is a row that a snapshot has read."""
+    """Return the position of an event. `is_read`: it is a row of a snapshot."""
     file, pos = source.binlog_file, source.binlog_position
     log = None if file is None or pos is None else (len(file), file, pos, is_read)
     time_ns = position_time_ns(source, origin)
@@ -179,7 +178,9 @@ def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_re
 
 
 def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
-    """Return when the connector made the message; else when the row changed, else the record's timestamp."""
+    """Return the time when the connector made the message; else when the row changed, else the record's
+    timestamp.
+    """
     found = body.ts_ns
     if found is not None and 0 < found < _END_NS:
         return found
@@ -193,7 +194,7 @@ _END_NS: Final = TIME_END_MS * 1_000_000
 
 
 def _time_ns(part: Origin | RowBody) -> int | None:
-    """The time with the finest unit that the message has; None where that is no time."""
+    """Return the time with the finest unit in the message; None if it is no time."""
     ns, us, ms = part.ts_ns, part.ts_us, part.ts_ms
     if not ns and us:
         ns = us * 1_000
@@ -203,7 +204,7 @@ def _time_ns(part: Origin | RowBody) -> int | None:
 
 
 def transaction_of(body: RowBody) -> Transaction | None:
-    """Return a row's place in its transaction, None if the message has none."""
+    """Return a row's transaction and its order there, None if the message has none."""
     place = body.transaction
     if place is None:
         return None
@@ -214,12 +215,12 @@ def transaction_of(body: RowBody) -> Transaction | None:
 
 
 class _Wrapped(Key, forbid_unknown_fields=True, gc=False):
-    """A key with its wrapper and nothing beside it."""
+    """A key with its wrapper and nothing else."""
 
 
 _parse_wrapped = msgspec.json.Decoder(Key).decode
 _parse_usual = msgspec.json.Decoder(_Wrapped).decode
-#: How a key with a wrapper begins as JsonConverter prints it: it is parsed in one step.
+#: Start of a key with a wrapper as JsonConverter prints it: such keys are parsed in one step.
 _USUAL: Final = b'{"schema":'
 _parse_columns = msgspec.json.Decoder(dict[str, Any]).decode
 _NO_KEY: Final = Key(None)

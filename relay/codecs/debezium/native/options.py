@@ -1,5 +1,5 @@
-"""Options of `debezium-json` and `debezium-avro`, by the names of Debezium's MySQL connector, of Kafka
-Connect's converters, and ours that shape what readers see.
+"""Options of `debezium-json` and `debezium-avro`: those of Debezium's MySQL connector and of Kafka Connect's
+converters, by their names, and relay's own, which change the output for readers.
 
 Sources: Debezium 3.6 "MySQL connector", connector properties; apache/kafka connect/json JsonConverterConfig;
 confluentinc schema-registry AvroConverterConfig, AvroDataConfig (8.x).
@@ -23,7 +23,7 @@ _TARGET: Final = {"side": "target"}
 
 
 class ConnectorOptions(ZonedOptions, frozen=True):
-    """What a connector was set to (source), or what the output is to be like (target)."""
+    """Options of the connector (source), or of the output (target)."""
 
     timezone: Annotated[
         str,
@@ -151,7 +151,7 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     ] = True
 
     def problems(self) -> list[Problem]:
-        """Find a placeholder that is not hexadecimal, and what is wrong with the zone."""
+        """Report a placeholder that is not hexadecimal, and a wrong zone."""
         try:
             self.placeholder()
         except ValueError:
@@ -160,12 +160,12 @@ class ConnectorOptions(ZonedOptions, frozen=True):
         return super().problems()
 
     def placeholder(self) -> bytes:
-        """The bytes of the placeholder. Raises ValueError."""
+        """Return the bytes of the placeholder. Raises ValueError."""
         text = self.unavailable_value_placeholder
         return bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of forms and statements that are not written."""
+        """Report options of forms and statements that are not written."""
         return {**super().without_effect(), **self._idle_forms(), **self._idle_statements()}
 
     def _idle_forms(self) -> dict[str, str]:
@@ -194,7 +194,7 @@ class ConnectorOptions(ZonedOptions, frozen=True):
 
 
 class DebeziumOptions(ConnectorOptions, frozen=True):
-    """What connector and JsonConverter were set to (source), or what the output is to be like (target)."""
+    """Options of connector and JsonConverter (source), or of the output (target)."""
 
     schemas_enable: Annotated[
         bool, Meta(description="keys and values are {schema, payload}; false: the payload alone")
@@ -217,7 +217,7 @@ class DebeziumOptions(ConnectorOptions, frozen=True):
     ] = msgspec.field(name="replace.null.with.default", default=True)
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of forms, schemas and statements that are not written."""
+        """Report options of forms, schemas and statements that are not written."""
         return {**super().without_effect(), **self._idle_schemas()}
 
     def _idle_forms(self) -> dict[str, str]:
@@ -239,12 +239,12 @@ class DebeziumOptions(ConnectorOptions, frozen=True):
 
     @property
     def has_key_schema(self) -> bool:
-        """Whether keys have a schema."""
+        """Return whether keys have a schema."""
         return self.schemas_enable if self.key_schemas_enable is None else self.key_schemas_enable
 
     @property
     def has_value_schema(self) -> bool:
-        """Whether values have a schema."""
+        """Return whether values have a schema."""
         return self.schemas_enable if self.value_schemas_enable is None else self.value_schemas_enable
 
 
@@ -252,7 +252,7 @@ AVRO_NAME: Final = "debezium-avro"
 
 
 class DebeziumAvroOptions(ConnectorOptions, frozen=True):
-    """What connector and AvroConverter were set to (source), or what the output is to be like (target)."""
+    """Options of connector and AvroConverter (source), or of the output (target)."""
 
     # The connector's default is `none`, with which the converter fails for a name with a dash.
     schema_name_adjustment_mode: Annotated[
@@ -278,6 +278,6 @@ class DebeziumAvroOptions(ConnectorOptions, frozen=True):
     schema_id: SchemaIdPlace = msgspec.field(name="schema-id", default="prefix")
 
     def as_json(self) -> DebeziumOptions:
-        """Return the options of the JSON that says the same, with schemas."""
+        """Return the options of the equivalent JSON, with schemas."""
         shared = {name: getattr(self, name) for name in ConnectorOptions.__struct_fields__}
         return DebeziumOptions(**shared, replace_null_with_default=not self.ignore_default_for_nullables)

@@ -1,14 +1,14 @@
 """Profiles of `debezium-json` and `debezium-avro`: sets of options with which a known reader reads all
-tables, and why.
+tables, and the reasons.
 
-As Flink 2.3, Connect 4.3, Apicurio's converter 2.6 and Debezium's JDBC sink 3.4 behave (tests/readers).
+Based on Flink 2.3, Connect 4.3, Apicurio's converter 2.6 and Debezium's JDBC sink 3.4 (tests/readers).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: What neither Flink nor a sink takes.
+#: Messages that neither Flink nor a sink accepts.
 _ROWS_ALONE: Final = {
     "unavailable.value.placeholder": "",
     "key-change-headers": "false",

@@ -8,9 +8,9 @@
     transaction     {status id event_count data_collections ts_ms}
     heartbeat       {ts_ms}
 
-With schemas each is {"schema": {…}, "payload": {…}}, in key and value. It cannot say: commit ts, watermarks,
-dates that are not in the calendar, NULL where a column has a default (replace.null.with.default), which type
-of MySQL a number has.
+With schemas each is {"schema": {…}, "payload": {…}}, in key and value. Not expressible: commit ts,
+watermarks, dates that are not in the calendar, NULL where a column has a default (replace.null.with.default),
+the MySQL type of a number.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Schema changes of Debezium's MySQL connector, written: `tableChanges`, and the schemas around them.
+"""Writing schema changes of Debezium's MySQL connector: `tableChanges`, and the schemas around them.
 
-Contract: `changes_of` gives what the connector writes for a statement, from the canonical event alone: one
-message a table for a rename or DROP of several. What it shows of a column is what TiCDC shows
-(`relay.codecs.debezium.shared.ddl_events`), but for `_own_members`. Texts are spelled as literals of DDL.
+`changes_of` yields the connector's messages for a statement, from the canonical event alone: one message a
+table for a rename or DROP of several. Columns have the same members as in TiCDC
+(`relay.codecs.debezium.shared.ddl_events`), except for `_own_members`. Texts are written as literals of DDL.
 Sources: debezium/debezium ConnectTableChangeSerializer, SchemaFactory (3.6); records of 3.6.1.
 """
 
@@ -40,7 +40,7 @@ from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table,
 
 
 class Message(NamedTuple):
-    """One message of a statement; `table` None: it is about no table."""
+    """One message of a statement; `table` None: it concerns no table."""
 
     database: str
     table: str | None
@@ -48,9 +48,9 @@ class Message(NamedTuple):
     changes: Sequence[Json | msgspec.Raw]
 
 
-#: What `TableChange` calls the dialect that is written here.
+#: Name in `TableChange` of the dialect that is written here.
 DIALECT: Final = "debezium"
-#: Statements about a database, of which `source.table` is null, and others that are about no table.
+#: Statements about a database, which have `source.table` null, and others that concern no table.
 _OF_DATABASE: Final = frozenset({DdlKind.CREATE_DATABASE, DdlKind.DROP_DATABASE})
 _WITHOUT_TABLE: Final = frozenset({DdlKind.ALTER_DATABASE, DdlKind.SEQUENCE, DdlKind.TRUNCATE_TABLE})
 _VIEWS: Final = frozenset({DdlKind.CREATE_VIEW, DdlKind.DROP_VIEW})
@@ -62,9 +62,9 @@ _WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 
 def changes_of(change: SchemaChange, losses: list[Loss], *, has_comments: bool) -> Iterator[Message]:
-    """Give the messages of a statement; for an unknown table only its name is given, counted."""
+    """Yield the messages of a statement; for an unknown table only its name is written, counted."""
     told = [_told(each, has_comments) for each in change.table_changes if each.dialect == DIALECT]
-    if told:  # what a connector has sent is sent again
+    if told:  # changes from a connector are passed on
         yield Message(change.table.database, change.table.table, change.ddl, told)
         return
     change = msgspec.structs.replace(change, ddl=mysql_text(change))
@@ -82,7 +82,7 @@ def changes_of(change: SchemaChange, losses: list[Loss], *, has_comments: bool) 
             entry = {"type": _WORDS.get(kind, "ALTER"), "id": id_of(table), "table": None}
             found = definitions.get(table)
             if kind is DdlKind.DROP_TABLE:
-                # Several statements, or a text that is another one than its message says, stay as they are.
+                # Several statements, or a text that differs from its message, stay unchanged.
                 words = drop_words(ddl) if only_kind(change) is kind else None
                 text = f"{words} {quoted_table(table)}" if words else ddl
                 yield Message(table.database, table.table, text, [entry])
@@ -95,8 +95,8 @@ def changes_of(change: SchemaChange, losses: list[Loss], *, has_comments: bool) 
 
 
 def _statements(change: SchemaChange) -> list[tuple[TableId, str]]:
-    """The statements of a change, one a table. Renames inside its database keep their names as written,
-    as in the connector.
+    """Return the statements of a change, one a table. Renames inside its database keep their names as
+    written, as in the connector.
     """
     found = per_table_statements(change)
     databases = {table.database for pair in change.renamed for table in (pair.old, pair.new)}
@@ -110,8 +110,8 @@ def _statements(change: SchemaChange) -> list[tuple[TableId, str]]:
 
 
 def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
-    """Return the message that shows a definition, as that of a snapshot: with the statement that makes the
-    table, None if it cannot be known.
+    """Return the message that declares a definition, like a snapshot's: with the statement that creates the
+    table, None if it is unknown.
     """
     schema, told = event.schema, event.told
     ddl = create_statement(schema) if event.ddl is None else event.ddl
@@ -124,7 +124,7 @@ def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
 
 
 def _told(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
-    """What a connector has told, with all comments that are known or with none, however it was set, and with
+    """Return a connector's declaration with all known comments or with none, whatever its options, and with
     the members that releases before 2.0 lack.
     """
     is_old = _LABELS not in change.wire
@@ -147,13 +147,13 @@ def _told(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
     return found
 
 
-#: How a comment begins in the JSON of a `TableChange`, and the labels of a column.
+#: Start of a comment in the JSON of a `TableChange`, and of the labels of a column.
 _COMMENT: Final = b'"comment":"'
 _LABELS: Final = b'"enumValues":'
 
 
 def _completed(column: Json, shown: dict[str, Json]) -> Json:
-    """A column with all members; those that it lacks are the definition's."""
+    """Return a column with all members; missing ones come from the definition."""
     others = shown.get(column["name"], {})
     return {member: column.get(member, others.get(member)) for member in _MEMBERS}
 
@@ -162,7 +162,7 @@ def _completed(column: Json, shown: dict[str, Json]) -> Json:
 
 
 def shown_table(schema: TableSchema, *, has_comments: bool) -> Json:
-    """Return a definition as `tableChanges` has it."""
+    """Return a definition in the form of `tableChanges`."""
     charset = ddl_events.table_charset(schema)
     return {
         "defaultCharsetName": charset,
@@ -190,7 +190,7 @@ def _column(column: Column, position: int, charset: str, *, has_comments: bool) 
 
 
 def _own_members(column: Column) -> Json:
-    """What the connector shows differently from TiCDC."""
+    """Return the members that the connector writes differently from TiCDC."""
     column_type = column.type
     base, members = column_type.base, column_type.members
     name = base.upper()
@@ -220,7 +220,7 @@ def _length(column: Column) -> int | None:
 
 
 def _escaped(text: str) -> str:
-    """Text as a literal of DDL has it between its quotes."""
+    """Escape text for a literal of DDL, without the quotes around it."""
     return text.replace("\\", "\\\\").replace("'", "''")
 
 

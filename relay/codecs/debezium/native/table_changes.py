@@ -1,10 +1,9 @@
-"""`tableChanges` of Debezium's own connectors, read.
+"""Reading `tableChanges` of Debezium's own connectors, as a `TableDialect`.
 
-Contract: a `TableDialect`. Connectors tell columns as the statement words them, with the labels of ENUM and
-SET and the defaults as literals of SQL; before 2.0 without labels, defaults and comments. The statement's own
-text is always there and says more, so that a column which it has understood stays as it is, unless the list
-contradicts it. Source: Debezium 3.6 io.debezium.relational.history.ConnectTableChangeSerializer; records of
-1.9.7 to 3.6.1.
+Connectors declare columns in the statement's spelling, with the labels of ENUM and SET and the defaults as
+literals of SQL; before 2.0 without labels, defaults and comments. The statement's text is always present and
+has more facts, so that a column understood from it stays unchanged, unless the list contradicts it. Source:
+Debezium 3.6 io.debezium.relational.history.ConnectTableChangeSerializer; records of 1.9.7 to 3.6.1.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from relay.mysql.types import (
     with_implied_parameters,
 )
 
-#: Digits of a FLOAT from which on it is a DOUBLE.
+#: Minimum digits of a FLOAT that make it a DOUBLE.
 _DOUBLE_DIGITS: Final = 24
 
 
 def _type(column: ListedColumn) -> ColumnType:
-    """The column's type with all its parameters. Raises ValueError."""
+    """Return the column's type with all its parameters. Raises ValueError."""
     word = parse_type(column.typeName)
     base, length, scale = word.base, column.length, column.scale
     if base in {"enum", "set"}:
@@ -54,13 +53,13 @@ def _type(column: ListedColumn) -> ColumnType:
         charset=column.charsetName if base in CHARS else None,
     )
     if column.charsetName == "binary" and base in CHARS:
-        # Rows have it as text in which each character is a byte.
+        # Rows have it as text with one character per byte.
         found = msgspec.structs.replace(found, base=as_binary(base), charset=AS_TEXT)
     return with_implied_parameters(checked_type(found))
 
 
-def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:  # noqa: ARG001 - comments stay as they are known
-    """The column that is told, with what only the known one has."""
+def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:  # noqa: ARG001 - known comments stay
+    """Return the declared column, completed from the known one."""
     column_type = _type(told)
     if known is not None and _agrees(column_type, told, known):
         return _as_text(known) if column_type.charset == AS_TEXT else known
@@ -83,7 +82,7 @@ def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_def
 
 
 def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
-    """Whether the column that is known says the same, and more."""
+    """Return whether the known column agrees with the declared one and has more facts."""
     mine = known.type
     if (mine.base, mine.unsigned) != (column_type.base, column_type.unsigned):
         return False
@@ -92,7 +91,7 @@ def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
     if column_type.members is not None:
         return mine.members == column_type.members
     is_sized = column_type.length is not None or column_type.scale is not None
-    # 2.4 keeps the size of what the column was before a MODIFY without one.
+    # 2.4 keeps the column's old size after a MODIFY without one.
     is_bare = mine.base in INTEGERS | FLOATS and mine.length is None
     return not is_sized or is_bare or (mine.length, mine.scale) == (column_type.length, column_type.scale)
 
@@ -102,7 +101,7 @@ def _as_text(column: Column) -> Column:
 
 
 def _default(column: ListedColumn, column_type: ColumnType) -> Default | Absent:
-    """The default: text of SQL without its quotes."""
+    """Return the default: text of SQL without its quotes."""
     value = column.defaultValueExpression
     if value is None:
         return ABSENT
@@ -111,13 +110,13 @@ def _default(column: ListedColumn, column_type: ColumnType) -> Default | Absent:
 
 
 def _literal(text: str) -> str:
-    """What stands between the quotes of a literal of SQL, without its escapes."""
+    """Return the content of a SQL literal without quotes and escapes."""
     return unquoted(f"'{text}'")
 
 
 def id_of(table: TableId) -> str:
     """Return a table's `id` as the connector writes it: a name that begins or ends with a double quote stays
-    as it is (io.debezium.relational.TableId).
+    unchanged (io.debezium.relational.TableId).
     """
     return ".".join(map(_quoted, (table.database, table.table)))
 

@@ -1,7 +1,7 @@
-"""MySQL's text of dates and times, made of the counts and ISO texts of Debezium's connectors.
+"""Converting the counts and ISO texts of Debezium's connectors to MySQL's text of dates and times.
 
-Those that read raise ValueError. Sources: Debezium 3.6 "MySQL connector", data types;
-io.debezium.time; org.apache.kafka.connect.data; records of 1.9.7 to 3.6.1.
+The reading functions raise ValueError. Sources: Debezium 3.6 "MySQL connector", data types; io.debezium.time;
+org.apache.kafka.connect.data; records of 1.9.7 to 3.6.1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from relay.codecs.shared.debezium_temporal import (
 from relay.mysql.conversion_names import native
 from relay.mysql.temporal import read_date, read_timestamp
 
-#: The smallest TIME, and how far below it Debezium before 2.6 writes it in a column with digits of a second.
+#: The smallest TIME, and the offset below it that Debezium before 2.6 writes in a column with digits of a
+#: second.
 LEAST_TIME_MICROS: Final = -3_020_399_000_000
 _TOO_LOW_MICROS: Final = 2_000_000
 
@@ -40,7 +41,9 @@ def clock_of_micros(micros: int, digits: int | None) -> str:
 
 @functools.lru_cache(maxsize=256)
 def count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
-    """Return how `text` is made of a count of `micros` microseconds, or of `per` parts of one."""
+    """Return the function that applies `text` to a count of `micros` microseconds, or of `per`
+    parts of one.
+    """
     if per > 1:
         return native("time-count", micros, per, digits)(
             lambda count: text(count // per if count >= 0 else -(-count // per), digits)
@@ -53,17 +56,17 @@ def count_reader(text: Callable[[int, int | None], str], micros: int, per: int, 
 
 
 def time_reader(digits: int | None) -> Read:
-    """Return how a TIME is read from microseconds."""
+    """Return the function that reads a TIME from microseconds."""
     return count_reader(clock_of_micros, 1, 1, digits)
 
 
 def datetime_reader(unit_micros: int, digits: int | None) -> Read:
-    """Return how a DATETIME is read from a count of units of `unit_micros` microseconds."""
+    """Return the function that reads a DATETIME from a count of units of `unit_micros` microseconds."""
     return count_reader(datetime_text, unit_micros, 1, digits)
 
 
 def nanos_reader(digits: int | None) -> Read:
-    """Return how a DATETIME is read from nanoseconds since 1970."""
+    """Return the function that reads a DATETIME from nanoseconds since 1970."""
     return native("datetime-nanos", digits)(lambda nanos: datetime_text(nanos // 1_000, digits))
 
 
@@ -79,9 +82,8 @@ _CLOCK: Final = re.compile(
 
 
 def clock_text(iso: str, digits: int | None) -> str:
-    """Return the TIME of an ISO text. One that is not a time of day is read from MySQL's own text, which
-    relay writes with `temporal=text` and `time=text`. Digits behind the sixth are left out.
-    Raises ValueError.
+    """Return the TIME of an ISO text. A text that is not a time of day is read as MySQL's own text, which
+    relay writes with `temporal=text` and `time=text`. Digits after the sixth are dropped. Raises ValueError.
     """
     match = _CLOCK(iso)
     if match is None:
@@ -95,8 +97,8 @@ _MIDNIGHT_1970: Final = "1970-01-01T00:00:00"
 
 
 def wall_text(iso: str, digits: int | None) -> str:
-    """Return the DATETIME of an ISO text. One that is not in the calendar is MySQL's own text, which relay
-    writes with `temporal=text`, and is given back as it is. Raises ValueError.
+    """Return the DATETIME of an ISO text. A text that is not in the calendar is MySQL's own text, which relay
+    writes with `temporal=text`, and is returned unchanged. Raises ValueError.
     """
     if _is_midnight_1970(iso):
         return datetime_text(0, digits)
@@ -109,7 +111,7 @@ def wall_text(iso: str, digits: int | None) -> str:
 
 
 def _is_off_calendar(text: str) -> bool:
-    """Whether this is MySQL's own text of a DATETIME with a date that is not in the calendar."""
+    """Return whether this is MySQL's own text of a DATETIME with a date that is not in the calendar."""
     try:
         return datetime_micros(text) is None
     except ValueError:
@@ -117,13 +119,15 @@ def _is_off_calendar(text: str) -> bool:
 
 
 def _is_midnight_1970(iso: str) -> bool:
-    """Whether a text is the zero TIMESTAMP, which comes with its digits, too."""
+    """Return whether a text is the zero TIMESTAMP, which may have fraction digits, too."""
     return iso[:19] == _MIDNIGHT_1970 and not iso[19:-1].strip(".0") and iso[-1:] == "Z"
 
 
 @functools.lru_cache(maxsize=256)
 def timestamp_reader(digits: int | None, zone: tzinfo = UTC) -> Read:
-    """Return how a TIMESTAMP is read from ISO text; one without `Z` or an offset is local time of `zone`."""
+    """Return the function that reads a TIMESTAMP from ISO text; one without `Z` or an offset is local time of
+    `zone`.
+    """
     return native("zoned", digits)(lambda iso: _zoned_text(iso, digits, zone))
 
 
@@ -135,7 +139,7 @@ def _zoned_text(iso: str, digits: int | None, zone: tzinfo) -> str:
     if zone is not UTC and (local := LOCAL_TIME(iso)) is not None:
         iso = read_timestamp(zone, f"{local[1]} {local[2]}")
     text = timestamp_text(iso, digits)
-    # Not in UTC. Without a zone it is the own text of MySQL (`temporal=text`), which is kept as it came.
+    # Not in UTC. Without a zone it is MySQL's own text (`temporal=text`), which stays unchanged.
     if text < FIRST_TIMESTAMP and zone is not UTC:
         raise ValueError("not a time that a TIMESTAMP can have")
     return text

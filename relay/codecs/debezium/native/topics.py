@@ -1,4 +1,4 @@
-"""The topics of a Debezium connector: which one has the DDL of which rows.
+"""The topics of a Debezium connector: the topic with the DDL of given rows.
 
     <topic.prefix>                       schema changes, all in partition 0
     <topic.prefix>.<database>.<table>    rows
@@ -17,10 +17,10 @@ _PREFIX = "topic.prefix"
 def ddl_topics(topics: Collection[str], given: Mapping[str, str]) -> dict[str, str]:
     """Return the topic that has the DDL of the rows of each of these topics.
 
-    It is the one whose name and a dot begin theirs: the longest of those that are followed by a database and
-    a table, because a table's name may contain dots itself; else the longest of all. Without one it is the
-    one that the option `topic.prefix` names, if it was given; else each its own. Schema changes belong to no
-    other topic.
+    It is the topic whose name, followed by a dot, is a prefix of theirs: the longest of those that are
+    followed by a database and a table, because a table's name may contain dots itself; else the longest of
+    all. Without such a topic it is `topic.prefix`, if the option was given; else each topic itself. Schema
+    changes belong to no other topic.
     """
     named = given.get(_PREFIX, "")
     names = frozenset(topics)

@@ -1,5 +1,5 @@
-"""Rows of Debezium's own connectors as templates have them: times, the place in the log and in a transaction
-beside the images.
+"""Templates of rows of Debezium's own connectors: times, the log position and the order in a transaction
+besides the images.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relay.templates.scanning import Path
 from relay.templates.tracing import NotTemplatable, Trace, TracedNumber
 
 _END_NS: Final = TIME_END_MS * 1_000_000
-#: Higher than any position in a log.
+#: Above any log position.
 _END: Final = 1 << 63
 #: Units of time, the finest first: the name of the member, and its nanoseconds.
 _UNITS: Final = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000))
@@ -68,7 +68,7 @@ def traced_row(
 
 
 def _source(source: Source, message: RowMessage, *, has_file: bool) -> dict[str, Any]:
-    """The members of the source that have traced values. `has_file`: the file is one of them."""
+    """Return the members of the source that have traced values. `has_file`: the file is one of them."""
     file = message.text(_FILE) if has_file else source.binlog_file
     found: dict[str, Any] = {
         "event_time_ns": _time_ns(message, ("source",)),
@@ -84,7 +84,7 @@ def _source(source: Source, message: RowMessage, *, has_file: bool) -> dict[str,
 
 
 def _time_ns(message: RowMessage, part: Path) -> TracedNumber:
-    """The time of a part of the message, of the finest unit that it has."""
+    """Return the time of a part of the message, in the finest unit that it has."""
     ms = message.number((*part, "ts_ms"), -TIME_END_MS, TIME_END_MS)
     for name, unit_ns in _UNITS:
         number = message.number((*part, name))
@@ -109,18 +109,20 @@ def _transaction(transaction: Transaction, message: RowMessage) -> Transaction:
 
 
 def _is_beside(at: Position, record: ConsumerRecord) -> bool:
-    """Whether DDL stands in the partition of a record."""
+    """Return whether DDL is in the partition of a record."""
     return at.partition == record.partition and at.topic == record.topic
 
 
 def _follows_in_log(source: Source, at: Position, record: ConsumerRecord) -> bool:
-    """Whether only the log can show that a row follows DDL: then the file is part of the shape."""
+    """Return whether only the log position can show that a row follows DDL; the file then belongs to the
+    shape.
+    """
     millisecond_ns = source.event_time_ns // 1_000_000 * 1_000_000
     return not _is_beside(at, record) and millisecond_ns <= at.event_time_ns
 
 
 def _log_follows(source: Source, traced: dict[str, Any], at: Position) -> AfterDdl:
-    """Note that rows of other partitions stand later in the log than DDL, as the one at hand does."""
+    """Note that rows of other partitions come later in the log than DDL, as the actual one does."""
     file, position = source.binlog_file, traced.get("binlog_position")
     if at.log is None or file is None or position is None:
         raise NotTemplatable
@@ -131,7 +133,7 @@ def _log_follows(source: Source, traced: dict[str, Any], at: Position) -> AfterD
 
 
 def _follows(message: RowMessage, at: Position, record: ConsumerRecord) -> AfterDdl:
-    """Note that rows follow DDL as the one at hand does: by their time, or by offset in its partition."""
+    """Note that rows follow DDL as the actual one does: by their time, or by offset in its partition."""
     ms = message.number(_MS)
     if ms is None:
         raise NotTemplatable

@@ -1,8 +1,8 @@
-"""How values of MySQL's types look in JSON of Debezium's connectors, by a column's Connect schema.
+"""The form of MySQL values in JSON of Debezium's connectors, by a column's Connect schema.
 
-Contract: `form_of` gives the form of a column's values; None where the schema or the value contradicts the
-type. Those that read raise ValueError. Sources: Debezium 3.6 "MySQL connector", data types; io.debezium.data
-and io.debezium.time; apache/kafka JsonConverter; records of 1.9.7 to 3.6.1.
+`form_of` returns the form of a column's values; None if the schema or the value contradicts the type. Reading
+functions raise ValueError. Sources: Debezium 3.6 "MySQL connector", data types; io.debezium.data and
+io.debezium.time; apache/kafka JsonConverter; records of 1.9.7 to 3.6.1.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Case(NamedTuple):
 
     @property
     def digits(self) -> int | None:
-        """The digits of a second, None if as many are shown as a value needs."""
+        """Return the fraction digits of a second, None if each value shows as many as it needs."""
         return self.type.length if self.is_known else None
 
 
@@ -69,7 +69,7 @@ def form_of(
     *,
     is_known: bool,
 ) -> Form | None:
-    """Return how the column's values look, None if schema or value contradict the type."""
+    """Return the form of the column's values, None if schema or value contradict the type."""
     if declared.name is None:
         declared = named_again(declared, column_type, options)
     case = _Case(column_type, is_known, declared, value, options)
@@ -79,7 +79,7 @@ def form_of(
 
 
 def _bit_number(case: _Case) -> Form | None:
-    """The form of a BIT that is a number (target option `bit`); None if it is another column."""
+    """Return the form of a BIT that is a number (target option `bit`); None for other columns."""
     declared = case.declared
     if case.type.base != "bit":
         return None
@@ -111,7 +111,7 @@ def _integer(case: _Case) -> Form | None:
 
 @native("year-1900")
 def read_year(year: int) -> int:
-    """1900 is no YEAR of MySQL: Debezium writes it for 0000."""
+    """Read a YEAR. 1900 is no YEAR of MySQL: Debezium writes it for 0000."""
     return 0 if year == 1900 else year
 
 
@@ -138,7 +138,9 @@ def read_float32(value: float) -> float:
 
 
 def _decimal(case: _Case) -> Form | None:
-    """DECIMAL, and BIGINT UNSIGNED with `precise`: bytes, or a JSON number with `decimal.format=NUMERIC`."""
+    """Return the form of DECIMAL, and of BIGINT UNSIGNED with `precise`: bytes, or a JSON number with
+    `decimal.format=NUMERIC`.
+    """
     base = case.type.base
     if base != "decimal" and base not in INTEGERS:
         return None
@@ -152,12 +154,12 @@ def _decimal(case: _Case) -> Form | None:
     return Form(str, decimal_reader(scale))
 
 
-#: No DECIMAL of 65 digits has more bytes.
+#: Maximum bytes of a DECIMAL of 65 digits.
 MOST_BYTES: Final = 40
 
 
 def decimal_bytes(text: str) -> bytes:
-    """Return the bytes of a number, the highest first, from base64. Raises ValueError."""
+    """Return the bytes of a number, highest first, from base64. Raises ValueError."""
     try:
         data = read_base64(text)
     except ValueError:
@@ -169,7 +171,7 @@ def decimal_bytes(text: str) -> bytes:
 
 @native("unscaled-int")
 def read_unscaled(text: str) -> int:
-    """A signed whole number from its bytes in base64."""
+    """Read a signed whole number from its bytes in base64."""
     return int.from_bytes(decimal_bytes(text), "big", signed=True)
 
 
@@ -183,7 +185,7 @@ _CONTEXT: Final = Context(prec=200)
 
 @functools.lru_cache(maxsize=256)
 def decimal_reader(scale: int) -> Read:
-    """Return how a DECIMAL of this scale is read from base64 of its unscaled number.
+    """Return the function that reads a DECIMAL of this scale from base64 of its unscaled number.
 
     It is always the same function, so that a target can recognize it, as with the other readers here.
     """
@@ -205,13 +207,13 @@ def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
 
 
 def double_decimal_reader(column_type: ColumnType) -> Callable[[Decimal], Decimal]:
-    """Return how a DECIMAL is read from the number that a Java double is in JSON."""
+    """Return the function that reads a DECIMAL from the JSON number of a Java double."""
     read = functools.partial(_read_decimal_double, column_type.scale, double_reader(column_type))
     return native("decimal-double", column_type.length, column_type.scale)(read)
 
 
 def _read_decimal_double(scale: int | None, read: Callable[[Decimal], Decimal], number: Decimal) -> Decimal:
-    """A DECIMAL of a float's digits, to which Java adds a zero behind the point."""
+    """Read a DECIMAL from a float's digits, to which Java adds a zero after the point."""
     if not number:
         return scaled(scale, Decimal(0))
     exponent = number.as_tuple().exponent
@@ -233,7 +235,7 @@ def _bits(case: _Case) -> Form | None:
 
 
 def _vector(case: _Case) -> Form | None:
-    """MySQL's VECTOR, which Avro has as the 32-bit numbers that it is made of."""
+    """Return the form of MySQL's VECTOR, an array of 32-bit numbers in Avro."""
     read = functools.partial(_read_vector, read_float32)
     return Form(list, read) if case.type.base == "vector" else None
 
@@ -252,7 +254,9 @@ def _read_vector(shortest: Callable[[float], float], numbers: list[Any]) -> str:
 
 
 def _string(case: _Case) -> Form | None:
-    """Text, and what the handling modes make text of: DECIMAL, BIGINT UNSIGNED, binary columns."""
+    """Return the form of text, and of DECIMAL, BIGINT UNSIGNED and binary columns that handling modes turn
+    into text.
+    """
     base = case.type.base
     if base == "decimal":
         read = functools.partial(read_decimal_text, case.type.scale)
@@ -281,8 +285,8 @@ def _bytes(case: _Case) -> Form | None:
 
 
 def _binary_text(case: _Case) -> Form:
-    """A binary column as a string: it was declared as text with CHARACTER SET binary, or the connector's
-    `binary.handling.mode` is not `bytes`. Where the option says `bytes`, the values have to tell.
+    """Return the form of a binary column as a string: it was declared as text with CHARACTER SET binary, or
+    the connector's `binary.handling.mode` is not `bytes`. If the option is `bytes`, the values decide.
     """
     mode = case.options.binary_handling_mode
     length = case.type.length if case.type.base == "binary" else None
@@ -318,13 +322,13 @@ _HEX: Final = re.compile(r"(?:[0-9a-f]{2})*", re.ASCII).fullmatch
 
 
 def guess_binary(length: int | None, text: str) -> bytes:
-    """Hexadecimal digits if it can be, unless BINARY(n) has another length; else base64."""
+    """Read hexadecimal digits if possible, unless BINARY(n) has another length; else base64."""
     is_hex = _HEX(text) is not None and (length is None or len(text) == 2 * length)
     return read_plain_hex(text) if is_hex else read_url_safe(text)
 
 
 def _read_latin1(length: int, text: str) -> bytes:
-    """Bytes that were read as Latin-1, as Debezium does with CHARACTER SET binary."""
+    """Read bytes that were decoded as Latin-1, as Debezium does with CHARACTER SET binary."""
     try:
         return text.encode("latin-1").ljust(length, b"\0")
     except UnicodeEncodeError:
@@ -338,8 +342,8 @@ def _label(case: _Case) -> Form | None:
 
 
 def _lacks_labels(case: _Case) -> bool:
-    """Whether the schema has labels that the type lacks. Those with a backslash are not judged: releases of
-    Debezium spell them in several ways.
+    """Return whether the schema has labels that the type lacks. Labels with a backslash are ignored: releases
+    of Debezium spell them in several ways.
     """
     members, told = case.type.members, declared_members(case.declared)
     if members is None or told is None or members == told:
@@ -349,7 +353,7 @@ def _lacks_labels(case: _Case) -> bool:
 
 
 def _plain_label(label: str) -> str:
-    """A label without the blanks that MySQL drops, its quotes not doubled as in the statement."""
+    """Return a label without the blanks that MySQL drops, its quotes not doubled as in the statement."""
     return label.rstrip(" ").replace("''", "'")
 
 
@@ -366,7 +370,7 @@ _SRID_END: Final = 1 << 32
 
 
 def _read_geometry(parts: dict[str, Any]) -> bytes:
-    """MySQL's own form: SRID as 4 bytes, the lowest first, then WKB (MySQL Reference Manual 8.4 §13.4.3)."""
+    """Read MySQL's own form: SRID as 4 bytes, lowest first, then WKB (MySQL Reference Manual 8.4 §13.4.3)."""
     wkb, srid = parts.get("wkb"), parts.get("srid")
     srid = 0 if srid is None else srid
     if type(wkb) is not str or type(srid) is not int or not 0 <= srid < _SRID_END:
@@ -378,7 +382,7 @@ def _read_geometry(parts: dict[str, Any]) -> bytes:
 
 
 def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per: int = 1) -> _Make:
-    """The form of times of a base that are counted in `micros` microseconds, or `per` parts of one."""
+    """Return the form of times of a base that are counted in `micros` microseconds, or `per` parts of one."""
 
     def make(case: _Case) -> Form | None:
         if case.type.base != base:

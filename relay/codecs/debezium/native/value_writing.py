@@ -1,11 +1,11 @@
-"""Canonical values written as Debezium's MySQL connector 3.6 and JsonConverter have them, and what is lost.
+"""Writing canonical values as Debezium's MySQL connector 3.6 and JsonConverter do, and counting the losses.
 
-Contract: a `ValueWriter` gives, per column (its name and nullability are the target's), a function from the
-canonical value to what msgspec prints as JSON: `bytes` for base64, `msgspec.Raw` for numbers with all digits.
-What the form cannot hold becomes NULL, or the zero of a column that cannot be NULL, and is counted in `lost`,
-which the encoder empties before every row. Where the connector destroys a value that its form can hold (years
-below 100, YEAR 0, commas in members of ENUM) the right one is written. Sources: debezium/debezium
-BinlogValueConverters, JdbcValueConverters (3.6); records of 3.6.1.
+A `ValueWriter` returns, per column (its name and nullability are the target's), a function from the canonical
+value to a value that msgspec prints as JSON: `bytes` for base64, `msgspec.Raw` for numbers with all digits. A
+value that the form cannot hold becomes NULL, or the zero of a column that cannot be NULL, and is counted in
+`lost`, which the encoder empties before every row. Where the connector destroys a value that its form can
+hold (years below 100, YEAR 0, commas in members of ENUM) the right value is written. Sources:
+debezium/debezium BinlogValueConverters, JdbcValueConverters (3.6); records of 3.6.1.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ _SAFE_DIGITS: Final = 15
 #: Exact for every DECIMAL, which has at most 65 digits.
 _CONTEXT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
 _DAY_MICROS: Final = 86_400_000_000
-#: Numbers of 64 bits with a sign.
+#: Signed 64-bit numbers.
 _LEAST, _END = -(1 << 63), 1 << 63
 
 
 class ValueWriter:
-    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
+    """Writes values of one encoder's rows; `lost` holds their losses since it was last emptied."""
 
     def __init__(self, options: DebeziumOptions) -> None:
         self.lost: list[Loss] = []
         self._options = options
         self._labels = LabelWriter(self.lost)
         self._unsigned = self._unsigned_writer()
-        #: Grows with the columns that are met.
+        #: Grows with the number of columns seen.
         self.shortcuts: dict[tuple[Read, Write | None], Convert] = {
             (numbers.read_double, _write_double): numbers.read_double,
             (unsigned64, signed64): same_bigint,
@@ -81,7 +81,7 @@ class ValueWriter:
         self._made: dict[tuple[object, ...], Write] = {}
 
     def of(self, column: Column) -> Write | None:  # noqa: PLR0911 - a dispatch
-        """Return how this column's values are written; None if they are written as they are."""
+        """Return the writing function of this column's values; None if they are written unchanged."""
         column_type, options = column.type, self._options
         base = column_type.base
         if base in {"date", "datetime", "timestamp", "time"}:
@@ -190,7 +190,9 @@ class ValueWriter:
     def _passes(
         self, column: Column, read_of: Callable[[int | None], Read], write: Write, convert: Convert
     ) -> None:
-        """Let the column's values go straight from what `read_of` its digits reads to what is written."""
+        """Register `convert` for the column's values: it replaces `write` after the read that `read_of`
+        returns.
+        """
         for digits in (None, column.type.length):
             self.shortcuts[read_of(digits), write] = convert
 
@@ -213,7 +215,7 @@ class ValueWriter:
 
         @self._loses_dates(nullable, zero, DATE, DATE)
         @native("own-date-iso" if is_iso else "own-date-days")
-        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             days = calendar_days(text)
             if days is None:
                 return no_date()
@@ -222,7 +224,9 @@ class ValueWriter:
         return write
 
     def _datetime(self, nullable: bool, *, is_fine: bool) -> Write:
-        """A DATETIME; `is_fine`: its column has more than milliseconds, or may have."""
+        """Return the writing function of a DATETIME; `is_fine`: its column has, or may have, more than
+        milliseconds.
+        """
         mode = self._options.time_precision_mode
         if mode == "isostring":
             return self._iso_datetime(nullable)
@@ -232,7 +236,7 @@ class ValueWriter:
 
         @self._loses_dates(nullable, 0, WHOLE, LONGEST)
         @native("datetime-units", up, down)
-        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             micros = _micros(text)
             if micros is None:
                 return no_date()
@@ -255,7 +259,7 @@ class ValueWriter:
 
         @self._loses_dates(nullable, ZERO_TIMESTAMP, WHOLE, LONGEST)
         @native("datetime-iso")
-        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             if _micros(text) is None:
                 return no_date()
             return f"{text[:10]}T{_shortest(text[11:])}Z"
@@ -273,7 +277,7 @@ class ValueWriter:
         end = _DAY_MICROS if is_iso else _DAY_MICROS + 1
 
         @native("time-iso" if is_iso else "time-millis")
-        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             micros = time_micros(text)
             if not 0 <= micros < end:
                 lost.append(_TIME_RANGE)
@@ -286,15 +290,15 @@ class ValueWriter:
 
         return write
 
-    def _no_date(self, nullable: bool, zero: Any) -> Callable[[], Any]:  # noqa: ANN401 - what msgspec prints
-        """What is written for a date that is not in the calendar: NULL, or `zero`, as the connector does in a
-        column that cannot be NULL. With `zero-dates=null` that is a column of the key, of which 1970 would
-        make another row's.
+    def _no_date(self, nullable: bool, zero: Any) -> Callable[[], Any]:  # noqa: ANN401 - any value that msgspec prints
+        """Return the function that replaces a date that is not in the calendar: NULL, or `zero`, which the
+        connector writes in a column that cannot be NULL. With `zero-dates=null` such a column belongs to the
+        key, and the function raises NotRepresentable: 1970 would be another row's key.
         """
         lost, otherwise = self.lost, NULL if nullable else zero
         is_refused = self._options.zero_dates == "null" and not nullable
 
-        def no_date() -> Any:  # noqa: ANN401 - what msgspec prints
+        def no_date() -> Any:  # noqa: ANN401 - any value that msgspec prints
             if is_refused:
                 reason = "a date in it is not in the calendar, and neither NULL nor 1970 is this row's key"
                 raise NotRepresentable(NAME, "key", f"{reason}; the target option zero-dates=text keeps it")
@@ -310,8 +314,8 @@ class ValueWriter:
         shortest: int,
         longest: int,
     ) -> Callable[[Write], Write]:
-        """Return what marks a write of texts of such lengths with what becomes of dates without a month or a
-        day; see `_no_date`.
+        """Return a decorator that marks a write of texts of such lengths with its replacement for dates
+        without a month or a day; see `_no_date`.
         """
         if self._options.zero_dates == "null" and not nullable:
             return lambda write: write
@@ -319,12 +323,12 @@ class ValueWriter:
         return losing(_ZERO_DATE, "no-date", token, shortest, longest)
 
     def _calendar_text(self) -> Write:
-        """MySQL's own text; NULL for a date that is not in the calendar."""
+        """Return the function that writes MySQL's own text; NULL for a date that is not in the calendar."""
         lost = self.lost
 
         @losing(_ZERO_DATE, "no-date", b"null", DATE, LONGEST)
         @native("calendar")
-        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             if calendar_days(text[:10]) is None:
                 lost.append(_ZERO_DATE)
                 return NULL
@@ -332,7 +336,7 @@ class ValueWriter:
 
         return self._once("calendar", lambda: write)
 
-    # ------------------------------------------------------------ what is made once
+    # ------------------------------------------------------------ caches
 
     def _once(self, key: object, made: Callable[[], Write]) -> Write:
         found = self._made.get((key,))
@@ -341,7 +345,9 @@ class ValueWriter:
         return found
 
     def _kept(self, key: object, read: Read, made: Callable[[], tuple[Write, Write]]) -> Write:
-        """The writer of canonical values; the other one is its shortcut from the text that `read` reads."""
+        """Return the writer of canonical values; `made` also returns its shortcut from the text that `read`
+        reads.
+        """
         found = self._made.get((key,))
         if found is None:
             found, from_text = made()
@@ -355,13 +361,13 @@ class ValueWriter:
 
 @native("big-endian")
 def big_endian(value: int) -> bytes:
-    """Return the shortest two's complement of a number, the highest byte first, as Java has it."""
+    """Return the shortest two's complement of a number, highest byte first, as in Java."""
     size = (~value if value < 0 else value).bit_length() // 8 + 1
     return value.to_bytes(size, "big", signed=True)
 
 
 def unscaled(scale: int, value: Decimal) -> int:
-    """Return a DECIMAL without its point. Raises ValueError for one with more digits behind it."""
+    """Return a DECIMAL without its point. Raises ValueError for one with more digits after it."""
     moved = value.scaleb(scale, _CONTEXT)
     number = int(moved)
     if number != moved:
@@ -403,12 +409,12 @@ def _write_float(value: float) -> float | str:
 
 @native("finite")
 def _write_double(value: float) -> float | str:
-    # NaN and infinity are the numbers whose distance to themselves is not 0. Java's JSON has words for them,
+    # NaN and infinity are the numbers whose distance to themselves is not 0. Java's JSON has texts for them;
     # msgspec prints null.
     return numbers.java_text(value) if value - value else value
 
 
-#: What the 64 bits of the longest BIT take.
+#: Maximum bytes of the 64 bits of the longest BIT.
 _MOST_BIT_BYTES: Final = 8
 
 
@@ -434,13 +440,13 @@ def _url_safe(value: bytes) -> str:
 _POINT: Final = struct.Struct("<BIdd")
 _POINT_BIG: Final = struct.Struct(">BIdd")
 _POINT_KIND: Final = 1
-#: An SRID, the order of bytes, a kind, and how many parts there are.
+#: An SRID, the byte order, a kind, and the number of parts.
 _LEAST_GEOMETRY: Final = 13
 
 
 def _geometry(value: bytes) -> dict[str, Any]:
-    """MySQL's own form: the SRID, the lowest byte first, and WKB. Raises ValueError for what has no room for
-    both.
+    """Convert MySQL's own form: the SRID, lowest byte first, and WKB. Raises ValueError for a value too short
+    for both.
     """
     if len(value) < _LEAST_GEOMETRY:
         raise ValueError("not a geometry")
@@ -449,7 +455,7 @@ def _geometry(value: bytes) -> dict[str, Any]:
 
 
 def _point(value: bytes) -> dict[str, Any]:
-    """A POINT. Raises ValueError."""
+    """Convert a POINT. Raises ValueError."""
     wkb = value[4:]
     if len(wkb) != _POINT.size:
         raise ValueError("not a point")
@@ -474,7 +480,7 @@ _STRING: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|[ \t\r\n]++', re.DOTALL)
 
 @native("compact-json")
 def _compact(text: str) -> str:
-    """JSON without space between its parts, as the connector prints what it reads from the binlog."""
+    """Return JSON without space between its parts, as the connector prints JSON of the binlog."""
     if " " not in text and "\n" not in text:
         return text
     if "\\" in text:
@@ -498,7 +504,9 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 
 def _micros(text: str) -> int | None:
-    """The microseconds since 1970 of a DATETIME; None if it is not in the calendar. Raises ValueError."""
+    """Return the microseconds since 1970 of a DATETIME; None if it is not in the calendar. Raises
+    ValueError.
+    """
     try:
         since = _from_iso(text) - _EPOCH
     except ValueError:
@@ -512,5 +520,5 @@ def _micros(text: str) -> int | None:
 
 
 def _shortest(text: str) -> str:
-    """A time without the zeros behind its last digit."""
+    """Return a time without trailing zeros."""
     return text.rstrip("0").removesuffix(".") if "." in text else text

@@ -4,8 +4,8 @@
 
 Messages are those of `ticdc-debezium` with schemas, and so are names, operations and values; here decimals
 and binary values are exact. Every column may be NULL, and has its own name in `connect.field`. Statements and
-watermarks are there with avro-enable-watermark; their schemas are registered under the names of their
-records, those of rows under the topic. Since v26.3.3. Verified with records of pingcap/ticdc master b813e76f9
+watermarks exist with avro-enable-watermark; their schemas are registered under the names of their records,
+those of rows under the topic. Since v26.3.3. Verified with records of pingcap/ticdc master b813e76f9
 (2026-08-18).
 """
 
@@ -77,9 +77,9 @@ from relay.mysql.numbers import read_decimal as decimal_of
 
 NAME: Final = "ticdc-debezium-avro"
 Json = dict[str, Any]
-#: Makes of a value of Avro what JSON has.
+#: Converts a value of Avro to its JSON form.
 Convert = Callable[[Any], Any]
-#: What is kept of a schema beside its text, for each byte of it.
+#: Memory of a schema besides its text, per byte of the text.
 _FACTOR: Final = 30
 _PLAN_BYTES: Final = 2_000
 _to_json: Final = msgspec.json.Encoder().encode
@@ -88,7 +88,9 @@ _to_json: Final = msgspec.json.Encoder().encode
 
 
 class TicdcDebeziumAvroOptions(Options, frozen=True):
-    """TiCDC's sink-URI options. Those that change content are for the target; the decoder sees for itself."""
+    """TiCDC's sink-URI options. Those that change content are for the target; the decoder detects them
+    itself.
+    """
 
     enable_tidb_extension: Annotated[bool, Meta(description="columns have `tidb_type`")] = False
     avro_enable_watermark: Annotated[bool, Meta(description="statements and watermarks are written")] = False
@@ -111,7 +113,7 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
     schema_id: SchemaIdPlace = "prefix"
 
     def as_json(self) -> TicdcDebeziumOptions:
-        """The options of the messages in JSON."""
+        """Return the options of the messages in JSON."""
         return TicdcDebeziumOptions(
             strict=self.strict,
             ddl=self.ddl,
@@ -126,20 +128,20 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
 
     @property
     def forms(self) -> AvroForms:
-        """How numbers are written."""
+        """Return the form of numbers."""
         return AvroForms(
             self.avro_decimal_handling_mode == "string", self.avro_bigint_unsigned_handling_mode == "string"
         )
 
     def writing_problems(self) -> list[Problem]:
-        """Find what TiCDC refuses together."""
+        """Report combinations of options that TiCDC refuses."""
         problems = super().writing_problems()
         if self.avro_enable_watermark and not self.enable_tidb_extension:
             problems.append(Problem("avro-enable-watermark", "needs enable-tidb-extension=true"))
         return problems
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of old rows where none is written."""
+        """Report options of old rows if none is written."""
         found = super().without_effect()
         if not self.output_old_value:
             found["unknown-before"] = "output-old-value=false leaves old rows out"
@@ -147,7 +149,7 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
 
 
 def carries(options: TicdcDebeziumAvroOptions) -> Capabilities:
-    """Return what a message can say with these options."""
+    """Return the capabilities of messages with these options."""
     return msgspec.structs.replace(
         json_options.carries(options.as_json()),
         ddl=options.avro_enable_watermark,
@@ -170,7 +172,9 @@ _TYPES: Final = {
 
 
 class _Reader:
-    """Values of one schema as TiCDC's JSON with its schema block. Raises ValueError for another's schema."""
+    """Reads values of one schema as TiCDC's JSON with its schema block. Raises ValueError for a foreign
+    schema.
+    """
 
     def __init__(self, type_: AvroType) -> None:
         node, self._convert = _read(type_)
@@ -182,7 +186,7 @@ class _Reader:
 
 
 def _read(type_: AvroType) -> tuple[Json, Convert]:
-    """The Connect schema of a type, and how its values become JSON."""
+    """Return the Connect schema of a type, and the function from its values to JSON."""
     present = type_.present
     if present.kind == "record":
         nodes, converts = [], []
@@ -213,7 +217,7 @@ def _read(type_: AvroType) -> tuple[Json, Convert]:
 
 
 def _read_field(field: AvroField) -> tuple[Json, Convert]:
-    """As `_read`, of a field: columns have the types that they have in JSON."""
+    """Return the same as `_read` for a field: columns have their types of JSON."""
     node, convert = _read(field.type)
     present, told = field.type.present, field.attributes
     name, word = told.get("connect.field"), told.get("tidb_type")
@@ -240,7 +244,7 @@ def _read_field(field: AvroField) -> tuple[Json, Convert]:
     return node, convert
 
 
-#: Of a DECIMAL, and of a number of 64 bits.
+#: Maximum digits of a DECIMAL and of a 64-bit number.
 _MOST_DIGITS, _MOST_LONG = 65, 20
 
 
@@ -277,7 +281,7 @@ def _finite(number: float) -> float:
 
 
 def _short(number: float) -> float:
-    """The shortest digits of a number of 32 bits."""
+    """Return the shortest digits of a 32-bit number."""
     return shortest_float32(_finite(number))
 
 
@@ -285,7 +289,7 @@ _CONVERTS: Final[dict[str, Convert]] = {"bytes": base64_text, "float": _short, "
 
 
 class Decoder:
-    """Reads TiCDC's debezium-avro."""
+    """Decode TiCDC's debezium-avro."""
 
     def __init__(self, options: TicdcDebeziumAvroOptions, answers: LookupCache) -> None:
         self._json = decoder.Decoder(options.as_json(), answers, NAME)
@@ -295,7 +299,7 @@ class Decoder:
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        """Return the record's event; see `relay.codecs.codec.Decoder`."""
         if record.value is None:
             losses.append(Loss.TOMBSTONE)
             return [], catalog
@@ -303,14 +307,14 @@ class Decoder:
         try:
             key = self._read(record, "key")
         except (Malformed, UnsupportedMessage):
-            key = None  # another converter's
+            key = None  # from another converter
         try:
             return self._json.decode(msgspec.structs.replace(record, key=key, value=value), catalog, losses)
         except DecodeError as error:
             raise error_of(NAME, error) from error
 
     def _read(self, record: ConsumerRecord, part: Part) -> bytes | None:
-        """A part of a message as JSON."""
+        """Return a part of the message as JSON."""
         found = self._schemas.part(record, part)
         if found is None:
             return None
@@ -354,38 +358,38 @@ def _sanitized(name: str) -> str:
 
 
 def _full(prefix: str) -> str:
-    """The first part of a table's names, `cluster.database.table`, as Avro takes it."""
+    """Return the first part of a table's names, `cluster.database.table`, adjusted to Avro."""
     parts = prefix.split(".", 2)
     return ".".join(map(_sanitized, parts))
 
 
 class _Made:
-    """A type of the schema that is written: its document, what makes a writer of its values in JSON, its name
-    elsewhere in the schema.
+    """A type of the written schema: its document, the maker of a writer of its values from JSON, and its name
+    for references.
     """
 
     def __init__(self, document: Any, make: Maker, name: str, *, is_optional: bool = False) -> None:  # noqa: ANN401 - any JSON
         self.document, self._make, self.name, self.is_optional = document, make, name, is_optional
 
     def optional(self) -> _Made:
-        """The union of null and this."""
+        """Return the union of null and this type."""
         return _Made(["null", self.document], self._make, self.name, is_optional=True)
 
     def reference(self) -> _Made:
-        """The type by its name."""
+        """Return the type by its name."""
         return _Made(self.name, self._make, self.name)
 
     def write(self) -> Write:
-        """What writes its values."""
+        """Return the writing function of its values."""
         return self._make(SECOND, FIRST) if self.is_optional else self._make(b"", None)
 
 
-#: A field's document, and the name of its member in JSON with what writes that.
+#: A field's document, the name of its member in JSON, and the writing function of the member.
 _Field = tuple[Json, tuple[str, Write]]
 
 
 def _field(name: str, made: _Made, word: str | None = None) -> _Field:
-    """A field, its members in alphabetical order; `word`: its `tidb_type`."""
+    """Return a field, its members in alphabetical order; `word`: its `tidb_type`."""
     document: Json = {"connect.field": name}
     if made.is_optional:
         document["default"] = None
@@ -415,7 +419,7 @@ def _plain(word: str) -> _Made:
 
 
 def _typed(node: Json) -> _Made:
-    """The type of a Connect schema that is no row."""
+    """Return the type of a Connect schema that is no row."""
     kind = node["type"]
     if kind == "struct":
         fields = [
@@ -454,9 +458,9 @@ def _source(prefix: str) -> _Made:
 
 
 class _Writer:
-    """The Avro of messages with one schema block. Raises ValueError for names that cannot be.
+    """Writes messages with one schema block as Avro. Raises ValueError for impossible names.
 
-    `subject`: of statements and watermarks, that of their schema.
+    `subject`: for statements and watermarks, that of their schema.
     """
 
     def __init__(self, block: Json, database: str, cluster: str) -> None:
@@ -536,7 +540,7 @@ def _columns(nodes: Sequence[Json]) -> list[_Field]:
 
 
 class Encoder(ByTopic):
-    """Writes debezium-avro as TiCDC does."""
+    """Encode debezium-avro as TiCDC does."""
 
     def __init__(self, options: TicdcDebeziumAvroOptions, answers: LookupCache) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Columns in TiCDC's dialect of Debezium JSON: how their values look, and what they tell of a type.
+"""Columns in TiCDC's dialect of Debezium JSON: the form of their values, and the types that they imply.
 
 Source: pingcap/ticdc pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
 """
@@ -41,10 +41,10 @@ from relay.mysql.types import BINARIES
 
 
 def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) -> Read | None:
-    """Return how a value in TiCDC's dialect becomes canonical; None if it is.
+    """Return the function from a value in TiCDC's dialect to its canonical value; None if they are the same.
 
     `is_known`: the type has its parameters. Else fractions of seconds get the digits that they need.
-    `is_key`: the column is one of its table's key; a DECIMAL may then be text.
+    `is_key`: the column belongs to its table's key; a DECIMAL may then be text.
     """
     base, length = column_type.base, column_type.length
     digits = length if is_known else None
@@ -78,7 +78,7 @@ _KINDS: Final[dict[str, Any]] = {
 
 
 def _kind_of(column_type: ColumnType, *, is_key: bool = False) -> Any:  # noqa: ANN401 - a type
-    """The Python type of the column's JSON values; DECIMAL is a number whose digits are kept."""
+    """Return the Python type of the column's JSON values; DECIMAL is a number that keeps its digits."""
     if column_type.base == "decimal":
         return SPELLED if is_key else Decimal
     return _KINDS.get(ticdc_field(column_type).type, str)
@@ -98,10 +98,10 @@ class TicdcColumns:
         self._defaults = ValueWriter()
 
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:
-        """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
+        """Add the key's columns: TiCDC's `column-selectors` may remove them from rows, but not from the key.
 
         Old rows have the same key: TiCDC splits an UPDATE that changes it, unless `output-raw-change-event`
-        is set as well. `wanted`: the columns that a key of the table can have; None if nobody knows.
+        is also set. `wanted`: the columns that a key of the table can have; None if unknown.
         """
         columns = key.payload or {}
         if wanted is not None:
@@ -112,22 +112,22 @@ class TicdcColumns:
                     image.setdefault(name, Decimal(repr(value)) if type(value) is float else value)
 
     def has_values(self, column: Column) -> bool:
-        """Whether rows have the column: virtual generated ones are on no TiCDC wire."""
+        """Return whether rows have the column; TiCDC never sends virtual generated ones."""
         return column.generated is not Generated.VIRTUAL
 
-    def known_columns(self, known: TableSchema, names: Sequence[str]) -> Mapping[str, Column]:  # noqa: ARG002 - names are as they are
+    def known_columns(self, known: TableSchema, names: Sequence[str]) -> Mapping[str, Column]:  # noqa: ARG002 - names are unchanged
         """Return the definition's columns that rows have, by their name on the wire."""
         return {column.name: column for column in known.columns if self.has_values(column)}
 
     column_names = staticmethod(plain_column_names)
 
     def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
-        """Whether neither the block nor the value contradicts the catalog's column."""
+        """Return whether the catalog's column agrees with both the block and the value."""
         is_agreed = declared is None or agrees(column, declared)
         return is_agreed and fitting(_kind_of(column.type), value) is not ABSENT
 
     def declared_type(self, declared: DeclaredColumn, value: object) -> ColumnType | None:
-        """Return the type that the block declares, None if that does not go with the value."""
+        """Return the type that the block declares, None if the value contradicts it."""
         column_type = guessed_type(declared)
         return None if fitting(_kind_of(column_type), value) is ABSENT else column_type
 
@@ -140,16 +140,16 @@ class TicdcColumns:
         is_known: bool,
         is_key: bool,
     ) -> Form:
-        """Return how the column's values look."""
+        """Return the form of the column's values."""
         return Form(
             _kind_of(column.type, is_key=is_key),
             read_of(column.type, is_known=is_known, is_key=is_key),
             is_too_fine=is_too_fine_text if column.type.base == "timestamp" else None,
         )
 
-    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:  # noqa: ARG002 - the definition tells
-        """Give the wire values that mean two things: the default or NULL, 1970-01-01 or a date that is not in
-        the calendar.
+    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:  # noqa: ARG002 - the definition suffices
+        """Yield the ambiguous wire values: the default or NULL, 1970-01-01 or a date that is not in the
+        calendar.
         """
         default = None
         if column.default is not ABSENT:
@@ -162,7 +162,7 @@ class TicdcColumns:
             yield 0, Loss.EPOCH_OR_ZERO_DATE
 
     def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401, ARG002 - any JSON value
-        """Return the value that stands for NULL besides NULL itself, ABSENT if none does."""
+        """Return the value that means NULL besides NULL itself, ABSENT if none does."""
         return 0 if zero_is_null(column) else ABSENT
 
     def guessed_type(self, value: object) -> ColumnType | None:  # noqa: ARG002 - rows have neither
@@ -170,5 +170,5 @@ class TicdcColumns:
         return None
 
     def tells_types(self, block: bytes) -> bool:
-        """Whether a schema block tells types as the catalog has them."""
+        """Return whether a schema block has the catalog's types."""
         return b'"tidb_type"' in block

@@ -51,15 +51,15 @@ _WATERMARK: Final = "m"
 
 _BRACE: Final = ord("{")
 
-# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
-# for every row.
+# Python 3.11 resolves enum members through a descriptor, which costs a function call; these are used for
+# every row.
 UPDATE: Final = Op.UPDATE
 
 _DELETE: Final = Op.DELETE
 
 
 class Decoder(MessageDecoder[Envelope]):
-    """Reads TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
+    """Decode TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
     def __init__(self, options: TicdcDebeziumOptions, answers: LookupCache, name: str = NAME) -> None:
         rows = RowDecoder(name, TicdcColumns(), RowBody, answers.limits)
@@ -70,7 +70,7 @@ class Decoder(MessageDecoder[Envelope]):
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        """Return the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
         if value and (self._is_packed or value[0] != _BRACE):
             record = self._unpacked(record, value)
@@ -141,7 +141,7 @@ class Decoder(MessageDecoder[Envelope]):
         if body.op == _WATERMARK:
             if origin.commit_ts is None:
                 raise Malformed(NAME, "payload.source.commit_ts", "missing from a watermark")
-            # Of a row, 0 means none; a watermark at 0 is one before everything.
+            # For a row, 0 means none; a watermark at 0 precedes everything.
             source = msgspec.structs.replace(source, commit_ts=origin.commit_ts)
             source = with_unknown(source, _wire.unknown_in_columns(_wire.key_of(record.key), set()))
             return [Watermark(source, _wire.emitted_at_ns(body, record))], catalog
@@ -151,7 +151,9 @@ class Decoder(MessageDecoder[Envelope]):
 
 
 def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: ConsumerRecord) -> RowParts:
-    """The parts of a row's message. Raises Malformed if it has no image of its operation, or no table."""
+    """Return the parts of a row's message. Raises Malformed if the image of its operation or the table is
+    missing.
+    """
     before = _wire.image(body.before) if op is _DELETE or op is UPDATE else None
     after = None if op is _DELETE else _wire.image(body.after)
     if op is _DELETE and before is None:
@@ -183,10 +185,10 @@ def _ddl(
 
 
 def _own_statement(ddl: str, told: Sequence[DeclaredTable]) -> str:
-    """The part of a rename of several tables that the message is about, in TiCDC's words; every other
-    statement as it came.
+    """Return the message's part of a rename of several tables, in TiCDC's spelling; every other statement
+    unchanged.
 
-    TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
+    TiCDC sends one message a table. If each has the whole text, `id` identifies the pair.
     """
     pair = renamed_pair(told) if len(told) == 1 and "," in ddl and _renames_several(ddl) else None
     if pair is None:
@@ -195,7 +197,7 @@ def _own_statement(ddl: str, told: Sequence[DeclaredTable]) -> str:
 
 
 def _renames_several(ddl: str) -> bool:
-    """Whether a text is one statement that renames several tables. A comma may be of a name."""
+    """Return whether a text is one statement that renames several tables. A comma may be part of a name."""
     if not _RENAME(ddl):
         return False
     try:

@@ -32,12 +32,12 @@ from relay.model.records import ConsumerRecord
 
 _READ: Final = Op.READ
 
-#: What printing raises for values that no JSON of this protocol can hold.
+#: Errors that printing raises for values that no JSON of this protocol can hold.
 _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 
 
 class Encoder:
-    """Writes TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
+    """Encode TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
 
     def __init__(
         self, options: TicdcDebeziumOptions, answers: LookupCache, avro: AvroForms | None = None
@@ -67,7 +67,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
+        """Yield the events' messages, one each; see `relay.codecs.codec.Encoder`."""
         try:
             for event in events:
                 if isinstance(event, RowChange):
@@ -128,9 +128,10 @@ class Encoder:
         return payload
 
     def _widened(self, change: RowChange) -> RowChange:
-        """The change with every DATETIME that has more than three digits counted in microseconds.
+        """Return the change with every DATETIME of more than three digits counted in microseconds.
 
-        Raises NotRepresentable if its column is known to have no more, so that milliseconds would cut it.
+        Raises NotRepresentable if its column is known to have fewer, so that milliseconds would truncate the
+        value.
         """
         self._lost.clear()
         before, after, columns = change.before, change.after, list(change.schema.columns)

@@ -1,8 +1,8 @@
-"""Messages of TiCDC Debezium JSON, written: `source`, rows, DDL and watermarks around their schema blocks.
+"""Writing messages of TiCDC Debezium JSON: `source`, rows, DDL and watermarks around their schema blocks.
 
-Contract: all that is the same in every message of a table version is encoded once, as the text around a
-message's own numbers and rows (`RowPlan`). `Messages` is made for one encoder's settings; what it keeps are
-caches. Source: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its records.
+The parts that are the same in every message of a table version are encoded once, as the text around a
+message's own numbers and rows (`RowPlan`). `Messages` serves one encoder's settings and only holds caches.
+Source: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its records.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from relay.model.events import Column, Generated, Op, SchemaChange, TableId, Tab
 from relay.mysql.types import has_parameters
 from relay.templates.tracing import mark_of
 
-#: What stands between `ts_ms` and the row, as the value of `transaction`; an UPDATE has `before` and `after`
-#: after it.
+#: The text between `ts_ms` and the row, as the value of `transaction`; in an UPDATE `before` and `after`
+#: follow.
 _MIDDLES: Final = {
     Op.UPDATE: msgspec.Raw(b'null,"op":"u"'),
     Op.INSERT: msgspec.Raw(b'null,"op":"c","before":null'),
@@ -51,14 +51,13 @@ _MIDDLES: Final = {
     Op.DELETE: msgspec.Raw(b'null,"op":"d","after":null'),
 }
 
-#: An image: `{column: value}`, or of a whole row a struct that prints alike
+#: An image: `{column: value}`, or for a whole row a struct that prints alike
 #: (`relay.codecs.shared.compiled.row_struct`).
 Row = Any
 
 
-# A row's message is printed in one go, which takes a third less than putting texts together. Members that are
-# the same in every message of a table version are one `Raw`: the value of the first of them, followed by the
-# others.
+# A row's message is printed in one call, a third faster than joining texts. Members that are the same in
+# every message of a table version are one `Raw`: the value of the first of them, followed by the others.
 class _RowSource(msgspec.Struct, gc=False):
     version: msgspec.Raw
     ts_ms: int
@@ -81,7 +80,9 @@ class _RowMessage(msgspec.Struct, gc=False):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The options of the encoder that change its bytes, under plain names. `avro`: they become Avro."""
+    """The options of the encoder that change its bytes, under plain names. `avro`: the messages
+    become Avro.
+    """
 
     cluster: str
     has_schema: bool
@@ -92,15 +93,14 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class RowPlan(msgspec.Struct, frozen=True, eq=False):
-    """What all rows of a table version have in common.
+    """The common parts of all rows of a table version.
 
-    `shown`: the columns of a whole row; `place_of`: where they stand in the table. `key`: those of the key,
-    in table order. `lacks_key`: the key has others, too, so that no row has a key. `key_value`: a
-    one-column key's value, of a row that is a struct. `snapshot`: the members of `source` between `ts_ms`
-    and the commit ts. `key_start`: the text before a key's only value. `key_end`, `end`: the text after the
-    key's and the row's last value (`end` is empty without a schema block; it is another one for rows with
-    `start_ts`, or without some columns). `loses_parameters`: types have parameters that the schema block does
-    not tell.
+    `shown`: the columns of a whole row; `place_of`: their indexes in the table. `key`: those of the key, in
+    table order. `lacks_key`: the key has others, too, so that no row has a key. `key_value`: a one-column
+    key's value, of a row that is a struct. `snapshot`: the members of `source` between `ts_ms` and the commit
+    ts. `key_start`: the text before a key's only value. `key_end`, `end`: the text after the key's and the
+    row's last value (`end` is empty without a schema block, and differs for rows with `start_ts`, or without
+    some columns). `loses_parameters`: types have parameters that the schema block omits.
     """
 
     schema: TableSchema
@@ -117,15 +117,15 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class Messages(RowTarget[RowPlan]):
-    """Writes the messages of one encoder; `lost` is what the values of its last row have lost, `too_fine`
-    whether some had more digits than their columns (`ValueWriter`).
+    """Writes the messages of one encoder; `lost`: losses of its last row's values, `too_fine`: whether some
+    had more digits than their columns (`ValueWriter`).
     """
 
     has_structs = True
 
     def __init__(self, settings: Settings, pool: CachePool) -> None:
         self._settings, self._values = settings, ValueWriter(settings.avro)
-        self._defaults = ValueWriter(settings.avro)  # what a default loses, no row loses
+        self._defaults = ValueWriter(settings.avro)  # losses of a default are not losses of a row
         #: Ends of messages with `start_ts`, or without some columns.
         self._ends: ByteCache[object, bytes] = pool.cache()
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
@@ -183,22 +183,22 @@ class Messages(RowTarget[RowPlan]):
         )
 
     def plan_bytes(self, plan: RowPlan) -> int:
-        """Return about how much memory a plan takes."""
+        """Return the approximate memory of a plan in bytes."""
         return len(plan.end) + len(plan.key_end) + _PLAN_COLUMN_BYTES * len(plan.shown)
 
     def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
-        """Return what every row of a table loses: its types without `tidb_type`, their parameters."""
+        """Return the losses of every row of a table: its types without `tidb_type`, their parameters."""
         has_types = self._settings.extension and self._settings.has_schema
         untyped = (Loss.UNTYPED,) if type_info.types and not has_types else ()
         loses_parameters = type_info.parameters and plan.loses_parameters
         return (*untyped, Loss.TYPE_PARAMETERS) if loses_parameters else untyped
 
     def write_of(self, column: Column) -> Write | None:
-        """Return how the column's canonical values are written."""
+        """Return the writing function of the column's canonical values."""
         return self._values.of(column)
 
     def null_of(self, column: Column) -> Null | None:
-        """Return the default that TiCDC writes for NULL, counted; None without one, or if NULL is to stay."""
+        """Return the default that TiCDC writes for NULL, counted; None without one, or if NULL must stay."""
         if not self._settings.replaces_nulls:
             return None
         default = null_default(column, self._defaults.of(column))
@@ -215,7 +215,7 @@ class Messages(RowTarget[RowPlan]):
     ) -> EncodedRecord:
         """Return the message of a row; `times`: `ts_ms` of the source, commit ts, `ts_ms` of the message.
 
-        An UPDATE without a before-image has no `before`. Raises what `printed` raises.
+        An UPDATE without a before-image has no `before`. Raises the errors of `printed`.
         """
         before, after = images
         source_ms, commit_ts, emitted_ms = times
@@ -239,9 +239,9 @@ class Messages(RowTarget[RowPlan]):
         return EncodedRecord(plan.key_start + key + plan.key_end, value)
 
     def _end(self, plan: RowPlan, images: tuple[Row, Row], *, has_start: bool) -> bytes:
-        """The end of a message with a schema block, which lists the columns that are there.
+        """Return the end of a message with a schema block, which lists the present columns.
 
-        What only one of the two images has is optional.
+        Columns of only one of the two images are optional.
         """
         rows = [image_names(plan.shown, row) for row in images if row is not None]
         if not has_start and all(names is plan.shown for names in rows):
@@ -287,7 +287,7 @@ class Messages(RowTarget[RowPlan]):
         changes: list[Json | msgspec.Raw],
         commit_ts: int,
     ) -> EncodedRecord:
-        """Return the message of a DDL statement for one table. Raises what `printed` raises."""
+        """Return the message of a DDL statement for one table. Raises the errors of `printed`."""
         database = printed(table.database)
         payload = b'%b,"databaseName":%b,"schemaName":null,"ddl":%b,"tableChanges":%b}' % (
             self._stamped(table, change, commit_ts), database, printed(sql), printed(changes),
@@ -306,7 +306,7 @@ class Messages(RowTarget[RowPlan]):
         )
 
     def _stamped(self, table: TableId, event: SchemaChange | Watermark, commit_ts: int) -> bytes:
-        """The payload of a control message up to `ts_ms`."""
+        """Return the payload of a control message up to `ts_ms`."""
         ts_ms, emitted_ms = event.source.event_time_ns // 1_000_000, event.emitted_at_ns // 1_000_000
         start = b'%b%d,"snapshot":%b,"commit_ts":%d' % (self._head, ts_ms, _snapshot(table), commit_ts)
         return b"%b%b%d" % (start, self._tail, emitted_ms)
@@ -320,21 +320,21 @@ class Messages(RowTarget[RowPlan]):
         return EncodedRecord(b'{"payload":%b}' % key, b'{"payload":%b}' % payload)
 
 
-#: What a column takes in a plan, and in the key of an end, which takes some bytes itself (measured with
-#: CPython 3.11).
+#: Memory of a column in a plan, and in the key of an end; and the base of that key (measured with CPython
+#: 3.11).
 _PLAN_COLUMN_BYTES: Final = 150
 _END_COLUMN_BYTES: Final = 16
 _END_BYTES: Final = 400
 
 
 def _snapshot(table: TableId) -> bytes:
-    """The members of `source` from `snapshot` on, up to the commit ts."""
+    """Return the members of `source` from `snapshot` on, up to the commit ts."""
     names = b'"false","db":%b,"table":%b' % (printed(table.database), printed(table.table))
     return names + b',"server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null'
 
 
 def _row_key(plan: RowPlan, row: Row) -> bytes | None:
-    """Return the key of a row; None for one that lacks columns of its key."""
+    """Return the key of a row; None if the row lacks columns of its key."""
     columns = row
     if type(row) is not dict:
         columns = {name: getattr(row, f"f{at}") for at, name in enumerate(plan.shown)}

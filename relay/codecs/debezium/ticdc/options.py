@@ -16,7 +16,7 @@ from relay.codecs.shared.ticdc import RawChangeEvent
 
 NAME: Final = "ticdc-debezium"
 
-#: Of the dialect, in JSON and in Avro.
+#: Common to the dialect in JSON and in Avro.
 ClusterId = Annotated[
     str,
     Meta(
@@ -27,7 +27,9 @@ ClusterId = Annotated[
 
 
 class TicdcDebeziumOptions(CompressionOptions, frozen=True):
-    """TiCDC's sink-URI options. Those that change content are for the target; the decoder sees for itself."""
+    """TiCDC's sink-URI options. Those that change content are for the target; the decoder detects them
+    itself.
+    """
 
     timezone: Annotated[
         str, Meta(description="changes nothing: this format has TIMESTAMP in UTC, whatever the zone")
@@ -56,7 +58,7 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     ] = msgspec.field(name="replace.null.with.default", default=True)
 
     def without_effect(self) -> dict[str, str]:
-        """Find the zone, and what is said of old rows where none is written."""
+        """Report the zone, and options of old rows if none is written."""
         found = super().without_effect()
         found["timezone"] = "this format has TIMESTAMP in UTC, whatever the zone"
         if not self.output_old_value:
@@ -65,7 +67,7 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
 
 
 def carries(options: TicdcDebeziumOptions) -> Capabilities:
-    """What a message can say with these options."""
+    """Return the capabilities of messages with these options."""
     return Capabilities(
         before=Before.FULL if options.output_old_value else Before.NONE,
         delete_image=True,

@@ -6,7 +6,7 @@
     watermark       {"payload": {source ts_ms transaction op} [, "schema": {…}]}; op is m
 
 Since v8.0.0; keys since v8.5.0; DDL, watermarks and `tidb_type` since v8.5.4 (classic: v9.0.0), `commit_ts`
-and `cluster_id` declared since v26.3.3. No tombstones, no headers. It cannot say: decimals beyond 64-bit
+and `cluster_id` declared since v26.3.3. No tombstones, no headers. Not expressible: decimals beyond 64-bit
 floats, dates that are not in the calendar, years below 100, NULL where a column has a default, transactions,
 binlog positions, GTIDs; and without `tidb_type` whether text is binary and numbers unsigned. TIMESTAMP is in
 UTC, so `timezone` changes nothing. Verified with records of pingcap/ticdc master b813e76f9 (2026-08-18).

@@ -1,4 +1,4 @@
-"""Rows of TiCDC Debezium JSON as templates have them: commit ts and times beside the images."""
+"""Templates of rows of TiCDC Debezium JSON: commit ts and times besides the images."""
 
 from __future__ import annotations
 
