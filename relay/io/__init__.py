@@ -1,1 +1,1 @@
-"""Everything that reaches outside of the process: Kafka, registries, object storage, files."""
+"""All access to the outside: Kafka, registries, object storage, files."""

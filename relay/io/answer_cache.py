@@ -1,4 +1,4 @@
-"""Answers that never change, on disk: a program that is started again need not ask for them once more."""
+"""Cache immutable answers on disk, so that a restarted program need not request them again."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _log = logging.getLogger("relay.cache")
 
 
 class AnswerCache:
-    """Answers that never change, each in a file of its own below a folder. Several processes may share it.
+    """Immutable answers, each in a separate file below a folder. Several processes may share it.
 
-    When they have more than about `most_bytes` together, those that were kept first are removed, so that a
-    quarter is free again. May be called from several threads.
+    When they exceed about `most_bytes` together, the oldest are removed until a quarter is free again. May be
+    called from several threads.
     """
 
     def __init__(self, folder: Path, most_bytes: int = DEFAULT_LIMITS.cache_bytes) -> None:
         self._folder, self._most_bytes = folder, most_bytes
-        #: Bytes that may be added before the folder is listed again: never more than a quarter of all, as
-        #: others add to it, too.
+        #: Bytes that may be added before the folder is listed again: never more than a quarter of the limit,
+        #: as other processes add to it, too.
         self._room = 0
         self._lock = threading.Lock()
         self._is_reported = False
 
     def find(self, need: Need[Answer]) -> Answer | None:
-        """Read an answer; None if there is none that can be read."""
+        """Read an answer; None if it is missing or unreadable."""
         if not need.is_immutable:
             return None
         try:
@@ -44,8 +44,9 @@ class AnswerCache:
             return None
 
     def keep(self, need: Need[Answer], answer: Answer) -> None:
-        """Write an answer so that readers see all of it or nothing. Log the first failure: the work goes on
-        without the folder, and the next start asks again.
+        """Write an answer so that readers see all of it or nothing.
+
+        Logs the first failure: the work goes on without the folder, and the next start asks again.
         """
         if not need.is_immutable:
             return
@@ -62,7 +63,7 @@ class AnswerCache:
                 )
 
     def _keep(self, need: Need[Answer], answer: Answer) -> None:
-        # What JSON cannot hold, such as half a character, is not kept either.
+        # Answers that JSON cannot represent, such as a lone surrogate, are not kept either.
         with contextlib.suppress(TypeError, ValueError):
             path, data = self._path(need), msgspec.json.encode(answer)
             if len(data) <= self._most_bytes:
@@ -74,7 +75,7 @@ class AnswerCache:
                         self._make_room(path)
 
     def _make_room(self, newest: Path) -> None:
-        """List the folder; if there is too much in it, remove what is oldest. Raises OSError."""
+        """List the folder; if it exceeds the limit, remove the oldest files. Raises OSError."""
         self._room = quarter = self._most_bytes // 4
         files = []
         for path in self._folder.glob("*.json"):

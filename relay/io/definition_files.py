@@ -1,4 +1,4 @@
-"""Dumps on disk: files and folders of SQL, and what clients print of SHOW CREATE TABLE, as definitions."""
+"""Read table definitions from dumps on disk: files and folders of SQL, and output of SHOW CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from relay.mysql.dumps import DumpStatement, dumped_database, statements
 from relay.mysql.show_create import separate, shown_statements
 
 _CHUNK: Final = 1 << 20
-#: Bytes of the longest output of SHOW CREATE TABLE, which is read as a whole.
+#: Maximum bytes of the output of SHOW CREATE TABLE, which is read as a whole.
 _LONGEST_SHOWN: Final = 64 << 20
 _NAMES: Final = (".sql", ".sql.gz")
-#: mydumper and Dumpling give every table a file of its own: `database.table-schema.sql`.
+#: mydumper and Dumpling write a separate file for every table: `database.table-schema.sql`.
 _OF_TABLE: Final = re.compile(r"(.[^.]*)\..+-schema(?:-view)?\.sql(?:\.gz)?")
 
 
 class Dumped(NamedTuple):
-    """The definitions of dumps, by table; how many files were read; and what could not be understood."""
+    """The definitions of dumps, by table.
+
+    Also the number of files read, and the statements that were not understood.
+    """
 
     definitions: list[Definition]
     files: int
@@ -45,10 +48,10 @@ def read_dumps(
     database_option: str,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Dumped:
-    """Read files and folders. `database`: of names without one, where the dump itself names none, which
-    `database_option` gives.
+    """Read files and folders.
 
-    Raises ConfigError, about `option`, for what cannot be read at all.
+    `database`: default for unqualified names if the dump names no database; set by `database_option`. Raises
+    ConfigError, about `option`, for input that cannot be read at all.
     """
     reader, files = DefinitionReader(limits, database_option), _files(names, option)
     for path in files:
@@ -67,7 +70,7 @@ def read_dumps(
 
 
 def _files(names: Sequence[str], option: str) -> list[Path]:
-    """Return the files that are read, those of a folder in the order in which they build on each other."""
+    """Return the files to read, those of a folder in the order in which they depend on each other."""
     found: list[Path] = []
     for name in names:
         path = Path(name)
@@ -77,7 +80,7 @@ def _files(names: Sequence[str], option: str) -> list[Path]:
         inside = [each for each in sorted(path.iterdir()) if each.name.endswith(_NAMES) and each.is_file()]
         schemas = [each for each in inside if _OF_TABLE.fullmatch(each.name)]
         if schemas:
-            # The others hold rows. A view is put in the place of the table that stands for it.
+            # The other files hold rows. A view replaces its placeholder table.
             inside = sorted(schemas, key=lambda each: ("-schema-view." in each.name, each.name))
         if not inside:
             raise ConfigError([Problem(option, f"folder {name} holds no .sql or .sql.gz file")])
@@ -106,7 +109,7 @@ def _read(
 
 
 def _database_of(path: Path) -> str | None:
-    """Return the database that the name of a file tells."""
+    """Return the database in the name of a file."""
     found = _OF_TABLE.fullmatch(path.name)
     return None if found is None else unquote(found[1])
 

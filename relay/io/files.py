@@ -1,4 +1,4 @@
-"""Files, read and written so that what somebody else has put there does no harm."""
+"""Read and write files safely where other users may have placed something else."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from typing import BinaryIO, Final
 
 #: Most bytes of a file with a configuration, a certificate, a secret or a token.
 SMALL_BYTES: Final = 4 << 20
-#: Owner and group may read what is written, nobody else: it may be rows. The process's umask takes more away.
+#: Written files are readable by owner and group only: they may hold rows. The process's umask restricts this
+#: further.
 _MODE: Final = 0o640
 _HANDED_OVER: Final = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
 class NotRegular(OSError):
-    """A pipe, a device or a socket stands where a file was expected. `strerror` says what."""
+    """The file is a pipe, a device or a socket; `strerror` has its type."""
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
     """Open a file for reading. Raises OSError; NotRegular, without waiting, for a pipe or a device.
 
-    A pipe that the shell has handed over (`<(…)`, /dev/stdin) was given on purpose, and is opened. Unless
-    `follow`, a symbolic link is refused, too (ELOOP).
+    A pipe from the shell (`<(…)`, /dev/stdin) was passed on purpose, and is opened. Unless `follow`, a
+    symbolic link is refused, too (ELOOP).
     """
     if str(path).startswith(_HANDED_OVER):
         return path.open("rb")
-    # Without O_NONBLOCK, opening a named pipe waits for somebody who writes. To a file it means nothing.
+    # Without O_NONBLOCK, opening a named pipe waits for a writer. It has no effect on files.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     mode = os.fstat(descriptor).st_mode
@@ -53,8 +54,8 @@ def read_small(path: Path) -> bytes:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that a reader sees all of it or nothing, and so that it survives a loss of power.
 
-    The unfinished file has a name that nobody can guess or has taken before. Raises OSError, and leaves
-    nothing unfinished behind.
+    The unfinished file has an unpredictable name that did not exist before. Raises OSError, and leaves no
+    unfinished file behind.
     """
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,7 +1,7 @@
-"""Which engine fills templates: the native kernel, the interpreter, or none. `RELAY_KERNEL` says it.
+"""Choose the engine that fills templates by `RELAY_KERNEL`: the native kernel, the interpreter, or none.
 
-The kernel is the package `relay-cdc-kernel`, which `pip install ./kernel` in relay's folder builds.
-Nothing else in relay knows it. With and without an engine relay writes the same bytes.
+The kernel is the package `relay-cdc-kernel`, which `pip install ./kernel` in relay's folder builds. No other
+module of relay imports it. With and without an engine relay writes the same bytes.
 """
 
 from __future__ import annotations
@@ -21,34 +21,35 @@ if TYPE_CHECKING:
     from relay.templates.engine import Engine
 
 VARIABLE: Final = "RELAY_KERNEL"
-#: What the kernel and `relay.templates` have to agree on; `INTERFACE` in `kernel/src/lib.rs` is the same.
+#: Version of the interface between the kernel and `relay.templates`; `INTERFACE` in `kernel/src/lib.rs` is
+#: the same.
 INTERFACE: Final = 7
 _MODULE: Final = "relay_cdc_kernel"
 
 
 class Mode(Enum):
-    """What fills templates."""
+    """The engine that fills templates."""
 
     #: The kernel, if it is installed.
     AUTO = "auto"
     #: Nothing: every record takes the slow path.
     OFF = "off"
-    #: The interpreter, which is slower than the slow path: to look for the reason of a difference.
+    #: The interpreter, which is slower than the slow path: for debugging differences.
     PYTHON = "python"
-    #: The kernel, or the interpreter if there is none; each record also takes the slow path, and the run
-    #: ends if the two differ.
+    #: The kernel, or the interpreter if there is none; each record also takes the slow path, and the run ends
+    #: if the two differ.
     SHADOW = "shadow"
 
     @property
     def is_shadow(self) -> bool:
-        """Whether what an engine gives is compared with what the pipeline gives."""
+        """Return whether the engine's output is compared with the pipeline's."""
         return self is Mode.SHADOW
 
 
 class Installed(NamedTuple):
-    """What is installed of the kernel.
+    """The installed kernel.
 
-    `version`: None if there is none. `problem`: why it cannot be used; to be said once, "" for nothing.
+    `version`: None if there is none. `problem`: why it cannot be used, to be reported once; "" for none.
     """
 
     engine: type[Engine] | None = None
@@ -57,7 +58,7 @@ class Installed(NamedTuple):
 
     @property
     def said(self) -> str:
-        """What is installed, in words."""
+        """Return the installed kernel as text."""
         if self.problem:
             return self.problem
         if self.version is None:
@@ -90,7 +91,7 @@ def engine(chosen: Mode) -> type[Engine] | None:
 
 
 def translator_class() -> Callable[..., Translator]:
-    """Return what makes a translator with the engine that `RELAY_KERNEL` says. Raises ConfigError."""
+    """Return the factory of translators with the engine of `RELAY_KERNEL`. Raises ConfigError."""
     from relay.core.translator import Translator  # noqa: PLC0415 - as above
     from relay.core.verification import ShadowTranslator  # noqa: PLC0415 - `relay --version` needs no translator
 
@@ -100,7 +101,7 @@ def translator_class() -> Callable[..., Translator]:
 
 
 def engine_name() -> str:
-    """Return what `RELAY_KERNEL` chooses, for people: `kernel 0.1.0`, `python`; "" for no engine."""
+    """Return the engine chosen by `RELAY_KERNEL`, as text: `kernel 0.1.0`, `python`; "" for no engine."""
     chosen = mode()
     used = engine(chosen)
     if used is None:

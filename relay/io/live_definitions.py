@@ -1,7 +1,7 @@
-"""Definitions of a live MySQL, MariaDB or TiDB, as SHOW CREATE TABLE gives them. It waits.
+"""Read definitions from a live MySQL, MariaDB or TiDB with SHOW CREATE TABLE. All calls block.
 
 The client is PyMySQL, which the extra `mysql` installs. A password comes from a file or the environment, and
-is shown nowhere.
+is never shown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TABLES: Final = (
 
 
 class Server(NamedTuple):
-    """Where a database server is, and who logs in. `database`: the only one that is read; "" for all."""
+    """The address and login of a database server. `database`: the only one that is read; "" for all."""
 
     host: str
     port: int
@@ -48,14 +48,14 @@ class Server(NamedTuple):
 
 
 class Live(NamedTuple):
-    """The definitions of a server; since when they hold; and what could not be understood."""
+    """The definitions of a server with their start times, and the statements that were not understood."""
 
     definitions: list[Definition]
     problems: list[str]
 
 
 def server_at(url: str, password: str, ca_file: str, option: str) -> Server:
-    """Read `mysql://user@host:4000/database`. Raises ConfigError, which shows nothing of the URL."""
+    """Parse `mysql://user@host:4000/database`. Raises ConfigError, which shows nothing of the URL."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or _DEFAULT_PORT
@@ -84,7 +84,7 @@ def read_definitions(
 ) -> Live:
     """Read the definitions of the chosen tables. `commit_ts`: since when they hold, None for now.
 
-    Raises DatabaseUnavailable; ConfigError if there is no client.
+    Raises DatabaseUnavailable; ConfigError if no client is installed.
     """
     reader = DefinitionReader(limits)
     client = _client()
@@ -121,14 +121,14 @@ def _connect(client: Any, server: Server) -> pymysql.Connection[Any]:  # noqa: A
         write_timeout=_TIMEOUT_SECONDS,
         ssl_ca=server.ca_file or None,
         ssl_verify_identity=bool(server.ca_file),
-        # Some modes change how SHOW CREATE TABLE quotes, and what it leaves out.
+        # Some modes change how SHOW CREATE TABLE quotes, and which parts it leaves out.
         init_command="SET SESSION sql_mode = ''",
     )
     return found
 
 
 def _now(cursor: Any) -> int:  # noqa: ANN401 - a cursor without types
-    """Return the moment as a commit ts: TiDB's own clock, or the server's time."""
+    """Return the present time as a commit ts: TiDB's own clock, or the server's time."""
     cursor.execute("SELECT VERSION()")
     if "TiDB" in cursor.fetchone()[0]:
         cursor.execute("START TRANSACTION")
@@ -143,7 +143,7 @@ def _shown(
     database: str,
     is_chosen: Callable[[TableId], bool],
 ) -> Iterator[tuple[TableId, str]]:
-    """Give tables and what SHOW CREATE TABLE says of them."""
+    """Yield tables with the output of SHOW CREATE TABLE."""
     cursor.execute(_TABLES)
     for schema, name in cursor.fetchall():
         table = TableId(_text(schema), _text(name))
@@ -160,6 +160,6 @@ def _text(value: str | bytes) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return what a client says: the server's number and text, without the statement."""
+    """Return the server's error number and text, without the statement."""
     number, *texts = error.args or ("",)
     return f"{texts[0]} ({number})" if texts else str(number) or type(error).__name__

@@ -1,4 +1,4 @@
-"""How an event of the log is written: as a JSON object for programs, as text for people."""
+"""Format events of the log: as a JSON object for programs, as text for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Field = str | int | float | bool | None | list[str] | dict[str, int]
 
 
 class LogLevel(enum.StrEnum):
-    """From which level on events are logged."""
+    """The minimum level of logged events."""
 
     INFO = "info"
     WARNING = "warning"
@@ -25,7 +25,7 @@ class LogLevel(enum.StrEnum):
 
     @property
     def without(self) -> frozenset[str]:
-        """The levels below this one."""
+        """Return the levels below this one."""
         levels = [level.value for level in LogLevel]
         return frozenset(levels[: levels.index(self.value)])
 
@@ -39,16 +39,16 @@ class LogFormat(enum.StrEnum):
 
 
 class LogSettings(NamedTuple):
-    """What is logged, and how."""
+    """Level and format of the log."""
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.AUTO
 
 
 DEFAULT_SETTINGS: Final = LogSettings()
-#: Fields that say in a sentence what happened: they stand before the others.
+#: Fields with a whole sentence, which precede the others.
 _SENTENCES: Final = ("message", "reason")
-#: A command to call next: it stands in a line of its own, to be copied.
+#: A command to call next, on a separate line, to be copied.
 _NEXT: Final = "next"
 _COLORS: Final = {"info": "32", "warning": "33", "error": "31"}
 _INDENT: Final = "    "
@@ -105,7 +105,7 @@ def _sentences(fields: Mapping[str, Field]) -> list[str]:
 
 
 def _pairs(fields: Mapping[str, Field]) -> list[str]:
-    """Return `name=value` of the other fields; what there is none of is left out."""
+    """Return `name=value` of the other fields, without empty ones."""
     apart = {*_SENTENCES, _NEXT}
     return [
         f"{name}={_value(value)}"

@@ -1,8 +1,8 @@
-"""Logs: one JSON object a line, or text for people. `event` is a short stable name, all else are fields;
-never a row's values, never secrets.
+"""Logs: one JSON object a line, or text for people.
 
-Texts are printable, and of bounded length. Start-up, assignment, errors, shutdown; nothing for each record.
-Clients' own warnings are `kafka.client`.
+`event` is a short stable name, all else are fields; never a row's values, never secrets. Texts are printable,
+and of bounded length. Logged are start-up, assignment, errors and shutdown; nothing for each record. Clients'
+own warnings are `kafka.client`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from relay.io.log_text import DEFAULT_SETTINGS, Field, LogFormat, LogSettings, a
 from relay.text.redaction import printable
 
 REPEAT_SECONDS = 10.0
-#: relay says itself what an outage means for it, so that lines of the client are details.
+#: relay itself logs the effects of an outage, so that lines of the client are details.
 CLIENT_REPEAT_SECONDS = 60.0
-#: How many texts of a list are logged, and how many characters of each.
+#: Maximum number of texts of a list that are logged, and of characters of each.
 _MOST_ITEMS = 100
 _LONGEST_ITEM = 300
 
 
 class Log:
-    """Writes events to a text stream, standard output by default; `always`: fields of every event."""
+    """Write events to a text stream, standard output by default; `always`: fields of every event."""
 
     def __init__(
         self, stream: TextIO | None = None, settings: LogSettings = DEFAULT_SETTINGS, **always: Field
@@ -42,15 +42,15 @@ class Log:
         self._levels: dict[tuple[str, str], str] = {}
 
     def info(self, event: str, **fields: Field) -> None:
-        """Log something that belongs to normal work."""
+        """Log an event of normal work."""
         self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Field) -> None:
-        """Log something that relay copes with, but that somebody may want to know."""
+        """Log a problem that relay handles by itself but that operators may want to know."""
         self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Field) -> None:
-        """Log something that needs somebody."""
+        """Log a problem that requires an operator."""
         self._write("error", event, fields)
 
     def seldom(
@@ -62,8 +62,9 @@ class Log:
         every_seconds: float | None = None,
         **fields: Field,
     ) -> None:
-        """Log what may come for every record: one of a kind every 10 s, or `every_seconds`. `repeated`: those
-        left out since.
+        """Log an event that may occur for every record: one of a kind every 10 s, or `every_seconds`.
+
+        `repeated`: the number left out since.
         """
         now, key = time.monotonic(), (event, kind)
         if now < self._next_at.get(key, 0.0):
@@ -74,9 +75,9 @@ class Log:
         self._write(level, event, {**fields, "repeated": self._left_out.pop(key, 0)})
 
     def tell_left_out(self, *, at_once: bool = False) -> None:
-        """Report how many lines `seldom` has left out that no later line reports; call it now and then.
+        """Log the number of lines that `seldom` has left out and no later line reports; call it now and then.
 
-        `at_once`: also of those whose while is not over, before the end.
+        `at_once`: also of those whose interval is not over, before the end.
         """
         now = time.monotonic()
         for key, lines in list(self._left_out.items()):
@@ -99,14 +100,14 @@ class Log:
 
 
 def _line_of(stream: TextIO, form: LogFormat) -> Callable[[datetime, str, str, Mapping[str, Field]], str]:
-    """Return how events are written to a stream."""
+    """Return the function that formats events for a stream."""
     if form is LogFormat.JSON or (form is LogFormat.AUTO and not stream.isatty()):
         return as_json
     return for_terminal if stream.isatty() else as_text
 
 
 def _shown(value: Field) -> Field:
-    """Return a field whose texts are printable, and which is not too long for a line."""
+    """Return a field with printable texts, shortened to fit a line."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
@@ -131,10 +132,10 @@ _CACHE: Final = "relay.cache"
 
 
 class ClientLogs(logging.Handler):
-    """Passes on the Kafka client's warnings, those of the answer cache, and asyncio's about its tasks.
+    """Pass on the Kafka client's warnings, those of the answer cache, and asyncio's about its tasks.
 
-    The client's debug texts hold keys and values of records, so the level stays at warning. While a broker is
-    away the client says so dozens of times a second, so a message of one kind is logged seldom.
+    The client's debug texts hold keys and values of records, so the level stays at warning. During a broker's
+    outage the client logs dozens of messages a second, so messages of one kind are logged seldom.
     """
 
     def __init__(self, log: Log) -> None:
@@ -162,7 +163,7 @@ class ClientLogs(logging.Handler):
 def client_logs(log: Log) -> Iterator[None]:
     """Take over the output of the Kafka client and of asyncio during a `with` block."""
     handler = ClientLogs(log)
-    # asyncio logs the client's own futures that nobody looked at.
+    # asyncio logs the client's own futures whose exceptions were never retrieved.
     loggers = [logging.getLogger(name) for name in ("aiokafka", "asyncio", _CACHE)]
     for logger in loggers:
         logger.addHandler(handler)
@@ -177,7 +178,10 @@ def client_logs(log: Log) -> Iterator[None]:
 
 
 def _message(record: logging.LogRecord) -> str:
-    """Return what the client says. asyncio shows exceptions whole, maybe with row values: only the class."""
+    """Return the client's message.
+
+    asyncio shows exceptions whole, maybe with row values: only the class is kept.
+    """
     if record.name != "asyncio":
         return record.getMessage()
     error = record.exc_info[1] if record.exc_info else None

@@ -40,16 +40,16 @@ class _Line(msgspec.Struct, gc=False):
 
 
 _LINE_DECODER = msgspec.json.Decoder(_Line)
-# msgspec also raises UnicodeDecodeError and RecursionError, which are no errors of its own.
+#: msgspec also raises UnicodeDecodeError and RecursionError, which do not derive from its own errors.
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def parse_record(
     line: bytes, topic: str | None = None, next_offset: Callable[[str, int], int] | None = None
 ) -> ConsumerRecord:
-    """Read a line. `topic` and `next_offset` give what it does not name.
+    """Parse a line. `topic` and `next_offset` supply missing members.
 
-    Raises ValueError, which says what is wrong without the record's values.
+    Raises ValueError with the problem, without the record's values.
     """
     try:
         read = _LINE_DECODER.decode(line)
@@ -76,14 +76,14 @@ def _to_bytes(part: _Bytes) -> bytes | None:
 
 
 def _reason(error: Exception, line: bytes) -> str:
-    """Return what is wrong with a line, without its values."""
+    """Return the problem with a line, without its values."""
     if isinstance(error, msgspec.ValidationError):
         text = str(error)
         return f"{text} ({_BASE64_HINT})" if "base64" in text else text
     if isinstance(error, RecursionError):
         return "nested too deeply"
     try:
-        # msgspec calls a lone surrogate "truncated"; orjson calls it by its name, and says where it is.
+        # msgspec calls a lone surrogate "truncated"; orjson names it, and its position.
         orjson.loads(line)
     except orjson.JSONDecodeError as exact:
         reason = f"not valid JSON: {exact.msg} at byte {exact.pos + 1}"

@@ -1,7 +1,7 @@
-"""Answers to what a translator needs, for programs that may wait: service, Spark job, command line.
+"""Answer the needs of a translator, for programs that may block: service, Spark job, command line.
 
-`Resolver.translate` is the loop around a translator: call, fetch what is needed, provide it, call again.
-All of it waits; the service calls `fetch` and `store` in threads.
+`Resolver.translate` is the loop around a translator: call, fetch the needed data, provide it, call again. All
+of it blocks; the service calls `fetch` and `store` in threads.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from relay.model.records import Blob, ConsumerRecord, ProducerRecord
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
-#: Answers needs of one type. Raises StorageUnavailable if asking again may help, else NeedUnanswered.
+#: Answers needs of one type. Raises StorageUnavailable if a retry may help, else NeedUnanswered.
 Fetch = Callable[[Any], object]
 Fetches = Mapping[type[Need[Any]], Fetch]
 
 
 class Learns(Protocol):
-    """What is needed of a translator to have it learn."""
+    """The interface of a translator that can learn."""
 
     def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
-        """Take from a record what it says about tables, and return those that it is about."""
+        """Apply a record's DDL and schemas to the catalog, and return the tables concerned."""
         ...
 
     def provide(self, need: Need[Any], answer: Any, /) -> None:  # noqa: ANN401 - of the need's type
-        """Give what a call needs."""
+        """Provide the answer to a need."""
         ...
 
 
@@ -53,14 +53,14 @@ class Registry(Protocol):
 
 
 class Resolver:
-    """Fetch what needs name, and store what produced records refer to.
+    """Fetch the data that needs refer to, and store the blobs that produced records refer to.
 
     `storage` answers claim checks; `registries` needs of schemas, by the registry's name in the need:
-    `source` of what is read, `target` of what is written. `fetches` says who answers needs of other types (a
-    database, say), before other packages are asked (entry points of the group `relay.resolvers`). `cache`: a
-    folder in which answers that never change are kept over restarts, about `cache_bytes` of them; they are
-    found there when nobody else answers any more. `options`: by which options of a command registries are
-    named, by side; without them it is the configuration's tables.
+    `source` of records read, `target` of records written. `fetches`: fetch functions for needs of other types
+    (a database, say), tried before those of other packages (entry points of the group `relay.resolvers`).
+    `cache`: a folder that keeps immutable answers over restarts, about `cache_bytes` of them; they are used
+    when no other source answers any more. `options`: the command-line options that name registries, by side;
+    without them it is the configuration's tables.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Resolver:
         return self._resolved(translator, translator.inspect, record)
 
     def learn(self, translator: Learns, record: ConsumerRecord) -> tuple[TableId, ...]:
-        """Take from a record what it says about tables. A claim check holds a row, and is not fetched.
+        """Apply a record's DDL and schemas to the catalog. A claim check holds a row, and is not fetched.
 
         Raises like `Translator.learn` and `fetch`.
         """
@@ -108,11 +108,14 @@ class Resolver:
                 translator.provide(need, self.fetch(need))
 
     def fetch(self, need: Need[Answer]) -> Answer:
-        """Fetch an answer. Raises ClaimCheckMissing, SchemaMissing, StorageUnavailable, NeedUnanswered;
-        ConfigError if what another package brings for it cannot be used.
+        """Fetch an answer.
+
+        Raises ClaimCheckMissing, SchemaMissing, StorageUnavailable, NeedUnanswered; ConfigError if another
+        package's fetch function cannot be used.
         """
         if isinstance(need, SchemaById | SchemaId) and need.registry in self._registries:
-            # It has a cache of its own: here nobody knows which registry has the name now.
+            # A registry has a separate cache: the resolver does not know which registry the name refers to
+            # now.
             return cast("Answer", _registered(self._registries[need.registry], need))
         if self._cache is not None and (found := self._cache.find(need)) is not None:
             return found
@@ -132,7 +135,7 @@ class Resolver:
         return answer
 
     def _hint(self, need: Need[Any]) -> str:
-        """What to do about a schema that nobody knows."""
+        """Return the remedy for a schema that no registry knows."""
         if not isinstance(need, SchemaById | SchemaId) or need.registry not in _SIDES:
             return ""
         option = self._options.get(need.registry)
@@ -144,7 +147,7 @@ class Resolver:
         self._storage.store(blob)
 
 
-#: What needs call the registries of a route.
+#: The names of a route's registries in needs.
 _SIDES: Final = ("source", "target")
 
 

@@ -1,10 +1,9 @@
-"""Claim-check objects: read and written at a configured URI, through fsspec. All of it waits; the service
-calls it in threads.
+"""Read and write claim-check objects at a configured URI, through fsspec.
 
-A URI is a folder, or `file://`, `s3://`, `gcs://` (`gs://`), `azure://` (`az://`, `abfs://`) and a path;
-whatever else fsspec knows works too. The parameters of TiCDC's own URIs are understood
-(`s3://bucket/prefix?access-key=…`). Secrets in a URI are shown in no error: `object_location` gives what may
-be shown.
+All calls block; the service makes them in threads. A URI is a folder, or `file://`, `s3://`, `gcs://`
+(`gs://`), `azure://` (`az://`, `abfs://`) and a path; other schemes of fsspec work too. The parameters of
+TiCDC's own URIs are understood (`s3://bucket/prefix?access-key=…`). Secrets in a URI are shown in no error:
+`object_location` returns the printable part.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from relay.text.redaction import is_plain_address
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-#: TiDB's words for what fsspec calls otherwise.
+#: TiDB's scheme names that differ from those of fsspec.
 _SCHEMES: Final = {"local": "file", "azure": "az", "azblob": "az", "gs": "gcs"}
 _AZURE: Final = {
     "account-name": ("account_name",),
@@ -48,16 +47,16 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "abfs": _AZURE,
     "abfss": _AZURE,
 }
-#: How like a known parameter a name must be to be shown.
+#: Minimum similarity of a name to a known parameter for it to be shown.
 _LIKE: Final = 0.75
 _EXTRAS: Final = {"s3": "s3", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
 
 
 class Storage:
-    """Reads and writes objects; the file systems themselves are kept by fsspec."""
+    """Read and write objects; fsspec itself caches the file systems."""
 
     def fetch(self, need: ClaimCheck) -> bytes:
-        """The object that is needed, no more of it than one byte above the limit.
+        """Return the needed object, at most one byte more of it than the limit.
 
         Raises ClaimCheckMissing, StorageUnavailable.
         """
@@ -69,11 +68,11 @@ class Storage:
             return _read_at_most(files, f"{folder}/{need.name}", need.most_bytes + 1)
         except FileNotFoundError as error:
             raise ClaimCheckMissing(f"there is no object {location}") from error
-        except Exception as error:  # every file system has its own
+        except Exception as error:  # every file system has different ones
             raise StorageUnavailable(f"{location} cannot be read: {_reason(error)}") from error
 
     def store(self, blob: Blob) -> None:
-        """Write an object, over an older one of its name; on return it lasts. Raises StorageUnavailable."""
+        """Write an object durably, replacing an older one of its name. Raises StorageUnavailable."""
         try:
             files, folder = _open(blob.storage)
             if _is_local(files):
@@ -99,9 +98,9 @@ def _read_at_most(files: AbstractFileSystem, path: str, size: int) -> bytes:
 
 
 def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with the URIs of a translator's storages (`Route.storages`), without contacting them.
+    """Return the problems of a translator's storage URIs (`Route.storages`), without contacting them.
 
-    A target's folder must be absolute: messages repeat it, and their readers stand elsewhere.
+    A target's folder must be absolute: messages repeat it, and their readers have another working directory.
     """
     problems = []
     for side, uri in storages.items():
@@ -134,7 +133,7 @@ def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
 
 
 class _UnknownParameter(Exception):
-    """A name is shown only if it is like a known one: it may be the rest of a secret with an & in it."""
+    """A name is shown only if it resembles a known one: it may be the rest of a secret with an & in it."""
 
     def __init__(self, name: str, number: int, known: Mapping[str, object]) -> None:
         like = difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)
@@ -145,7 +144,10 @@ class _UnknownParameter(Exception):
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
-    """Scheme as in fsspec, what follows, and parameters. A path without a scheme may hold any character."""
+    """Return the scheme as in fsspec, the rest, and the parameters.
+
+    A path without a scheme may hold any character.
+    """
     scheme, mark, rest = uri.partition("://")
     if not mark:
         return "file", uri, ""
@@ -168,7 +170,7 @@ def _open(uri: str) -> tuple[AbstractFileSystem, str]:
 def _arguments(scheme: str, query: str) -> dict[str, Any]:
     known = _PARAMETERS.get(scheme, {})
     arguments: dict[str, Any] = {}
-    # As in TiDB a plus sign is itself, not a space: keys have some.
+    # As in TiDB, a plus sign is literal, not a space: keys may contain it.
     parameters = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
     for number, (given, value) in enumerate(parameters, 1):
         name = given.lower().replace("_", "-")
@@ -187,7 +189,10 @@ def _is_local(files: AbstractFileSystem) -> bool:
 
 
 def _read_file(folder: Path, name: str, size: int) -> bytes:
-    """Read an object up to a size. It is a file of the folder: a link leads anywhere, a pipe never ends."""
+    """Read an object up to a size.
+
+    It must be a regular file of the folder: a link leads anywhere, a pipe never ends.
+    """
     with open_regular(_inside(folder, name), follow=False) as file:
         return file.read(size)
 
@@ -199,14 +204,17 @@ def _write_file(folder: Path, blob: Blob) -> None:
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Return where an object lies. Raises ValueError for a name that is a way to somewhere else."""
+    """Return the path of an object. Raises ValueError for a name that leads out of the folder."""
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise ValueError("an object's name must be the name of a file")
     return folder / name
 
 
 def _reason(error: Exception) -> str:
-    """An error's kind. Its text may hold what a storage was told: only the system's own words are shown."""
+    """Return an error's kind.
+
+    Its text may hold secrets of a request: only the system's own message is shown.
+    """
     if isinstance(error, NotRegular):
         return "it is a pipe or a device, not a file"
     number = error.errno if isinstance(error, OSError) else None

@@ -1,1 +1,1 @@
-"""The Kafka room: everything that knows aiokafka, without the relay loop."""
+"""Kafka clients: all code that uses aiokafka, without the relay loop."""

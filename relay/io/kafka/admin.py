@@ -1,4 +1,4 @@
-"""The topics of a cluster, looked at and created over the admin client of aiokafka 0.14.
+"""Inspect and create topics with the admin client of aiokafka 0.14.
 
 That client raises nothing when a broker refuses: the error of each topic is a code in the answer, which is
 read here. With `auto.create.topics.enable`, its own `describe_topics` would create the topics that it asks
@@ -51,10 +51,10 @@ SETTINGS = (
 
 
 class TopicInfo(msgspec.Struct, frozen=True):
-    """A topic that exists: the number of its partitions, and its settings by Kafka's names, None if they may
-    not be read.
+    """An existing topic.
 
-    `is_led`: whether every partition has a leader, and so can be written.
+    `partitions`: their number. `settings`: by Kafka's names, None if they may not be read. `is_led`: whether
+    every partition has a leader, and so can be written.
     """
 
     partitions: int
@@ -63,11 +63,10 @@ class TopicInfo(msgspec.Struct, frozen=True):
 
 
 class ClusterTopics(msgspec.Struct, frozen=True):
-    """What a cluster tells about some topics: those in `found`, and why others are `unusable`. A topic that
-    does not exist is in neither.
+    """The state of some topics of a cluster. A topic that does not exist is in neither mapping.
 
-    `brokers`: the addresses that the brokers advertise; two clusters have none in common. Cluster ids tell
-    less: people copy them from examples.
+    `found`: usable topics. `unusable`: reasons by topic. `brokers`: the addresses that the brokers advertise;
+    two clusters have none in common. Cluster ids are less reliable: people copy them from examples.
     """
 
     found: Mapping[str, TopicInfo]
@@ -92,17 +91,17 @@ class CreateError(msgspec.Struct, frozen=True):
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether rights are missing."""
+        """Return whether permissions are missing."""
         return self.error in {TopicAuthorizationFailedError, ClusterAuthorizationFailedError}
 
     @property
     def is_about_replicas(self) -> bool:
-        """Whether the number of replicas cannot be had."""
+        """Return whether the number of replicas is not available."""
         return self.error is InvalidReplicationFactorError
 
     @property
     def is_about_settings(self) -> bool:
-        """Whether a setting is unknown or wrong."""
+        """Return whether a setting is unknown or wrong."""
         return self.error is InvalidConfigurationError
 
 
@@ -114,7 +113,7 @@ class TopicAdmin:
 
     @property
     def servers(self) -> str:
-        """The addresses of the brokers, as they were given."""
+        """Return the configured addresses of the brokers."""
         return self._brokers.servers
 
     async def look(self, names: Iterable[str]) -> ClusterTopics:
@@ -123,8 +122,10 @@ class TopicAdmin:
             return await _look(admin, sorted(set(names)))
 
     async def look_until_found(self, names: Iterable[str]) -> ClusterTopics:
-        """Look until a broker knows each topic or reports why it is unusable: a new topic reaches the brokers
-        one after the other. After `VISIBLE_SECONDS`, return what is known by then.
+        """Look until a broker knows each topic or reports why it is unusable.
+
+        A new topic reaches the brokers one after the other. After `VISIBLE_SECONDS`, returns the state known
+        by then.
         """
         wanted, deadline = sorted(set(names)), time.monotonic() + VISIBLE_SECONDS
         while True:
@@ -184,7 +185,7 @@ async def _look(admin: Any, names: Collection[str]) -> ClusterTopics:  # aiokafk
         if error not in {NoError, UnknownTopicOrPartitionError}
     }
     found = {}
-    # One broker may know a topic that was just created when another does not yet: then it is not found.
+    # Another broker may not know a new topic yet; it then counts as not found.
     for name, settings in (await _settings(admin, partitions)).items():
         is_led = all(partition["leader"] >= 0 for partition in partitions[name])
         found[name] = TopicInfo(len(partitions[name]), settings, is_led)
@@ -193,7 +194,7 @@ async def _look(admin: Any, names: Collection[str]) -> ClusterTopics:  # aiokafk
 
 
 def _reason(error: type[BrokerResponseError]) -> str:
-    # Without the right to see a topic, one is not even told whether it exists.
+    # Without permission to describe a topic, a client cannot find out whether it exists.
     if error is TopicAuthorizationFailedError:
         return "it may not be seen, grant DESCRIBE on it"
     return text_of(error())

@@ -1,4 +1,4 @@
-"""What aiokafka 0.14 clients share: deadlines for calls that never end."""
+"""Workarounds shared by all clients of aiokafka 0.14: deadlines for calls that may never end."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ GRACE_SECONDS = 2.0
 
 
 def client_of(owner: Any) -> Any:
-    """Return the AIOKafkaClient of a consumer, a producer or an admin client: only a producer has a public
-    name for it.
+    """Return the AIOKafkaClient of a consumer, a producer or an admin client.
+
+    Only a producer has a public name for it.
     """
     return getattr(owner, "client", None) or owner._client
 
 
 def retrieve(future: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a future that nobody awaits any more: asyncio would report it as never
-    retrieved.
-    """
+    """Retrieve the exception of an abandoned future: asyncio would report it as never retrieved."""
     if not future.cancelled():
         future.exception()
 
 
 def check(code: int, *what: str) -> None:
-    """Raise the KafkaError that a code in an answer stands for, if any. `what`: its subject."""
+    """Raise the KafkaError for a code in an answer, if any. `what`: its subject."""
     error = for_code(code)
     if error is not NoError:
         raise error(*what)
 
 
 async def within(seconds: float, work: Coroutine[object, object, object]) -> bool:
-    """Run something that should end; False if it failed or did not end in time.
+    """Run a coroutine that should end; return False if it failed or did not end in time.
 
-    It has a task of its own, because aiokafka's `stop` may raise a CancelledError although nobody cancelled.
+    It runs in a separate task, because aiokafka's `stop` may raise a CancelledError without a cancellation.
     """
     task = asyncio.ensure_future(work)
     task.add_done_callback(retrieve)
@@ -56,11 +55,10 @@ async def within(seconds: float, work: Coroutine[object, object, object]) -> boo
 
 
 async def started(seconds: float, owner: Any, brokers: Brokers, health: ClientHealth | None = None) -> None:
-    """Start a consumer, producer or admin client, whose requests `health` observes. Raises TimeoutError,
-    KafkaError.
+    """Start a consumer, producer or admin client, whose requests `health` observes.
 
-    A start that is cancelled leaves its first connection open, which only aiokafka knows. So it first gets
-    some time to end by itself: milliseconds are enough if a broker answers.
+    Raises TimeoutError, KafkaError. A start that is cancelled leaves its first connection open, which only
+    aiokafka knows. So it first gets some time to end by itself: milliseconds are enough if a broker answers.
     """
     client = client_of(owner)
     # Both replace the client's method that connects. Reconnecting wraps observing, so that only attempts to
@@ -82,8 +80,9 @@ async def started(seconds: float, owner: Any, brokers: Brokers, health: ClientHe
 
 
 async def stopped(consumer: Any) -> None:
-    """Stop a consumer, started or not. If the brokers are silent, its own stop never reaches its tasks: then
-    they are stopped one by one.
+    """Stop a consumer, started or not.
+
+    If the brokers do not answer, its own stop never reaches its tasks: then they are stopped one by one.
     """
     if await within(STOP_SECONDS, consumer.stop()):
         return

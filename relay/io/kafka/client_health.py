@@ -1,8 +1,8 @@
-"""Observe the health of a cluster through the requests of an aiokafka client: failed connections, errors in
-answers, unanswered requests, missing topics, partitions without a leader.
+"""Observe the health of a cluster through the requests of an aiokafka client.
 
-The client retries for as long as its caller waits and reports nothing meanwhile, so every request is observed
-on its connection.
+It detects failed connections, errors in answers, unanswered requests, missing topics, and partitions without
+a leader. The client retries for as long as its caller waits and reports nothing meanwhile, so every request
+is observed on its connection.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _codes_of(*errors: type[BrokerResponseError]) -> frozenset[int]:
 ANSWER_SECONDS: Final = 5.0
 #: How long a failed connection or an error must last: the client heals most of them by its first retry.
 GRACE_SECONDS: Final = 1.0
-#: An error that has not recurred for this long says nothing about the current state.
+#: Age from which an error that has not recurred no longer counts as current.
 CURRENT_SECONDS: Final = 5.0
 
 #: Requests about the partitions of topics: the answer has topic, partition and error first in each row.
@@ -116,7 +116,7 @@ class _Pending(NamedTuple):
 
 
 class ClientHealth:
-    """Observes a client. `hold_seconds`: how long brokers may hold a fetch back until there are records."""
+    """Observe a client. `hold_seconds`: how long brokers may hold a fetch back until there are records."""
 
     def __init__(self, hold_seconds: float = 0.0, steady: Callable[[], float] = time.monotonic) -> None:
         self._hold_seconds, self._steady = hold_seconds, steady
@@ -134,22 +134,23 @@ class ClientHealth:
 
     @property
     def observes(self) -> bool:
-        """Whether there is a client."""
+        """Return whether there is a client."""
         return self._client is not None
 
     @property
     def missing_topics(self) -> list[str]:
-        """Topics that the newest metadata does not have."""
+        """Return the topics missing from the newest metadata."""
         return self._lasting(self._missing)
 
     @property
     def offline(self) -> list[Partition]:
-        """Partitions without a leader in the newest metadata."""
+        """Return the partitions without a leader in the newest metadata."""
         return self._lasting(self._offline)
 
     def observe(self, client: Any) -> None:
-        """Observe the connections of an `AIOKafkaClient`, instead of those of the previous one. `started` of
-        relay.io.kafka.aiokafka_compat calls this.
+        """Observe the connections of an `AIOKafkaClient`, instead of those of the previous one.
+
+        `started` of relay.io.kafka.aiokafka_compat calls this.
         """
         self._client = client
         connect = client._get_conn
@@ -168,7 +169,7 @@ class ClientHealth:
         client._get_conn = connected
 
     def ask(self) -> None:
-        """Have the client request metadata, so that an answer or its absence shows the current state."""
+        """Make the client request metadata, so that an answer or its absence shows the current state."""
         if self._client is not None and self._client._sync_task is not None:
             self._client.force_metadata_update()
 
@@ -237,7 +238,7 @@ class ClientHealth:
 
     @contextlib.contextmanager
     def _waiting(self, node: object, limit: float, *, group: bool = False) -> Iterator[None]:
-        """Expect an answer within `limit` seconds. A request that is given up later than that is a fault."""
+        """Expect an answer within `limit` seconds. A request that is abandoned later than that is a fault."""
         number, since = next(self._numbers), self._steady()
         self._pending[number] = _Pending(node, since, limit, group)
         try:
@@ -266,7 +267,7 @@ class ClientHealth:
         self._faults[subject] = Fault(kind, detail, begun, now, group, is_missing)
 
     def _look(self, api: int, response: Any) -> None:
-        """Note the errors of an answer, and clear the faults of what it shows to be working."""
+        """Note the errors of an answer, and clear the faults that it disproves."""
         if api == MetadataRequest.API_KEY:
             self._look_at_metadata(response)
             return
@@ -308,7 +309,7 @@ class ClientHealth:
         return [each for each, since in found.items() if now - since >= GRACE_SECONDS]
 
     def _is_needed(self, node: object) -> bool:
-        """Whether a broker leads partitions of ours, or none answers; otherwise others may be enough."""
+        """Return whether a broker leads partitions of ours, or none answers; else others may be enough."""
         leads = bool(self._client.cluster.partitions_for_broker(node))
         return leads or self._steady() - self.answered_at > CURRENT_SECONDS
 
@@ -328,7 +329,7 @@ def _keep(
 
 
 def _codes(api: int, response: Any) -> Iterator[tuple[tuple[Hashable, ...], str, int]]:
-    """Give the error codes of an answer: what each is about, as a key and in words."""
+    """Yield the error codes of an answer, each with its subject as a key and as text."""
     if api in _OF_PARTITIONS:
         for topic, partitions in response.topics:
             for partition, code, *_ in partitions:

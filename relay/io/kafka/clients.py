@@ -1,4 +1,4 @@
-"""What aiokafka's clients need to reach a cluster: addresses, and TLS and SASL made from `Security`.
+"""Connection arguments of aiokafka's clients: addresses, and TLS and SASL made from `Security`.
 
 Certificates and secrets are read at the start, and again when a broker could not be reached and their files
 have changed; tokens of OAUTHBEARER at each connection. Neither a `repr` nor an error shows a secret.
@@ -43,8 +43,8 @@ class Brokers:
     def renew(self) -> bool:
         """Read the files again if they have changed, and return whether the client arguments are new.
 
-        Files that are missing or do not fit together may be about to be replaced: then the arguments stay as
-        they are, and the next call looks again.
+        Files that are missing or do not fit together may be about to be replaced: then the arguments stay
+        unchanged, and the next call checks again.
         """
         files = _fingerprint(self.security)
         if files == self._files:
@@ -58,9 +58,10 @@ class Brokers:
 
     @classmethod
     def from_settings(cls, cluster: ClusterSettings) -> Brokers:
-        """Read the files that the settings name, and make the arguments. Raises ConfigError with every
-        problem: files that cannot be read, that are empty or hold something else, a key that its password
-        does not open.
+        """Read the files of the settings, and make the arguments.
+
+        Raises ConfigError with every problem: files that cannot be read, are empty or have wrong content, a
+        key that its password does not open.
         """
         problems: list[Problem] = []
         brokers = cls(*cluster, _client_arguments(cluster.security, problems))
@@ -117,13 +118,13 @@ def _fingerprint(security: Security) -> list[tuple[int, int, int] | None]:
 
 
 class _Material:
-    """Reads the files that security settings name, and collects what is wrong with them."""
+    """Read the files of security settings, and collect their problems."""
 
     def __init__(self, security: Security, problems: list[Problem]) -> None:
         self._security, self._problems = security, problems
 
     def secret(self, key: str) -> str:
-        """Return a secret, or what its file holds without the line end."""
+        """Return a secret, or the content of its file without the line end."""
         if not getattr(self._security, f"{key}_file"):
             return str(getattr(self._security, key))
         try:
@@ -148,7 +149,7 @@ class _Material:
         return context
 
     def _load_own(self, context: ssl.SSLContext) -> None:
-        """Load relay's certificate and key. OpenSSL does not say which file is wrong, so each is tried."""
+        """Load relay's certificate and key. OpenSSL does not report which file is wrong, so each is tried."""
         security = self._security
         password = self.secret("key_password")
         certificate, key = self._content("certificate_file"), self._content("key_file")
@@ -195,7 +196,7 @@ class _Material:
         return EndpointTokens(credentials, self._endpoint_context())
 
     def _endpoint_context(self) -> ssl.SSLContext:
-        """Trust the system's certificates at the token endpoint, and those of `ca_file` besides.
+        """Trust the system's certificates at the token endpoint, and also those of `ca_file`.
 
         Unlike the brokers, the endpoint may be a public service. It does not get relay's own certificate.
         """
@@ -205,7 +206,7 @@ class _Material:
         return context
 
     def _content(self, key: str) -> bytes:
-        """Return a file's content; nothing, and a problem, if it cannot be read or is empty."""
+        """Return a file's content; if it is unreadable or empty, return nothing and note a problem."""
         name = getattr(self._security, key)
         try:
             found = read_small(Path(name))

@@ -1,7 +1,7 @@
-"""The error codes of Kafka's protocol that aiokafka 0.14 does not know, or knows under another name.
+"""Error codes of Kafka's protocol that aiokafka 0.14 does not know, or knows under another name.
 
-To aiokafka an unknown code is `UnknownError`, whatever the broker has answered. `register` adds these codes
-to its table, so that every answer has its own name, and errors that a retry cures are retried.
+aiokafka maps every unknown code to `UnknownError`. `register` adds these codes to its table, so that every
+answer has a distinct name, and errors that a retry cures are retried.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What errors of brokers and of the client mean, in words. Kafka's own name of an error stands behind them:
-it is what one searches for.
+"""Messages for errors of brokers and of the client.
+
+Each ends with Kafka's own name of the error, which users can search for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from relay.model.errors import RelayError
 # On import, so that the codes are known before the first answer of a broker.
 register()
 
-#: Errors that Kafka describes in many words, or for those who write clients.
+#: Errors that Kafka describes at length, or for authors of clients.
 _OF_BROKERS: Final[Mapping[str, str]] = {
     "UNKNOWN": "the broker had an unexpected error",
     "UNKNOWN_TOPIC_OR_PARTITION": "the topic or the partition does not exist there",
@@ -54,16 +55,16 @@ _OF_CLIENTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (errors.CorrelationIdError, "a response to another request came"),
     (errors.Cancelled, "the request was given up"),
 )
-#: An exception of the client's inside of the text of another one: `UnknownError()`.
+#: An exception of the client inside the text of another one: `UnknownError()`.
 _REPR: Final = re.compile(r"([A-Za-z]+)\((.*)\)", re.DOTALL)
-#: A broker in the client's words of a connection that is broken or closed.
+#: A broker in the client's message about a broken or closed connection.
 _ADDRESS: Final = re.compile(r"\bat ([^\s:]+:\d+)")
-#: What is shown of Kafka's own description.
+#: The part of Kafka's own description that is shown.
 _SENTENCE: Final = re.compile(r"[^.]*")
 
 
 def text_of(error: BaseException) -> str:
-    """Say what an error means: one of a broker, of the client, of the system."""
+    """Return the meaning of an error of a broker, of the client, or of the system."""
     if isinstance(error, RelayError):
         return str(error)
     if isinstance(error, BrokerResponseError):
@@ -91,7 +92,7 @@ def _of_broker(error: BrokerResponseError) -> str:
 
 
 def _shown(about: object) -> str:
-    """Return what an error is about: names of topics, mostly."""
+    """Return the subject of an error: names of topics, mostly."""
     if isinstance(about, set | frozenset | list | tuple) and not hasattr(about, "_fields"):
         return ", ".join(sorted(map(str, about)))
     topic, partition = getattr(about, "topic", None), getattr(about, "partition", None)
@@ -99,14 +100,14 @@ def _shown(about: object) -> str:
 
 
 def _no_connection(error: KafkaError) -> str:
-    """Say to which broker, and what the system says, where that is known."""
+    """Return the broker and the system's message of a failed connection, where known."""
     address = _ADDRESS.search(" ".join(map(str, error.args)))
     why = getattr(error.__cause__, "strerror", None)
     return f"no connection{f' to {address[1]}' if address else ''}{f': {why}' if why else ''}"
 
 
 def _of_client(error: KafkaError) -> str:
-    """Say what an error of the client itself means: by its kind, or by the error inside of it."""
+    """Return the meaning of an error of the client itself, by its kind or by the error inside it."""
     if isinstance(error, errors.KafkaConnectionError):
         return _no_connection(error)
     for kind, words in _OF_CLIENTS:

@@ -1,8 +1,8 @@
-"""Whether another instance has fenced this one: taken its transactional id over.
+"""Detect whether another instance has fenced this one by using its transactional id.
 
-Asking for a producer id under a transactional id fences the producer that had one before. So an instance that
-replaces a failed producer must first make sure that there is no newer instance. It would fence the one that
-was started in its place.
+Requesting a producer id under a transactional id fences the producer that had one before. So an instance that
+replaces a failed producer must first make sure that there is no newer instance. It would fence its own
+successor.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from relay.io.kafka.aiokafka_compat import check
 from relay.io.kafka.requests import TransactionsRequest
 
 _NOT_FOUND = 105
-#: What a transaction looks like when its coordinator gives it up: its state (`TransactionState`), and by how
-#: much its epoch has been raised. It is "Ongoing" until the abort is in the log (KAFKA-9666); Kafka 4.0.0
-#: raises the epoch by two (KAFKA-19367).
+#: A transaction aborted by its coordinator: its state (`TransactionState`), and the increment of its epoch.
+#: It is "Ongoing" until the abort is in the log (KAFKA-9666); Kafka 4.0.0 raises the epoch by two
+#: (KAFKA-19367).
 _GIVEN_UP = frozenset(
     {("Ongoing", 1), ("PrepareAbort", 1), ("CompleteAbort", 1), ("PrepareAbort", 2), ("CompleteAbort", 2)}
 )
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """What the coordinator gives a producer. At least one of the two changes when another one asks."""
+    """The identity that the coordinator assigns to a producer.
+
+    Each assignment changes at least one of the two.
+    """
 
     producer_id: int
     epoch: int
@@ -38,11 +41,11 @@ class ProducerIdAndEpoch(NamedTuple):
 
 @dataclass
 class ProducerIdentity:
-    """What one process holds of a transactional id. Each of its producers hands it on to the next.
+    """One process's knowledge of a transactional id, passed from each of its producers to the next.
 
-    `producer`: the newest that this process was given; None if it may have been given one that it does not
-    know. `expires_at`: when the coordinator may give up the open transaction, in seconds of the monotonic
-    clock; None if none is open.
+    `producer`: the newest identity assigned to this process; None if it may have one that it does not know.
+    `expires_at`: when the coordinator may abort the open transaction, in seconds of the monotonic clock; None
+    if none is open.
     """
 
     producer: ProducerIdAndEpoch | None = None
@@ -50,20 +53,20 @@ class ProducerIdentity:
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is open, as far as we know."""
+        """Return whether a transaction is open, to our knowledge."""
         return self.expires_at is not None
 
     @property
     def may_have_expired(self) -> bool:
-        """Whether the coordinator may have given up the open transaction."""
+        """Return whether the coordinator may have aborted the open transaction."""
         return self.expires_at is not None and time.monotonic() >= self.expires_at
 
     def renew(self, producer: ProducerIdAndEpoch | None) -> None:
-        """Note a new producer, which has no transaction yet; None while it is asked for."""
+        """Note a new producer, which has no transaction yet; None while its request is pending."""
         self.producer, self.expires_at = producer, None
 
     def begin(self, seconds: float) -> None:
-        """Note that a transaction has begun, which may last so long."""
+        """Note that a transaction has begun, which may last `seconds`."""
         self.expires_at = time.monotonic() + seconds
 
     def end(self) -> None:
@@ -71,11 +74,11 @@ class ProducerIdentity:
         self.expires_at = None
 
     def is_fenced_by(self, newest: ProducerIdAndEpoch, state: str) -> bool:
-        """Whether another instance has the id, given its newest producer and the state of the transaction, as
-        the coordinator tells them.
+        """Return whether another instance has the id.
 
-        It has not if the coordinator may have raised the epoch itself because it gave up our transaction, or
-        has forgotten our epoch in a crash.
+        `newest`, `state`: its newest producer and the state of the transaction, as the coordinator reports
+        them. The id still belongs to this instance if the coordinator may have raised the epoch itself
+        because it aborted our transaction, or has forgotten our epoch in a crash.
         """
         if self.producer is None:
             return False
@@ -86,11 +89,10 @@ class ProducerIdentity:
 
 
 async def is_fenced(client: Any, coordinator: int, transactional_id: str, identity: ProducerIdentity) -> bool:
-    """Whether another instance has asked for a producer since; False where brokers do not tell: before 3.0,
-    or without the right.
+    """Return whether another instance has requested a producer since.
 
-    `coordinator` is the node to ask. Raises KafkaError if it does not answer, or is not the coordinator any
-    more.
+    False where brokers do not report this: before 3.0, or without permission. `coordinator` is the node to
+    ask. Raises KafkaError if it does not answer, or is not the coordinator any more.
     """
     try:
         answer = await client.send(coordinator, TransactionsRequest(transactional_id))

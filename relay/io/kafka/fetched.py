@@ -1,8 +1,8 @@
-"""What a client has fetched, as relay's own records: aiokafka 0.14 would make each of them twice.
+"""Convert fetched records directly into relay's own type: aiokafka 0.14 would make each of them twice.
 
-Batches are taken as a whole: record by record, what comes beside the client's own parsing takes twice as
-long. Of a fetch that holds many, a poll hands out some, so that they are still in the processor's cache when
-they are translated; the others stay as they came, compressed.
+Batches are taken as a whole: record by record, the work besides the client's own parsing takes twice as long.
+Of a fetch that holds many, a poll hands out some, so that they are still in the processor's cache when they
+are translated; the others stay compressed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from relay.model.records import ConsumerRecord
 
 #: aiokafka releases whose fetched records have the form that `read_by_batch` relies on.
 KNOWN_RELEASES = ("0.14.0",)
-#: Some megabytes of all partitions together, and still as large as batches that are written may be.
+#: Some megabytes of all partitions together, and still as large as written batches may be.
 ENOUGH_RECORDS: Final = 4_000
 
 _get_all = fetcher.FetchResult.getall
 
 
 def relay_records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
-    """Return records of the client in relay's own type, in which `read_by_batch` makes them come."""
+    """Return records of the client in relay's own type, which `read_by_batch` makes the client produce."""
     if records and isinstance(records[0], ConsumerRecord):
         return cast("Sequence[ConsumerRecord]", records)
     kept = cast("Sequence[KafkaRecord]", records)
@@ -35,10 +35,10 @@ def relay_records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> 
 
 
 def read_by_batch(enough_records: int = ENOUGH_RECORDS) -> bool:
-    """Have all consumers of this process make relay's own records, batch by batch: from `enough_records` of a
-    partition on, the next batch waits for the next poll.
+    """Make all consumers of this process produce relay's own records, batch by batch.
 
-    False if the release of aiokafka is unknown: then everything stays as it is.
+    From `enough_records` of a partition on, the next batch waits for the next poll. Returns False if the
+    release of aiokafka is unknown: then nothing changes.
     """
     if version("aiokafka") not in KNOWN_RELEASES:
         return False
@@ -51,8 +51,9 @@ def read_by_batch(enough_records: int = ENOUGH_RECORDS) -> bool:
 
 
 def _some_batches(fetched: Any, max_records: int | None, enough_records: int) -> Sequence[Any]:
-    """Return records of a partition: in place of aiokafka's `FetchResult.getall`, which keeps its part where
-    records are counted, or taken one by one.
+    """Return records of a partition, in place of aiokafka's `FetchResult.getall`.
+
+    aiokafka's own method remains in use where records are counted, or taken one by one.
     """
     found: Any = fetched._partition_records
     if max_records is not None or not found or getgeneratorstate(found._records_iterator) != GEN_CREATED:
@@ -75,7 +76,7 @@ def _some_batches(fetched: Any, max_records: int | None, enough_records: int) ->
 
 
 def _has_records(found: Any, batch: Any) -> bool:
-    """Whether the records of a batch count: those of an aborted transaction, and its markers, do not.
+    """Return whether the records of a batch count: those of an aborted transaction, and its markers, do not.
 
     Follows aiokafka's `PartitionRecords._unpack_records`. Raises CorruptRecordException.
     """

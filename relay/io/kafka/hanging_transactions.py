@@ -1,9 +1,9 @@
-"""Hanging transactions: the brokers call them complete and have not ended them in every partition.
+"""Hanging transactions: the brokers report them complete and have not ended them in every partition.
 
-Seen with one broker of Kafka 4.3.1. It was killed after it had taken a commit and before it had written the
-markers. When it was started again, it noted the transaction as complete and wrote no marker at all. Such
-records become visible with the next commit of the producer id, while the offsets of the group, or those in
-the progress topic, are still those from before: what is translated again would be there twice.
+Seen with one broker of Kafka 4.3.1. It was killed after it had accepted a commit and before it had written
+the markers. When it was started again, it recorded the transaction as complete and wrote no marker at all.
+Such records become visible with the next commit of the producer id, while the offsets of the group, or those
+in the progress topic, are still the earlier ones: records translated again would be there twice.
 """
 
 from __future__ import annotations
@@ -44,27 +44,24 @@ Answer = TypeVar("Answer")
 async def pending_offsets(
     client: Any, group: str, topics: Collection[str], shard: Shard
 ) -> list[TopicPartition]:
-    """Return the partitions of the shard whose offsets are held by a transaction that does not end; none with
-    brokers before 2.5.
+    """Return the partitions of the shard whose offsets are held by a transaction that does not end.
 
-    Waits for leaders and coordinators, so the caller must set a deadline. Raises KafkaError for what waiting
-    does not cure.
+    Returns none with brokers before 2.5. Waits for leaders and coordinators, so the caller must set a
+    deadline. Raises KafkaError for errors that waiting does not cure.
     """
     return await _lasting(lambda: _pending_now(client, group, topics, shard), [])
 
 
 async def has_open_transaction(client: Any, producer_id: int, pair: TopicPartition) -> bool:
-    """Whether a transaction of this producer id is still open in a partition after a while; False with
-    brokers before 2.8.
+    """Return whether a transaction of this producer id is still open in a partition after a while.
 
-    Waits and raises like `pending_offsets`.
+    Returns False with brokers before 2.8. Waits and raises like `pending_offsets`.
     """
     return await _lasting(lambda: _is_open_now(client, producer_id, pair), False)
 
 
 async def open_partitions(client: Any, topics: Collection[str]) -> list[TopicPartition]:
-    """Return the partitions with an open transaction of any producer: their last stable offset lies before
-    their end.
+    """Return the partitions with an open transaction of any producer: last stable offset before the end.
 
     Topics that do not exist are left out. Waits and raises like `pending_offsets`.
     """
@@ -100,7 +97,7 @@ async def _ends_of_leader(
 
 
 async def _lasting(ask: Callable[[], Awaitable[Answer]], nothing: Answer) -> Answer:
-    """Return what is found and still is after a while; `nothing` with brokers that do not tell."""
+    """Return a finding that lasts for a while; `nothing` with brokers that do not report it."""
     deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
     while True:
         try:
@@ -164,7 +161,7 @@ async def _open_now(client: Any, topics: Collection[str]) -> list[TopicPartition
         by_leader[leader].append(pair)
     found = []
     for leader, asked in by_leader.items():
-        # The end comes first: what is written in between must not look like an open transaction.
+        # The end comes first: records written in between must not look like an open transaction.
         ends = await _ends(client, leader, asked, _ALL)
         stable = await _ends(client, leader, asked, _COMMITTED)
         found += [pair for pair, end in ends.items() if stable[pair] < end]
@@ -172,7 +169,7 @@ async def _open_now(client: Any, topics: Collection[str]) -> list[TopicPartition
 
 
 async def _leaders(client: Any, topics: Collection[str]) -> dict[TopicPartition, int]:
-    """Return the leader of each partition of the topics that exist, -1 where there is none."""
+    """Return the leader of each partition of the existing topics, -1 for a partition without one."""
     answer = await client.send(client.get_random_node(), TopicsRequest(sorted(topics)))
     found: dict[TopicPartition, int] = {}
     for code, topic, _, partitions, *_ in answer.topics:

@@ -1,8 +1,8 @@
-"""Header names that are not UTF-8, which the parser of aiokafka 0.14 refuses together with their record.
+"""Accept header names that are not UTF-8, which aiokafka 0.14 refuses together with their record.
 
-Kafka's brokers and its Java client take any bytes for a name. Java reads what is not UTF-8 as U+FFFD, and so
-does this; Spark, which reads with the Java client, then sees the same names. Nothing of it is loaded into the
-client before such a name has been met: records without one cost nothing.
+Kafka's brokers and its Java client accept any bytes for a name. Java reads invalid UTF-8 as U+FFFD, and so
+does this module; Spark, which reads with the Java client, then sees the same names. The client is changed
+only after the first such name: records without one cost nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchPy, _DefaultRecor
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import decode_varint
 
-#: Where a batch has its length, and how many bytes stand before what the length counts.
+#: The offset of a batch's length, and how many bytes precede those that the length counts.
 _LENGTH_AT: Final = 8
 _BEFORE: Final = 12
 #: The first format of batches whose records have headers.
@@ -25,8 +25,9 @@ _WITH_HEADERS: Final = 2
 
 
 def take_any_name() -> bool:
-    """Have all consumers of this process read such records from their next fetch on. False if they do so
-    already.
+    """Make all consumers of this process read such records from their next fetch on.
+
+    Returns False if they do so already.
     """
     if fetcher.MemoryRecords is _Batches:
         return False
@@ -35,7 +36,7 @@ def take_any_name() -> bool:
 
 
 class _Batches:
-    """The batches of a fetched partition, as aiokafka's `MemoryRecords` gives them."""
+    """The batches of a fetched partition, with the interface of aiokafka's `MemoryRecords`."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -52,7 +53,7 @@ class _Batches:
 
 
 class _Batch:
-    """A batch that is parsed by aiokafka as far as that goes, and from there on by `_records`."""
+    """A batch that aiokafka parses as far as possible; `_records` parses the rest."""
 
     def __init__(self, batch: Any, data: bytes) -> None:
         self._batch, self._data = batch, data
@@ -79,7 +80,7 @@ class _Batch:
 
 
 def _records(data: bytes, done: int) -> Iterator[Any]:
-    """Parse the records of a batch behind the first `done`; see aiokafka's `_read_msg`, which this follows.
+    """Parse the records of a batch after the first `done`; follows aiokafka's `_read_msg`.
 
     Raises CorruptRecordException.
     """
@@ -99,7 +100,7 @@ def _record(batch: Any, at: int) -> tuple[Any, int]:
     data = batch._buffer
     length, at = decode_varint(data, at)
     end = at + length
-    _, at = decode_varint(data, at)  # attributes, which are not used
+    _, at = decode_varint(data, at)  # unused attributes
     later, at = decode_varint(data, at)
     further, at = decode_varint(data, at)
     key, at = _bytes(data, at)

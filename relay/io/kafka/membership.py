@@ -1,7 +1,7 @@
 """Static group membership with aiokafka 0.14: notice that another instance has taken over the membership.
 
-The client's heartbeats do not contain `group.instance.id`, so brokers cannot tell it that another instance
-has joined with the same one: the two would keep taking the membership from each other, and both would read
+The client's heartbeats do not contain `group.instance.id`, so brokers cannot report that another instance has
+joined with the same one: the two would keep taking the membership from each other, and both would read
 everything.
 """
 
@@ -45,14 +45,14 @@ class _StaticHeartbeat(Request[_HeartbeatStruct]):  # type: ignore[misc]  # aiok
         self._heartbeat, self._instance_id = heartbeat, instance_id
 
     def build(self, request_struct_class: Any) -> Any:
-        """Make the request in the version that the broker knows."""
+        """Make the request in the version that the broker supports."""
         plain = self._heartbeat
         options = (self._instance_id,) if request_struct_class is _HeartbeatRequest_v3 else ()
         return request_struct_class(plain._group, plain._generation_id, plain._member_id, *options)
 
 
 class StaticMember:
-    """Watches the requests of a static member. `is_fenced`: another instance has joined with the same id."""
+    """Watch the requests of a static member. `is_fenced`: another instance has joined with the same id."""
 
     def __init__(self, client: Any, instance_id: str) -> None:
         self.is_fenced = False

@@ -1,7 +1,7 @@
 """Tokens for SASL OAUTHBEARER: from a file that is kept renewed, or from an endpoint, for client credentials.
 
-Both are asked by aiokafka at each new connection. What they raise is a `TokenUnavailable` of relay and a
-retriable error of aiokafka at once, so that the client tries again as it does when a broker is away. Messages
+aiokafka requests one at each new connection. Both providers raise an error that is a `TokenUnavailable` of
+relay and also a retriable error of aiokafka, so that the client retries as during a broker's outage. Messages
 hold no tokens and no secrets.
 """
 
@@ -30,10 +30,11 @@ from relay.text.redaction import shown_uri
 REQUEST_SECONDS = 10.0
 #: A token is used until this long before its end, or until the last fifth of a shorter life.
 SPARE_SECONDS = 30.0
-#: Most bytes of an endpoint's answer, and most characters of a token, which brokers read in one request.
+#: Maximum bytes of an endpoint's answer, and maximum characters of a token, which brokers read in one
+#: request.
 ANSWER_BYTES = 256 << 10
 LONGEST_TOKEN = 128 << 10
-#: A token is asked for anew at least this often, whatever the endpoint says of its life.
+#: Maximum interval between token requests, whatever lifetime the endpoint reports.
 LONGEST_SECONDS = 86_400.0
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _ERROR_WORD = re.compile(r"[a-z0-9_.-]{1,64}")
@@ -41,17 +42,17 @@ _take_step = conn.OAuthAuthenticator.step
 
 
 class NoToken(TokenUnavailable, KafkaError):  # type: ignore[misc]  # aiokafka is not typed
-    """There is no token now; a later connection asks again."""
+    """No token is available now; a later connection asks again."""
 
     retriable = True
 
     def __str__(self) -> str:
-        """Give the message alone; aiokafka would put the class's name before it."""
+        """Return the message alone; aiokafka would prefix the class name."""
         return str(self.args[0])
 
 
 class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not typed
-    """The present token lies in a file, which is read anew at each connection."""
+    """Read the current token from a file at each connection."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -68,7 +69,7 @@ class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is no
 
 
 class Credentials(NamedTuple):
-    """What a client shows to a token endpoint (RFC 6749 §4.4); `secret` is not shown in logs or messages."""
+    """Client credentials for a token endpoint (RFC 6749 §4.4); `secret` is not shown in logs or messages."""
 
     endpoint: str
     client_id: str
@@ -77,8 +78,9 @@ class Credentials(NamedTuple):
 
 
 class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not typed
-    """An endpoint of OAuth 2.0 gives tokens for client credentials. A token serves all connections until
-    shortly before its end.
+    """Request tokens from an OAuth 2.0 endpoint with client credentials.
+
+    A token serves all connections until shortly before its end.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka i
         self._asking = asyncio.Lock()
 
     async def token(self) -> str:
-        """Give a token that is still good for a while. Raises NoToken."""
+        """Return a token that remains valid for a while. Raises NoToken."""
         async with self._asking:
             if not self._token or self._clock() >= self._fresh_until:
                 token, seconds = await self._ask()
@@ -102,7 +104,7 @@ class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka i
             return self._token
 
     async def _ask(self) -> tuple[str, float]:
-        """Ask for a token; gives it and its life in seconds, 0 if the endpoint does not tell."""
+        """Request a token; return it and its lifetime in seconds, 0 if the endpoint does not report one."""
         given = self._credentials
         where = f"the token endpoint {shown_uri(given.endpoint)}"
         form = {"grant_type": "client_credentials"} | ({"scope": given.scope} if given.scope else {})
@@ -118,7 +120,7 @@ class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka i
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout, headers=headers, auto_decompress=False) as session,
-                # A redirect would carry the secret to a place that nobody has named.
+                # A redirect would send the secret to an unconfigured host.
                 session.post(given.endpoint, data=form, ssl=self._context, allow_redirects=False) as response,
             ):
                 status, body = response.status, await _body(response, where)
@@ -130,11 +132,11 @@ class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka i
 
 
 def notice_refused_tokens() -> None:
-    """Have aiokafka read what a broker says to a token. It takes a refusal for success, and then finds a
-    cluster without brokers.
+    """Make aiokafka read a broker's answer to a token.
 
-    A broker refuses with text where success has none (RFC 7628 §3.2.2); aiokafka 0.14 looks at neither, and
-    has no hook for it.
+    It takes a refusal for success, and then finds a cluster without brokers. A broker refuses with text,
+    where the text of success is empty (RFC 7628 §3.2.2); aiokafka 0.14 inspects neither, and has no hook for
+    it.
     """
     conn.OAuthAuthenticator.step = _step
 
@@ -169,17 +171,17 @@ def _answer(status: int, body: bytes, where: str) -> tuple[str, float]:
 
 
 def _life(told: object) -> float:
-    """Return for how many seconds a token is good: at most `LONGEST_SECONDS`, 0 if that is not told."""
+    """Return the lifetime of a token in seconds: at most `LONGEST_SECONDS`, 0 if unknown."""
     try:
         seconds = float(told)  # type: ignore[arg-type]  # what is no number is refused here
     except (TypeError, ValueError, OverflowError):
         return 0.0
-    # Also what is no number at all (NaN) is not greater than 0.
+    # NaN is not greater than 0 either.
     return min(seconds, LONGEST_SECONDS) if seconds > 0 and not isinstance(told, bool) else 0.0
 
 
 def _checked(token: str, where: str) -> str:
-    """Refuse what would break the message to the broker, which has control characters between its parts."""
+    """Refuse control characters, which separate the parts of the message to the broker."""
     if not token:
         raise NoToken(f"{where} is empty")
     if len(token) > LONGEST_TOKEN:
@@ -190,7 +192,10 @@ def _checked(token: str, where: str) -> str:
 
 
 def _word(body: bytes, member: str) -> str:
-    """The error's name in a JSON answer; nothing else of the answer, which may repeat what was sent."""
+    """Return the error's name in a JSON answer.
+
+    The rest of the answer is left out, because it may repeat the request.
+    """
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""A part of a topic, read without a group: the newest records, those since a time, those between offsets.
+"""Read a part of a topic without a group: the newest records, those since a time, those between offsets.
 
-Nothing is committed, so a relay at work is not disturbed. Records of aborted transactions are left out.
+Nothing is committed, so a running relay is not disturbed. Records of aborted transactions are left out.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from relay.io.kafka.reading import POLL_MS, Progress, bounds, consuming, partiti
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord
 
-#: How much further back to look if markers of transactions or compaction have left too few records.
+#: Factor by which to look further back if markers of transactions or compaction have left too few records.
 _FURTHER: Final = 4
 
 Each = Callable[[ConsumerRecord], None]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records of a topic: the newest `last` of them, or all `since_ms` and before `until_ms`
-    (milliseconds since 1970), at offsets from `first` to before `end`. `partitions`: () for all. `follow`:
-    also those that come later, until it is stopped.
+    """A selection of a topic's records.
+
+    Either the newest `last` of them, or all `since_ms` and before `until_ms` (milliseconds since 1970), at
+    offsets from `first` to before `end`. `partitions`: () for all. `follow`: also later records, until it is
+    stopped.
     """
 
     last: int | None = None
@@ -42,8 +44,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 async def read_part(
     brokers: Brokers, topic: str, part: Part, each: Each, progress: Progress | None = None
 ) -> None:
-    """Give the records of a part to `each`, in the order of each partition; the newest of several partitions
-    by their time. Raises ConfigError for a partition that is not there, TopicUnusable, BrokerUnavailable.
+    """Pass the records of a part to `each`, in the order of each partition.
+
+    The newest of several partitions are passed by their time. Raises ConfigError for a partition that does
+    not exist, TopicUnusable, BrokerUnavailable.
     """
     count = await partitions_of(brokers, topic)
     wrong = [str(number) for number in part.partitions if number >= count]
@@ -68,7 +72,7 @@ async def read_part(
 
 
 def _within(part: Part, each: Each) -> Each:
-    """Leave out what has a time that is not asked for: an offset of a time is only where to begin."""
+    """Leave out records outside the requested times: the offset of a time only marks where to begin."""
     since, until = part.since_ms, part.until_ms
     if since is None and until is None:
         return each
@@ -93,8 +97,9 @@ async def _begin(consumer: Any, part: Part, first: dict[Any, int], ends: dict[An
 async def _newest(
     reader: _Reader, count: int, first: dict[Any, int], ends: dict[Any, int]
 ) -> Sequence[ConsumerRecord]:
-    """Return the newest records of all partitions together: in the order of their times, and those of a
-    partition in their own order, even where a time goes back.
+    """Return the newest records of all partitions together, in the order of their times.
+
+    Those of a partition keep their own order, even where a time goes back.
     """
     found: list[tuple[int, ConsumerRecord]] = []
     for pair, end in ends.items():
@@ -115,7 +120,7 @@ async def _newest(
 
 
 class _Reader:
-    """Reads partitions that are assigned to a consumer."""
+    """Read partitions that are assigned to a consumer."""
 
     def __init__(self, consumer: Any, brokers: Brokers, progress: Progress | None) -> None:
         self._consumer, self._brokers, self._progress = consumer, brokers, progress
@@ -136,7 +141,7 @@ class _Reader:
                 self._progress(sum(at.values()) - sum(begin.values()), total)
 
     async def follow(self, begin: dict[Any, int], each: Each) -> None:
-        """Read what comes, until it is cancelled."""
+        """Read arriving records until cancelled."""
         for pair, offset in begin.items():
             self._consumer.seek(pair, offset)
         while True:

@@ -1,4 +1,4 @@
-"""What the loop needs of a message system: a source, a sink, and the three ways in which they fail.
+"""The loop's interface to a message system: a source, a sink, and the three ways in which they fail.
 
 `relay.io.kafka.source` and `relay.io.kafka.sink` implement this over aiokafka; the tests implement it in
 memory, for failures that a real broker cannot be made to show. Failures that no retry cures are raised as
@@ -28,8 +28,9 @@ class Partition(NamedTuple):
 
 
 class StartPosition(NamedTuple):
-    """Where reading of a partition begins, and whether that is a committed offset. `first`, `end`: the first
-    and the end offset of the partition, 0 if unknown.
+    """Where reading of a partition begins, and whether that is a committed offset.
+
+    `first`, `end`: the first and the end offset of the partition, 0 if unknown.
     """
 
     offset: int
@@ -43,11 +44,11 @@ class PollFailed(Exception):
 
 
 class OwnershipLost(Exception):
-    """The group has given the partitions to another member, with all that is uncommitted."""
+    """The group has assigned the partitions to another member, with all uncommitted records."""
 
 
 class Undelivered(Exception):
-    """A batch was not acknowledged. `retriable` tells whether waiting may help."""
+    """A batch was not acknowledged. `retriable`: whether waiting may help."""
 
     def __init__(self, reason: str, *, retriable: bool) -> None:
         super().__init__(reason)
@@ -63,8 +64,10 @@ class FaultKind(IntEnum):
 
 
 class Fault(NamedTuple):
-    """Something that does not work now. `since`, `last`: its first and last evidence, by the steady clock.
-    `group`: the coordinator of the consumer group. `is_missing`: a topic or partition does not exist.
+    """A current fault. `since`, `last`: its first and last evidence, by the steady clock.
+
+    `group`: it concerns the coordinator of the consumer group. `is_missing`: a topic or partition does not
+    exist.
     """
 
     kind: FaultKind
@@ -80,22 +83,22 @@ class Health(Protocol):
 
     @property
     def observes(self) -> bool:
-        """Whether there is a client at all."""
+        """Return whether there is a client."""
         ...
 
     @property
     def answered_at(self) -> float:
-        """When a broker last answered, by the steady clock."""
+        """Return when a broker last answered, by the steady clock."""
         ...
 
     @property
     def missing_topics(self) -> Collection[str]:
-        """Topics that the cluster does not have."""
+        """Return the topics that the cluster does not have."""
         ...
 
     @property
     def offline(self) -> Collection[Partition]:
-        """Partitions without a leader."""
+        """Return the partitions without a leader."""
         ...
 
     def faults(self) -> Sequence[Fault]:
@@ -108,14 +111,14 @@ class Health(Protocol):
 
 
 class Owner(Protocol):
-    """The loop, as a source tells it of partitions that come and go."""
+    """The source's callbacks into the loop for partitions that come and go."""
 
     async def revoked(self) -> None:
-        """Deliver and commit what was read: all partitions are about to be taken away."""
+        """Deliver and commit all records read: all partitions are about to be revoked."""
         ...
 
     def assigned(self, partitions: Sequence[Partition]) -> None:
-        """Learn which partitions are ours now; they stay closed until the loop opens them. Must not wait."""
+        """Note the newly assigned partitions; they stay closed until the loop opens them. Must not wait."""
         ...
 
 
@@ -124,7 +127,7 @@ class RecordSource(Protocol):
 
     @property
     def health(self) -> Health:
-        """The health of its cluster."""
+        """Return the health of its cluster."""
         ...
 
     async def start(self, owner: Owner) -> None:
@@ -142,7 +145,7 @@ class RecordSource(Protocol):
         ...
 
     async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        """Return what is ready `without` some partitions, or nothing after a while. Raises PollFailed."""
+        """Return available records `without` some partitions, or nothing after a while. Raises PollFailed."""
         ...
 
     async def look(
@@ -152,11 +155,11 @@ class RecordSource(Protocol):
         ...
 
     def end(self, partition: Partition) -> int | None:
-        """Return the end of a partition as the brokers last told it, None before that. Asks nobody."""
+        """Return the last end of a partition reported by the brokers, None before that. Sends no request."""
         ...
 
     def end_age(self, partition: Partition) -> float | None:
-        """Return how many seconds ago the brokers told that end; None before that. Asks nobody."""
+        """Return the age of that end in seconds; None before the first report. Sends no request."""
         ...
 
     async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
@@ -164,20 +167,22 @@ class RecordSource(Protocol):
         ...
 
     async def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        """Ask the brokers for the end offsets of partitions, open transactions included. Leaves out
-        partitions whose leader does not answer. Raises PollFailed.
+        """Ask the brokers for the end offsets of partitions, open transactions included.
+
+        Leaves out partitions whose leader does not answer. Raises PollFailed.
         """
         ...
 
     def passed(self, partition: Partition) -> int | None:
-        """Return the position of a partition of ours: after everything that was polled, and after what holds
-        no record, such as markers of transactions, aborted records and gaps of compaction. None if it is not
-        known. Asks nobody.
+        """Return the position of a partition of ours, None if unknown. Sends no request.
+
+        It is after everything that was polled, and after offsets without records, such as markers of
+        transactions, aborted records and gaps of compaction.
         """
         ...
 
     def partitions(self) -> Sequence[Partition]:
-        """Return all known partitions of the topics, ours and those of others. Asks nobody."""
+        """Return all known partitions of the topics, ours and those of others. Sends no request."""
         ...
 
     async def waiting(self) -> bool | None:
@@ -185,7 +190,7 @@ class RecordSource(Protocol):
         ...
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Have nothing fetched of these partitions, which no poll asks for, and of all others again."""
+        """Stop fetching these partitions, which no poll asks for, and resume all others."""
         ...
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
@@ -214,12 +219,12 @@ class Batch(Protocol):
 
     @property
     def size(self) -> int:
-        """The bytes of the records before compression."""
+        """Return the bytes of the records before compression."""
         ...
 
 
 class Sink(Protocol):
-    """Writes batches, each in the order of `send` within its partition.
+    """Write batches, each in the order of `send` within its partition.
 
     A transactional sink shows readers nothing before `commit`, which commits the batches together with the
     offsets of the source, or neither. The others leave the offsets to the source.
@@ -227,23 +232,27 @@ class Sink(Protocol):
 
     @property
     def health(self) -> Health:
-        """The health of its cluster."""
+        """Return the health of its cluster."""
         ...
 
     @property
     def is_transactional(self) -> bool:
-        """Whether `commit` is to be called."""
+        """Return whether `commit` is to be called."""
         ...
 
     @property
     def has_aborted_hanging_transaction(self) -> bool:
-        """Whether the start has aborted a transaction that the brokers had called complete, so that not even
-        an acknowledged commit counts.
+        """Return whether the start has aborted a transaction that the brokers had reported complete.
+
+        Then not even an acknowledged commit counts.
         """
         ...
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit what was sent, all acknowledged, with these offsets. Raises Undelivered, InstanceFenced."""
+        """Commit all batches sent, which must be acknowledged, with these offsets.
+
+        Raises Undelivered, InstanceFenced.
+        """
         ...
 
     async def start(self) -> None:
@@ -259,7 +268,7 @@ class Sink(Protocol):
         ...
 
     async def expect(self, topics: Collection[str]) -> None:
-        """Learn at once where many topics are, that are about to be written. Raises Undelivered."""
+        """Look up the partitions of many topics at once, before they are written. Raises Undelivered."""
         ...
 
     async def delivered(self, pending: Sequence[Future[object]]) -> None:
@@ -272,7 +281,7 @@ class Sink(Protocol):
 
     @property
     def needs_rotation(self) -> bool:
-        """Whether the sink should be replaced at the next quiet moment."""
+        """Return whether the sink should be replaced at the next quiet moment."""
         ...
 
     async def stop(self) -> None:
@@ -280,7 +289,7 @@ class Sink(Protocol):
         ...
 
     async def abandon(self) -> None:
-        """Disconnect at once. Nothing of what was handed over may be written afterwards."""
+        """Disconnect at once. No queued batch may be written afterwards."""
         ...
 
 

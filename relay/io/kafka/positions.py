@@ -1,4 +1,4 @@
-"""Where reading of partitions begins: at the committed offset, or else where `start` says.
+"""Find where reading of partitions begins: at the committed offset, or else at `start`.
 
 Kafka finds offsets by the timestamps of its records, and a commit ts is in the messages only. For `start =
 "commit-ts"` reading begins at the first record whose timestamp is at most `COMMIT_TS_MARGIN_MS` before the
@@ -42,10 +42,10 @@ async def committed_offsets(
 ) -> dict[Partition, int]:
     """Return the committed offsets of a group, of the partitions that have one.
 
-    Waits for a coordinator that can answer, so the caller must set a deadline. Raises KafkaError for what
-    waiting does not cure.
+    Waits for a coordinator that can answer, so the caller must set a deadline. Raises KafkaError for errors
+    that waiting does not cure.
 
-    aiokafka 0.14 looks at the errors of partitions alone. A coordinator that has moved, or is still loading,
+    aiokafka 0.14 inspects the errors of partitions alone. A coordinator that has moved, or is still loading,
     answers with one error for the whole request and no partitions. The client takes that for "no offset is
     committed", and relay would begin at `start`. So the request is made here.
     """
@@ -89,14 +89,14 @@ async def start_offsets(
     partitions: Sequence[TopicPartition],
     log: Log | None = None,
 ) -> Offsets:
-    """Return the first offset to read of each partition, as `start` says.
+    """Return the first offset to read of each partition according to `start`.
 
     The end is the one that `consumer` sees: with read_committed, the first record of an open transaction.
     Raises ConfigError for an offset that a partition has not reached, RecordsGone for one whose records were
-    deleted, and what `consumer` raises. Logs where records after `start` may have been deleted.
+    deleted, and the errors of `consumer`. Logs where records after `start` may have been deleted.
     """
     asked = list(partitions)
-    # The end comes first: a record that arrives while we look must not lie before it.
+    # The end comes first: a record that arrives meanwhile must not be before it.
     end: Offsets = await consumer.end_offsets(asked)
     first: Offsets = await consumer.beginning_offsets(asked)
     if settings.start is Start.LATEST:
@@ -123,7 +123,7 @@ def _wanted(settings: StartSettings, first: Offsets, end: Offsets) -> tuple[int 
 
 
 def _named(settings: StartSettings, first: Offsets, end: Offsets) -> Offsets:
-    """Return the offsets that the settings name; the oldest record for partitions that they do not name."""
+    """Return the configured offsets; the oldest record for partitions without one."""
     named = {pair: settings.offsets.get(f"{pair.topic}/{pair.partition}") for pair in sorted(first)}
     beyond = [
         Problem(
@@ -150,7 +150,7 @@ def _named(settings: StartSettings, first: Offsets, end: Offsets) -> Offsets:
 
 
 def _gaps(found: Timed, first: Offsets, wanted_ms: int) -> Iterator[str]:
-    """Find partitions whose oldest record is younger than the wanted time: records may have been deleted."""
+    """Yield partitions whose oldest record is younger than the wanted time: records may have been deleted."""
     for pair, at in found.items():
         if (
             at is not None

@@ -18,7 +18,7 @@ _KEPT_BYTES = 64 * 1024 * 1024
 
 
 def tune(*, takes_windows: bool = False) -> None:
-    """Tune this process for a relay, as far as that is possible here.
+    """Tune this process for a relay, as far as the platform permits.
 
     `takes_windows`: rounds take windows of records, which must not end where a poll happens to end.
     """
@@ -28,7 +28,7 @@ def tune(*, takes_windows: bool = False) -> None:
 
 
 def keep_memory_mapped() -> None:
-    """Have glibc reuse buffers of some megabytes, not map them anew. No effect with other C libraries."""
+    """Make glibc reuse buffers of some megabytes, not map them anew. No effect with other C libraries."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
@@ -38,8 +38,9 @@ def keep_memory_mapped() -> None:
 
 
 def quieten_collector() -> None:
-    """Have the collector run rarely: translation makes short-lived objects without cycles, and what exists at
-    the start stays for ever.
+    """Make the garbage collector run rarely.
+
+    Translation makes short-lived objects without cycles, and objects that exist at the start stay forever.
     """
     gc.collect()
     gc.freeze()

@@ -20,7 +20,7 @@ from relay.io.kafka.whole_topic import WholeTopic
 from relay.model.errors import TopicUnusable
 from relay.model.records import ConsumerRecord, ProducerRecord
 
-#: How long a reading waits for transactions that are open; most last `transaction_interval_seconds`.
+#: How long a reading waits for open transactions; most last `transaction_interval_seconds`.
 OPEN_SECONDS = 20.0
 
 
@@ -34,8 +34,9 @@ _VALUES: Final = msgspec.json.Decoder(_Value)
 
 
 def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -> Iterator[ProducerRecord]:
-    """Make the records that note these offsets. Their time is 0: nobody reads it, and brokers refuse times of
-    a clock that runs ahead.
+    """Make the records that store these offsets.
+
+    Their timestamp is 0: it is never read, and brokers refuse times of a clock that runs ahead.
     """
     for partition, offset in offsets.items():
         key = f"{group}/{partition.topic}/{partition.partition}".encode()
@@ -60,10 +61,9 @@ def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition
 
 
 class ProgressTopic:
-    """Reads the progress topic, from where the last reading ended.
+    """Read the progress topic, from the end of the last reading.
 
-    All shards write to its one partition, and a transaction that one of them has left open hides what others
-    have committed behind it.
+    All shards write to its one partition, and an open transaction of one shard hides later commits of others.
     """
 
     def __init__(self, brokers: Brokers, topic: str, group: str) -> None:

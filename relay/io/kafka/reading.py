@@ -1,6 +1,6 @@
-"""Reading topics without a group, over aiokafka 0.14: a whole topic up to its present end, or one record.
+"""Read topics without a group, over aiokafka 0.14: a whole topic up to its present end, or one record.
 
-Nothing is committed and no group is joined, so a relay at work is not disturbed. Records of aborted
+Nothing is committed and no group is joined, so a running relay is not disturbed. Records of aborted
 transactions are left out, as the relay leaves them out.
 """
 
@@ -33,7 +33,7 @@ from relay.model.errors import BrokerUnavailable, TopicUnusable
 from relay.model.records import ConsumerRecord
 
 POLL_MS = 200
-#: How long brokers may give nothing although there is something.
+#: Maximum time without records from the brokers although there are some.
 STALL_SECONDS = 60.0
 FETCH_MAX_BYTES = 8 * 1024 * 1024
 PARTITION_FETCH_BYTES = 1024 * 1024
@@ -43,9 +43,9 @@ Progress = Callable[[int, int], None]
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """What is at an offset: the record there or else the next one; None if there is neither.
+    """The record at an offset or else the next one; None if there is neither.
 
-    `first` and `end`: the oldest offset of the partition, and the one behind its last.
+    `first` and `end`: the oldest offset of the partition, and the one after its last.
     """
 
     partitions: int
@@ -67,7 +67,7 @@ async def partitions_of(brokers: Brokers, topic: str) -> int:
 async def read_topic(
     brokers: Brokers, topic: str, each: Callable[[ConsumerRecord], None], progress: Progress | None = None
 ) -> None:
-    """Give present records to `each`, in each partition's order. Raises TopicUnusable, BrokerUnavailable."""
+    """Pass present records to `each`, in each partition's order. Raises TopicUnusable, BrokerUnavailable."""
     pairs = [TopicPartition(topic, number) for number in range(await partitions_of(brokers, topic))]
     async with consuming(brokers, pairs) as consumer:
         first, ends = await bounds(consumer, pairs)
@@ -90,7 +90,7 @@ async def read_topic(
 
 
 async def look_up(brokers: Brokers, topic: str, partition: int, offset: int) -> Lookup:
-    """Read what is at an offset. Raises TopicUnusable, BrokerUnavailable."""
+    """Read the record at an offset. Raises TopicUnusable, BrokerUnavailable."""
     count = await partitions_of(brokers, topic)
     if partition >= count:
         return Lookup(count, 0, 0, None)
@@ -121,7 +121,10 @@ async def _next(
 
 
 def stall_deadline(deadline: float, *, moved: bool, brokers: Brokers) -> float:
-    """Return until when brokers may give nothing. Raises BrokerUnavailable if that was before now."""
+    """Return the next deadline for records from the brokers.
+
+    Raises BrokerUnavailable if the last one passed.
+    """
     now = time.monotonic()
     if moved:
         return now + STALL_SECONDS
@@ -133,20 +136,20 @@ def stall_deadline(deadline: float, *, moved: bool, brokers: Brokers) -> float:
 
 
 async def bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any, int], dict[Any, int]]:
-    """Return the oldest offset of each partition, and the one behind its last."""
+    """Return the oldest offset of each partition, and the one after its last."""
     async with asyncio.timeout(REQUEST_SECONDS):
         return await consumer.beginning_offsets(pairs), await consumer.end_offsets(pairs)
 
 
 @contextlib.asynccontextmanager
 async def consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIterator[Any]:
-    """Give a consumer of these partitions, and raise errors of the client as ours."""
+    """Yield a consumer of these partitions, and raise errors of the client as relay's."""
     take_any_name()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=brokers.servers,
         client_id="relay",
         enable_auto_commit=False,
-        # Records that retention deletes meanwhile are gone; what is left is still wanted.
+        # Records that retention deletes meanwhile are gone; the remaining ones are still wanted.
         auto_offset_reset="earliest",
         isolation_level="read_committed",
         fetch_max_bytes=FETCH_MAX_BYTES,
@@ -167,7 +170,7 @@ async def consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncItera
 
 @contextlib.contextmanager
 def quiet_client() -> Iterator[None]:
-    """Keep the warnings of the Kafka client off the terminal: what matters of them is raised."""
+    """Keep the warnings of the Kafka client off the terminal: relevant failures are raised."""
     logger = logging.getLogger("aiokafka")
     level, logger.level = logger.level, logging.CRITICAL + 1
     try:

@@ -50,7 +50,7 @@ class _Pause:
 
     @property
     def is_over(self) -> bool:
-        """Whether the next attempt may be made."""
+        """Return whether the next attempt may be made."""
         return asyncio.get_running_loop().time() >= self._until
 
     def begin(self) -> None:
@@ -65,7 +65,7 @@ class _Pause:
 
 
 class _Connector:
-    """Connects one client."""
+    """Connect one client."""
 
     def __init__(self, client: Any, brokers: Brokers) -> None:
         self._client, self._brokers = client, brokers
@@ -78,7 +78,7 @@ class _Connector:
     async def bootstrap(self) -> None:
         """Fetch the first metadata. Raises KafkaConnectionError.
 
-        The client's own bootstrap would wait for a silent server for longer than a start may take.
+        The client's own bootstrap would wait for an unresponsive server for longer than a start may take.
         """
         client = self._client
         for host, port, _ in client.hosts:

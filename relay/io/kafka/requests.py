@@ -1,7 +1,7 @@
-"""The requests of Kafka's protocol that aiokafka 0.14 does not have. All of them only ask.
+"""Read-only requests of Kafka's protocol that aiokafka 0.14 does not have.
 
-`TopicsRequest` also forbids what aiokafka's own metadata request permits: that a broker with
-`auto.create.topics.enable` creates the topics that are asked for.
+`TopicsRequest` also forbids topic creation, which aiokafka's own metadata request permits: a broker with
+`auto.create.topics.enable` would create the requested topics.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-#: The bit field of a broker that does not tell.
+#: The bit field of a broker that does not report permissions.
 UNTOLD = -(2**31)
 
 
 class Operation(IntEnum):
-    """Kafka's numbers of the operations that ACLs are about (`AclOperation`)."""
+    """Kafka's numbers of the operations in ACLs (`AclOperation`)."""
 
     READ = 3
     WRITE = 4
@@ -42,7 +42,7 @@ class Operation(IntEnum):
 
 
 def allows(operations: int, operation: Operation) -> bool | None:
-    """Whether a bit field of operations holds this one; None if the broker does not tell."""
+    """Return whether a bit field of operations holds this one; None if the broker does not report it."""
     return None if operations == UNTOLD else bool(operations & 1 << operation)
 
 
@@ -111,7 +111,7 @@ class TopicsRequest(Request[_TopicsStruct]):  # type: ignore[misc]  # aiokafka i
         self._topics = topics
 
     def build(self, request_struct_class: Any) -> Any:
-        """Make the request in the version that the broker knows."""
+        """Make the request in the version that the broker supports."""
         options = (True, True) if request_struct_class is _TopicsRequest_v8 else ()
         return request_struct_class(self._topics, False, *options)
 
@@ -164,7 +164,7 @@ class GroupsRequest(Request[_GroupsStruct]):  # type: ignore[misc]  # aiokafka i
         self._groups = groups
 
     def build(self, request_struct_class: Any) -> Any:
-        """Make the request in the version that the broker knows."""
+        """Make the request in the version that the broker supports."""
         options = (True,) if request_struct_class is _GroupsRequest_v3 else ()
         return request_struct_class(self._groups, *options)
 
@@ -262,7 +262,7 @@ class _TransactionsRequest_v0(RequestStruct):  # type: ignore[misc]  # noqa: N80
 
 
 class TransactionsRequest(Request[_TransactionsRequest_v0]):  # type: ignore[misc]  # aiokafka is not typed
-    """What a coordinator knows of transactional ids (KIP-664, Kafka 3.0). It needs the right to write."""
+    """A coordinator's information about transactional ids (KIP-664, Kafka 3.0). Requires write permission."""
 
     API_KEY = 65
 
@@ -323,8 +323,9 @@ class _ProducersRequest_v0(RequestStruct):  # type: ignore[misc]  # noqa: N801 -
 
 
 class ProducersRequest(Request[_ProducersRequest_v0]):  # type: ignore[misc]  # aiokafka is not typed
-    """The producers of a partition and where the open transaction of each begins, -1 without one (KIP-664,
-    Kafka 2.8). The leader answers; it needs the right to read.
+    """The producers of a partition, and the start of each one's open transaction, -1 without one.
+
+    KIP-664, Kafka 2.8. The leader answers; requires read permission.
     """
 
     API_KEY = 61

@@ -1,6 +1,6 @@
-"""What the clients of this room are told, in Kafka's words. Made by `relay.config.kafka`.
+"""Settings of Kafka clients, in Kafka's terms. Made by `relay.config.kafka`.
 
-Nothing here imports a Kafka client, so that whoever only reads a configuration needs none.
+Nothing here imports a Kafka client, so that reading a configuration needs none.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class SecurityProtocol(StrEnum):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """Return whether connections are encrypted."""
         return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether clients must log in."""
+        """Return whether clients must authenticate."""
         return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
 
 
 class Mechanism(StrEnum):
-    """How clients log in (SASL)."""
+    """How clients authenticate (SASL)."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -75,9 +75,9 @@ _NO_SECRET = Secret()
 
 @dataclass(frozen=True, kw_only=True)
 class Security:
-    """TLS and SASL of one cluster. A secret is given as it is, or in a file of its own.
+    """TLS and SASL of one cluster. A secret is given directly, or in a separate file.
 
-    `table`: what messages call these settings, such as `source.security`.
+    `table`: the name of these settings in messages, such as `source.security`.
     """
 
     table: str
@@ -101,10 +101,10 @@ class Security:
 
 
 def endpoint_fault(endpoint: str, *, allow_http: bool) -> tuple[str, str]:
-    """Return what is wrong with the address of a token endpoint, and what to do; two empty texts if nothing.
+    """Return the problem with the address of a token endpoint, and the remedy; two empty texts if none.
 
-    Over http:// everybody on the way reads the client's secret and the token, so it is only for this machine,
-    unless it is allowed.
+    Over http:// everyone on the network path can read the client's secret and the token, so it is only for
+    this machine, unless it is allowed.
     """
     try:
         url = urlsplit(endpoint)
@@ -130,7 +130,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 class ClusterSettings(NamedTuple):
-    """Where the brokers of a cluster are (`host:port`, with commas), and how clients talk to them."""
+    """The addresses of a cluster's brokers (`host:port`, with commas), and how clients talk to them."""
 
     servers: str
     security: Security
@@ -144,7 +144,7 @@ class Shard:
     count: int = 1
 
     def contains(self, partition: int) -> bool:
-        """Whether a partition with this number belongs to the shard."""
+        """Return whether a partition with this number belongs to the shard."""
         return partition % self.count == self.number
 
 
@@ -163,7 +163,7 @@ class StartSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSettings:
-    """What is read, by which group, and how. `shard` is for a reader that joins no group."""
+    """The topics to read, the group, and the fetch settings. `shard` is for a reader that joins no group."""
 
     cluster: ClusterSettings
     topics: tuple[str, ...]
@@ -192,7 +192,7 @@ class ProducerSettings:
 class TransactionalSettings(ProducerSettings):
     """How records are written in transactions, with the offsets of the source topics.
 
-    `progress_topic`: where offsets are written that the group cannot keep; None where it can.
+    `progress_topic`: topic for offsets that the group cannot keep; None where it can.
     """
 
     transactional_id: str

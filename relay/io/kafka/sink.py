@@ -54,7 +54,7 @@ _NOT_ALLOWED = (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
-# What the client raises in a transaction; the last two when its sender has died unnoticed.
+# Exceptions of the client in a transaction; the last two if its sender has died unnoticed.
 _CLIENT_ERRORS = (KafkaError, IllegalOperation, AssertionError)
 
 
@@ -87,11 +87,11 @@ class KafkaBatch:
 
     @property
     def size(self) -> int:
-        """The bytes of the records before compression."""
+        """Return the bytes of the records before compression."""
         return int(self._builder._builder.size())
 
     def closed(self) -> BatchBuilder:
-        """Return the builder, which takes no more records."""
+        """Return the builder, which accepts no more records."""
         self._builder._relative_offset = self._count
         self._builder.close()
         return self._builder
@@ -167,7 +167,7 @@ class KafkaSink:
             ) from error
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Do nothing: there are only the offsets of the source, which the source commits."""
+        """Do nothing: the only offsets are those of the source, which the source commits."""
 
     def batch(self, topic: str) -> Batch:
         """Make an empty batch for a partition of a topic."""
@@ -175,7 +175,7 @@ class KafkaSink:
         return kind(self._producer.create_batch())
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
-        """Queue a batch. Backpressure: of a partition one batch may be queued, and one on its way."""
+        """Queue a batch. Backpressure: each partition may have one queued batch, and one in flight."""
         assert isinstance(batch, KafkaBatch)  # noqa: S101 - for the type checker
         self._written[partition] = self._written.get(partition, 0) + len(batch)
         number = self.health.sending()
@@ -201,7 +201,7 @@ class KafkaSink:
         self.health.sent(number, acknowledged=not future.cancelled() and future.exception() is None)
 
     async def expect(self, topics: Collection[str]) -> None:
-        """Ask for the partitions of topics together: the client asks for one after the other."""
+        """Request the partitions of topics together: the client asks for one after the other."""
         client = self._producer.client
         unknown = [topic for topic in topics if client.cluster.partitions_for_topic(topic) is None]
         if len(unknown) < 2:
@@ -257,7 +257,7 @@ class KafkaSink:
 
     @property
     def needs_rotation(self) -> bool:
-        """Whether the sequence numbers of a partition come near their end."""
+        """Return whether the sequence numbers of a partition come near their end."""
         return any(count >= ROTATE_AFTER_RECORDS for count in self._written.values())
 
     async def stop(self) -> None:
@@ -266,7 +266,7 @@ class KafkaSink:
             await self.abandon()
 
     async def abandon(self) -> None:
-        """Disconnect without sending what is queued: a late write would come behind those of its successor.
+        """Disconnect without sending queued batches: a late write would follow those of the successor.
 
         The client has no public method for it. So the sending task is ended first: it waits for the answer to
         its request, and sends no other one. Cancelled once more, it gives up that request, too.
@@ -284,7 +284,7 @@ class KafkaSink:
         accumulator._pending_batches.update(queued)
         accumulator.fail_all(ProducerClosed())
         for batch in queued:
-            # A caller may have waited for room behind it; asyncio would report its exception as never
+            # A caller may have waited for space behind it; asyncio would report its exception as never
             # retrieved.
             retrieve(batch._drain_waiter)
         await within(STOP_SECONDS, self._producer.client.close())
@@ -292,11 +292,11 @@ class KafkaSink:
 
 
 class TransactionalSink(KafkaSink):
-    """One transaction after another, each with the offsets of the records that it was made of. There is one
-    instance for each transactional id.
+    """One transaction after another, each with the offsets of the records that it was made of.
 
-    Within one cluster the group keeps the offsets, and Kafka commits them with the records. Between two
-    clusters they are records of the progress topic, written in the same transaction.
+    Exactly one instance exists for each transactional id. Within one cluster the group keeps the offsets, and
+    Kafka commits them with the records. Between two clusters they are records of the progress topic, written
+    in the same transaction.
     """
 
     is_transactional = True
@@ -319,13 +319,13 @@ class TransactionalSink(KafkaSink):
         )
 
     async def start(self) -> None:
-        """Connect, and end what an earlier instance has left open: the brokers do so at first, and then this
-        sink ends what they have forgotten.
+        """Connect, and end open transactions of an earlier instance.
 
-        Also raises InstanceFenced, if a newer instance has fenced the sink that this one replaces.
+        The brokers do so first, and then this sink ends those that the brokers have forgotten. Also raises
+        InstanceFenced, if a newer instance has fenced the sink that this one replaces.
         """
         sender = self._producer._sender
-        # The client has no hook at this place.
+        # The client has no hook here.
         sender._do_init_pid = partial(self._look_and_ask_for_producer, sender._do_init_pid)
         await super().start()
         try:
@@ -344,11 +344,14 @@ class TransactionalSink(KafkaSink):
     async def _look_and_ask_for_producer(
         self, ask: Callable[[int], Awaitable[bool]], coordinator: int
     ) -> bool:
-        """Ask for a producer id, which fences its holder unless that is newer. False if there is none yet."""
+        """Request a producer id, which fences its holder unless that is newer.
+
+        Returns False if there is none yet.
+        """
         identity, client = self._identity, self._producer.client
         if identity.producer is not None and await is_fenced(client, coordinator, self._id, identity):
             raise _fenced(f"{self._id}: ")
-        # From here on this process may have been given a producer id that it does not know.
+        # From here on this process may have a producer id that it does not know.
         identity.renew(None)
         is_given = await ask(coordinator)
         if is_given:
@@ -357,16 +360,16 @@ class TransactionalSink(KafkaSink):
         return is_given
 
     async def _abort_hanging_transaction(self) -> None:
-        """Abort a hanging transaction in a transaction of our own; see `relay.io.kafka.hanging_transactions`.
+        """Abort a hanging transaction in a new transaction; see `relay.io.kafka.hanging_transactions`.
 
         Only if it holds offsets: otherwise they count already, and so do its records. The markers concern our
-        producer id alone: what others have open in the same partitions stays as it is.
+        producer id alone: open transactions of others in the same partitions are not affected.
         """
         if not await self._are_offsets_held():
             return
         await self._begin()
-        # What the public interface adds comes with a record or an offset, which must not count if brokers
-        # forget this transaction, too.
+        # The public interface would add partitions only with a record or an offset, which must not count if
+        # brokers forget this transaction, too.
         manager, progress = self._producer._txn_manager, self._settings.progress_topic
         for pair in await open_partitions(self._producer.client, self._limits.by_topic):
             manager.maybe_add_partition_to_txn(pair)
@@ -381,7 +384,7 @@ class TransactionalSink(KafkaSink):
         self.has_aborted_hanging_transaction = True
 
     async def _are_offsets_held(self) -> bool:
-        """Whether offsets of ours are stuck in a transaction that does not end."""
+        """Return whether offsets of ours are stuck in a transaction that does not end."""
         settings, client = self._settings, self._producer.client
         if settings.progress_topic is None:
             return bool(await pending_offsets(client, self._group, settings.source_topics, settings.shard))
@@ -413,21 +416,19 @@ class TransactionalSink(KafkaSink):
         self._look_at_outcome()
 
     async def abandon(self) -> None:
-        """Disconnect at once. The next sink of this id aborts what is open."""
+        """Disconnect at once. The next sink of this id aborts the open transaction."""
         await super().abandon()
         self._look_at_outcome()
 
     def _look_at_outcome(self) -> None:
-        """Look at the end of a transaction that nobody waits for: asyncio would report its failure with a
-        traceback.
-        """
+        """Retrieve the outcome of an abandoned transaction: asyncio would log its failure as unhandled."""
         outcome = self._outcome
         if outcome is not None and outcome.done():
             retrieve(outcome)
 
     @property
     def _outcome(self) -> asyncio.Future[object] | None:
-        """The end of the present transaction, as the client keeps it for itself."""
+        """Return the end of the present transaction, from the client's private state."""
         outcome: asyncio.Future[object] | None = self._producer._txn_manager._transaction_waiter
         return outcome
 
@@ -444,7 +445,7 @@ class TransactionalSink(KafkaSink):
     def _failed(
         self, partition: Partition | None, error: BaseException, where: str = ""
     ) -> Undelivered | ServiceError:
-        # The client tells once what has ended the transaction; after that it says that there is none.
+        # The client reports the cause of a transaction's end once; after that it reports no transaction.
         outcome = self._outcome
         if (
             isinstance(error, IllegalOperation)
@@ -455,7 +456,7 @@ class TransactionalSink(KafkaSink):
             error = outcome.exception() or error
         failure = super()._failed(partition, error, where)
         if isinstance(failure, InstanceFenced) and self._identity.may_have_expired:
-            # The broker answers in the same way when it has given up a transaction for its length.
+            # The broker answers in the same way when it has aborted a transaction for its length.
             return Undelivered(
                 f"the transaction of {self._id} lasted longer than {self._seconds:g} s and was aborted",
                 retriable=False,

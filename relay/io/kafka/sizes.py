@@ -1,4 +1,4 @@
-"""Which records a topic accepts: their size as a broker measures it, the limits of topics, and keys."""
+"""The records that a topic accepts: their size as a broker measures it, the limits of topics, and keys."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from relay.model.records import ConsumerRecord, ProducerRecord
 #: The usual `max.message.bytes` of brokers, where it may not be read.
 DEFAULT_LIMIT_BYTES = 1_048_588
 BATCH_HEADER_BYTES = 61
-# More than what a record without a key and our own header add to the value: a topic name has up to 249 bytes.
+# Upper bound of the bytes that a record without a key and our own header add to the value: a topic name has
+# up to 249 bytes.
 OVERHEAD_BYTES = 1024
 
 
 class Oversize(NamedTuple):
-    """A record that its topic does not take: its size with all overhead, and the topic's limit, in bytes."""
+    """A record that its topic refuses: its size with all overhead, and the topic's limit, in bytes."""
 
     topic: str
     size: int
@@ -37,7 +38,7 @@ def misfit_error(
 ) -> RecordTooLarge | KeyMissing:
     """Return the error for a source record whose translation its topic does not accept.
 
-    `protocol`: that of the target. `tables`: those that the record is about.
+    `protocol`: that of the target. `tables`: the tables of the record.
     """
     if isinstance(misfit, Oversize):
         return record_too_large(record, misfit)
@@ -53,7 +54,7 @@ def misfit_error(
 
 
 def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLarge:
-    """Make the error that says what a source record becomes, and what to do about it."""
+    """Return the error with the size of a source record's translation, and the remedy."""
     return RecordTooLarge(
         f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} "
         f"bytes, and topic {oversize.topic} takes {oversize.limit}: raise its max.message.bytes, "
@@ -62,8 +63,10 @@ def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLar
 
 
 class TopicLimits:
-    """Limits of topics. `by_topic`: `max.message.bytes` of each written topic; others have the smallest.
-    `compacted`: the topics in which every record needs a key.
+    """Limits of topics.
+
+    `by_topic`: `max.message.bytes` of each written topic; others have the smallest. `compacted`: the topics
+    in which every record needs a key.
     """
 
     def __init__(self, by_topic: Mapping[str, int], compacted: Container[str] = ()) -> None:
@@ -79,7 +82,7 @@ class TopicLimits:
         return self.too_large(records)
 
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
-        """Return a record that does not fit into a batch of its own."""
+        """Return a record that does not fit even into an empty batch."""
         for record in records:
             # Almost every record: no key, our own header alone, and far below the limit.
             if (

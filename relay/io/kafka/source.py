@@ -1,6 +1,6 @@
 """Sources over aiokafka 0.14: a member of a consumer group, and a fixed shard of the partitions.
 
-A poll that raises may have moved positions past records that nobody got, and rebalances of the group run in a
+A poll that raises may have moved positions past records that were lost, and rebalances of the group run in a
 background task. So every wait has a deadline, offsets are always explicit, and new partitions stay paused
 until the loop has opened them.
 """
@@ -59,7 +59,7 @@ STALE_PAUSE_SECONDS = 0.02
 #: The longest time until new partitions of a topic are noticed.
 METADATA_MAX_AGE_MS = 30_000
 
-#: Reads how far the source has been read, if the cluster of the target keeps that.
+#: Reads how far the source has been read, if the target's cluster stores that.
 Progress = Callable[[], Awaitable[Mapping[Partition, int]]]
 
 
@@ -80,9 +80,9 @@ class KafkaSource:
         brokers = brokers or Brokers.from_settings(settings.cluster)
         self._settings, self._brokers, self._servers = settings, brokers, brokers.servers
         self._progress, self._log = progress, log
-        # How many each topic has; one beyond that was added later.
+        # Number of partitions of each topic; one beyond that was added later.
         self._partitions_at_start: dict[str, int] = {}
-        # Partitions that are open, and of which nothing is fetched for now.
+        # Open partitions that are currently not fetched.
         self._paused: set[TopicPartition] = set()
         self._consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=brokers.servers,
@@ -90,8 +90,8 @@ class KafkaSource:
             group_id=settings.group_id,
             group_instance_id=settings.group_instance_id or None,
             enable_auto_commit=False,
-            # "none": it must be seen if retention overtakes a position. The client would silently move past
-            # what was deleted.
+            # "none": retention that overtakes a position must be detected. The client would silently skip
+            # deleted records.
             auto_offset_reset="none",
             isolation_level="read_committed",
             fetch_max_bytes=settings.fetch_max_bytes,
@@ -139,7 +139,7 @@ class KafkaSource:
     async def open(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
     ) -> dict[Partition, StartPosition]:
-        """Set positions to the committed offsets, or where `start` says, and let records through."""
+        """Set positions to the committed offsets, or according to `start`, and let records through."""
         found = await self.look(partitions, at_least)
         try:
             for partition, position in found.items():
@@ -153,11 +153,11 @@ class KafkaSource:
     async def look(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
     ) -> dict[Partition, StartPosition]:
-        """Read the committed offsets, or find the offsets that `start` means."""
+        """Read the committed offsets, or find the offsets for `start`."""
         pairs = {partition: TopicPartition(*partition) for partition in partitions}
         try:
             async with asyncio.timeout(REQUEST_SECONDS + STALE_SECONDS):
-                # The end comes last: an offset that was just committed must not lie behind it.
+                # The end comes last: an offset that was just committed must not be after it.
                 committed = await self._committed(pairs, at_least)
                 first = await self._consumer.beginning_offsets(list(pairs.values()))
                 end = await self._consumer.end_offsets(list(pairs.values()))
@@ -208,8 +208,10 @@ class KafkaSource:
         first: Mapping[TopicPartition, int],
         committed: Collection[Partition],
     ) -> dict[TopicPartition, int]:
-        """Find where partitions without a committed offset begin: where `start` says, but with "latest" at
-        the beginning if they were added later. All other values are right for both.
+        """Find where partitions without a committed offset begin.
+
+        They begin at `start`, but with "latest" at the beginning if they were added later. All other values
+        are right for both.
         """
         start, added = self._settings.start, set[TopicPartition]()
         if start.start is Start.LATEST:
@@ -222,12 +224,11 @@ class KafkaSource:
     async def _added(
         self, fresh: Sequence[TopicPartition], committed: Collection[Partition]
     ) -> set[TopicPartition]:
-        """Find the partitions that were added to their topic after the first start of the group, so that all
-        of their records count.
+        """Find the partitions that were added to their topic after the first start of the group.
 
-        Added partitions have the highest numbers. So a partition was added if it was not there when this
-        instance started, or if a lower one that is opened with it has a committed offset or was itself added.
-        For an instance without any committed offset, see `_has_begun`.
+        All of their records count. Added partitions have the highest numbers. So a partition was added if it
+        was not there when this instance started, or if a lower one that is opened with it has a committed
+        offset or was itself added. For an instance without any committed offset, see `_has_begun`.
         """
         older, added = set(committed), set()
         for pair in sorted(fresh):
@@ -239,11 +240,11 @@ class KafkaSource:
         return added
 
     async def _has_begun(self, pair: TopicPartition) -> bool:
-        """Whether all lower partitions, which others have, are committed: the group began without this.
+        """Return whether all lower partitions, which others have, are committed.
 
-        It is also true if the others have started at the same time and are ahead by more than their first
-        poll, each with at most one partition of the topic. Then this one begins too early, at the oldest
-        record, and misses nothing.
+        Then the group began without this one. It is also true if the others have started at the same time and
+        are ahead by more than their first poll, each with at most one partition of the topic. Then this one
+        begins too early, at the oldest record, and misses nothing.
         """
         lower = [Partition(pair.topic, number) for number in range(pair.partition)]
         committed = await committed_offsets(self._consumer, self._settings.group_id, lower)
@@ -263,7 +264,7 @@ class KafkaSource:
         return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Pause these; what the client has fetched of them waits there. Resume those that were paused so."""
+        """Pause these; their fetched records wait in the client. Resume earlier paused ones."""
         if not partitions and not self._paused:
             return
         assigned = self._consumer.assignment()
@@ -306,7 +307,7 @@ class KafkaSource:
         return {Partition(*pair): end for pair, end in ends.items()}
 
     def passed(self, partition: Partition) -> int | None:
-        """Return the position of the client, which also moves over what holds no record."""
+        """Return the position of the client, which also moves over offsets without records."""
         assigned = self._consumer._subscription.subscription
         pair = TopicPartition(*partition)
         if assigned is None or assigned.assignment is None or pair not in assigned.assignment.tps:
@@ -325,8 +326,9 @@ class KafkaSource:
         return [Partition(topic, number) for topic, found in numbers.items() for number in sorted(found)]
 
     async def waiting(self) -> bool | None:
-        """Compare new end offsets with our positions; both lie behind transaction markers at the end.
-        Partitions without a leader are left out: nobody could answer for them.
+        """Compare new end offsets with our positions; both are after transaction markers at the end.
+
+        Partitions without a leader are left out: no broker could answer for them.
         """
         offline = self.health.offline
         assigned = [pair for pair in self._consumer.assignment() if Partition(*pair) not in offline]
@@ -382,7 +384,7 @@ class KafkaSource:
         return ConfigError([Problem("source.group_id", problem, hint)])
 
     def _poll_error(self, error: Exception) -> Exception:
-        """Translate what a poll raised into an error that stops the relay, or one after which it rewinds."""
+        """Translate an exception of a poll into an error that stops the relay or makes it rewind."""
         if self._static is not None and self._static.is_fenced:
             return self._fenced()
         if isinstance(error, InconsistentGroupProtocolError):
@@ -428,7 +430,7 @@ class ShardSource(KafkaSource):
         self._assign(self._ours())
 
     async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        """Poll; if topics have new partitions, finish what is under way and then take ours of them."""
+        """Poll; if topics have new partitions, finish the rounds in flight and then take ours of them."""
         found = self._ours()
         if len(found) > len(self._assigned) and self._owner is not None:
             await self._owner.revoked()
@@ -440,7 +442,7 @@ class ShardSource(KafkaSource):
         return await super().poll(without)
 
     async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - a shard begins in its own way
-        """No: the commits of other shards tell nothing, because each shard may be started at another time.
+        """Return False: the commits of other shards prove nothing; each shard may be started at another time.
 
         So a partition that was added while its shard was stopped, and had none before, begins at the end.
         """
@@ -469,13 +471,13 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
             await self._owner.revoked()
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Close new partitions until the loop has set positions: a running poll must not give records."""
+        """Close new partitions until the loop has set positions: a running poll must not return records."""
         self._consumer.pause(*assigned)
         self._owner.assigned(sorted(Partition(*pair) for pair in assigned))
 
 
 def _check_kept(partition: Partition, group: str, committed: int, first: int, end: int) -> None:
-    """Raise RecordsGone if the committed offset lies outside what the partition holds."""
+    """Raise RecordsGone if the committed offset is outside the offsets that the partition holds."""
     if committed < first:
         gone = f"records {committed}…{first - 1} of {partition}"
         what = f"{gone} were deleted by retention before relay had read them"

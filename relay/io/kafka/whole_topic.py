@@ -1,4 +1,4 @@
-"""Reading a small topic of relay's own to its end, and going on from there."""
+"""Read a small topic of relay's own to its end, and go on from there."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from relay.io.kafka.hanging_transactions import written_end
 from relay.model.errors import BrokerUnavailable, TopicUnusable
 from relay.model.records import ConsumerRecord
 
-#: How long reading to the end may take. The end lies before what an open transaction hides.
+#: Time limit for reading to the end, which is before the records hidden by an open transaction.
 END_SECONDS = 120.0
 _POLL_MS = 200
 _HOLD_SECONDS = 0.1
 
 
 class WholeTopic:
-    """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order,
-    also if a call is cancelled and the next one goes on. `waits_for_open`: the end is that of all records,
-    and `to_end` waits for the transactions that are open before it; else the first of these is the end.
+    """Partition 0 of a topic; committed records only.
+
+    `new` and `to_end` return each record once, in order, also if a call is cancelled and the next one goes
+    on. `waits_for_open`: the end is that of all records, and `to_end` waits for the transactions that are
+    open before it; else the first of these is the end.
     """
 
     def __init__(self, brokers: Brokers, topic: str, *, waits_for_open: bool = False) -> None:
@@ -41,8 +43,9 @@ class WholeTopic:
     async def to_end(
         self, take: Callable[[Sequence[ConsumerRecord]], object], beat: Callable[[], object] = lambda: None
     ) -> None:
-        """Hand all records up to the present end of the topic to `take`, some at a time, and call `beat` on
-        the way. Raises BrokerUnavailable, TopicUnusable.
+        """Pass all records up to the present end of the topic to `take`, some at a time.
+
+        Calls `beat` on the way. Raises BrokerUnavailable, TopicUnusable.
         """
         try:
             await self._to_end(take, beat)
@@ -57,7 +60,7 @@ class WholeTopic:
         try:
             async with asyncio.timeout(END_SECONDS):
                 await self._start()
-                # The client asks for ever about a topic that is gone.
+                # The client keeps requesting a deleted topic forever.
                 async with asyncio.timeout(REQUEST_SECONDS):
                     end = await self._end()
                 while await self._consumer.position(self._pair) < end:
@@ -77,7 +80,7 @@ class WholeTopic:
             raise TopicUnusable(f"topic {self.name} cannot be read: {text_of(error)}") from error
 
     async def new(self) -> list[ConsumerRecord]:
-        """Return what has come since, without asking or waiting; nothing after a failure (see `to_end`)."""
+        """Return records fetched since, without requests or waiting; none after a failure (see `to_end`)."""
         if self._consumer is None:
             return []
         try:
@@ -125,7 +128,7 @@ class WholeTopic:
         try:
             polled = await self._consumer.getmany(timeout_ms=timeout_ms)
         except BaseException:
-            # The client may have moved on past records that nobody got.
+            # The client may have moved past records that were lost.
             self._consumer.seek(self._pair, self._next)
             raise
         found = [record for records in polled.values() for record in relay_records(records)]

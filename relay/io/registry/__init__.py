@@ -1,7 +1,7 @@
-"""Schema registries: who knows the schemas that Avro messages name by an id.
+"""Schema registries, which return the schemas that Avro messages refer to by id.
 
-Contract: a `SchemaRegistry` asks one over HTTP, a `SchemaFile` is one in a file, a `SchemaList` one in
-memory. All answer needs through `relay.io.resolver.Resolver`. All calls block.
+`SchemaRegistry` is a client over HTTP, `SchemaFile` a registry in a file, `SchemaList` one in memory. All
+answer needs through `relay.io.resolver.Resolver`. All calls block.
 """
 
 from relay.io.registry.client import RETRIES, SchemaRegistry, registry_problems

@@ -1,11 +1,10 @@
-"""Schemas and their ids, from a registry with Confluent's REST API: Confluent's own, Apicurio (`ccompat`),
-Karapace, Redpanda.
+"""A client for registries with Confluent's REST API: Confluent, Apicurio (`ccompat`), Karapace, Redpanda.
 
-Contract: `SchemaRegistry` is a `relay.io.resolver.Registry`. A schema is looked up before it is registered,
-so that nothing is registered twice, and nobody who only writes known schemas needs the right to register.
-What was answered once is kept in a folder, if one is given, and taken from there as long as no registry
-answers. Calls block; the service makes them in threads. Sources: confluentinc schema-registry RestService,
-RetryExecutor, Errors (8.x); aiven karapace SchemaErrorCodes; redpanda; answers of Apicurio 3.3.3.
+`SchemaRegistry` is a `relay.io.resolver.Registry`. A schema is looked up before it is registered, so that
+nothing is registered twice, and clients that only write known schemas need no permission to register. Answers
+are kept in a folder, if one is given, and read from there as long as no registry answers. Calls block; the
+service makes them in threads. Sources: confluentinc schema-registry RestService, RetryExecutor, Errors (8.x);
+aiven karapace SchemaErrorCodes; redpanda; answers of Apicurio 3.3.3.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _ACCEPT: Final = f"{_TYPE}, application/vnd.schemaregistry+json, application/json"
 _GUIDS: Final = "/schemas/guids/"
 _WRONG_URL: Final = "is the URL that of the registry's API? Apicurio's ends with /apis/ccompat/v7"
-#: Schemas that one may refer to, all together.
+#: Maximum number of schemas that one may refer to, all together.
 _MOST_REFERENCES: Final = 64
 _LONGEST_SAID: Final = 600
-#: For how long, and for how many ids, it is remembered that the registry lacks them; where the caller tries
-#: again, for less than it waits between two tries.
+#: For how long, and for how many ids, missing ids are remembered; where the caller retries, for less than its
+#: wait between two attempts.
 _MISSING_SECONDS, _MISSING_ONCE_SECONDS, _MOST_MISSING = 3.0, 0.05, 10_000
 
 
@@ -76,7 +75,10 @@ class _Registered(msgspec.Struct):
 
 
 class _Try(NamedTuple):
-    """What became of asking all URLs: an answer, or why there is none and when one may come, in seconds."""
+    """The outcome of a request to all URLs.
+
+    Either an answer, or the reason for a failure and the wait before a retry, in seconds.
+    """
 
     response: Response | None = None
     reason: str = ""
@@ -110,7 +112,7 @@ class SchemaRegistry:
         self._at = 0
         self._cache = AnswerCache(Path(settings.cache)) if settings.cache else None
         self._shown = f"the schema registry {settings.shown}"
-        #: Until when ids that were not there are not asked for again.
+        #: Time until which missing ids are not requested again.
         self._missing: dict[int | str, float] = {}
         self._missing_seconds = _MISSING_SECONDS if retries else _MISSING_ONCE_SECONDS
 
@@ -145,7 +147,7 @@ class SchemaRegistry:
         return SchemaMissing(f"{self._shown} has no schema {id}: {reason}")
 
     def _read(self, path: str, what: str, *, is_awaited: bool) -> RegisteredSchema | None:
-        """The schema at a path with those that it refers to, None if there is none."""
+        """Return the schema at a path with those that it refers to, None if there is none."""
         response = self._ask("GET", path, is_awaited=is_awaited)
         if response.status == 404:
             if not _names_what_it_lacks(response):
@@ -157,14 +159,16 @@ class SchemaRegistry:
         return RegisteredSchema(found.schema, found.schema_type or "AVRO", tuple(references.items()))
 
     def _be_sure_of_registry(self) -> None:
-        """Raise RegistryUnavailable for what is no registry. One that knows no GUIDs answers to their path as
-        that does, but not to this one; whether it lets us see it does not matter.
+        """Raise RegistryUnavailable if the server is not a registry.
+
+        A registry without GUIDs and any other server give the same answer to the path of GUIDs, but not to
+        the path requested here; whether access is permitted does not matter.
         """
         with contextlib.suppress(SchemaRefused):
             self._ask("GET", "/config")
 
     def _add_references(self, schema: _Schema, found: dict[str, str], what: str) -> None:
-        """Add the texts of all schemas that one refers to, those that others need first."""
+        """Add the texts of all schemas that one refers to, dependencies first."""
         for each in schema.references or ():
             if each.name in found:
                 continue
@@ -177,7 +181,7 @@ class SchemaRegistry:
                 raise SchemaMissing(f"{self._shown}: {what} refers to a schema that is not there")
             other = self._parsed(response, _Schema, what)
             self._add_references(other, found, what)
-            # Behind those that it needs.
+            # After those that it needs.
             del found[each.name]
             found[each.name] = other.schema
             if sum(map(len, found.values())) > ANSWER_BYTES:
@@ -207,7 +211,7 @@ class SchemaRegistry:
         return found
 
     def _looked_up(self, subject: str, schema: RegisteredSchema) -> int | None:
-        """The id of a schema that is in a subject already; None if it is not."""
+        """Return the id of a schema that is in a subject already; None if it is not."""
         path = f"/subjects/{quote(subject, safe='')}"
         response = self._ask("POST", path, _body_of(schema))
         if response.status == 404:
@@ -228,7 +232,7 @@ class SchemaRegistry:
         return self._id(response, subject)
 
     def _refuse_incompatible(self, subject: str, schema: RegisteredSchema, response: Response) -> NoReturn:
-        """Raise what is to be said of a schema that does not go with those before it."""
+        """Raise the error for a schema that is incompatible with earlier ones."""
         latest = None
         try:
             latest = self._read(f"/subjects/{quote(subject, safe='')}/versions/latest", "", is_awaited=False)
@@ -248,14 +252,14 @@ class SchemaRegistry:
             raise SchemaRefused(f"{self._shown} gives a schema in subject {quoted(subject)} no usable id")
         return id
 
-    # ------------------------------------------------------------ what else there is to know
+    # ------------------------------------------------------------ other information
 
     def subjects(self) -> list[str]:
         """Return the names of all subjects. Raises RegistryUnavailable, SchemaRefused."""
         return self._parsed(self._ask("GET", "/subjects"), list[str], "the list of subjects")
 
     def compatibility(self, subject: str) -> str | None:
-        """Return the rule by which schemas of a subject are compared, None if it is not told.
+        """Return the rule by which schemas of a subject are compared, None if it is unknown.
 
         Raises RegistryUnavailable, SchemaRefused.
         """
@@ -283,13 +287,13 @@ class SchemaRegistry:
 
     @property
     def _name(self) -> str:
-        """What keeps answers of this registry apart from those of others."""
+        """Return the cache key that separates this registry's answers from those of others."""
         return " ".join(sorted(self._urls))
 
     def _ask(
         self, method: str, path: str, body: bytes | None = None, *, is_awaited: bool = False
     ) -> Response:
-        """Ask until somebody answers. `is_awaited`: 404 may be an answer that comes too early.
+        """Send a request until a URL answers. `is_awaited`: 404 may be an answer that comes too early.
 
         Raises RegistryUnavailable; SchemaRefused for credentials that are refused.
         """
@@ -304,7 +308,7 @@ class SchemaRegistry:
         raise RegistryUnavailable(f"{self._shown} cannot be asked: {tried.reason}", tried.retry_after)
 
     def _asked(self, method: str, path: str, body: bytes | None) -> _Try:
-        """Ask each URL, beginning with that which answered last, until one answers."""
+        """Try each URL, beginning with the one that answered last, until one answers."""
         tried = _Try()
         for _ in self._urls:
             try:
@@ -320,7 +324,7 @@ class SchemaRegistry:
         return tried
 
     def _answered(self, method: str, url: str, body: bytes | None) -> Response:
-        """Ask one URL, once more if what it refuses is not what the files of secrets hold now.
+        """Send a request to one URL; after a 401, repeat it once if the files of secrets have changed.
 
         Raises NoAnswer.
         """
@@ -333,7 +337,7 @@ class SchemaRegistry:
         return response
 
     def _read_secrets(self) -> None:
-        """Read the files of secrets, which may have been renewed. One that cannot be used changes nothing."""
+        """Read the files of secrets, which may have been renewed. An unusable one changes nothing."""
         problems: list[Problem] = []
         headers = _headers(self._settings, problems, may_be_empty=False)
         if not problems:
@@ -363,7 +367,7 @@ class SchemaRegistry:
 
 
 def _waits(retries: int) -> Iterator[float]:
-    """Waits before each new try: up to twice as long each time, and by chance."""
+    """Yield the waits before each retry: exponential, with jitter."""
     longest = _FIRST_WAIT
     for _ in range(retries):
         yield random.uniform(0, longest)  # noqa: S311 - so that instances do not ask at once
@@ -371,12 +375,12 @@ def _waits(retries: int) -> Iterator[float]:
 
 
 def _fault(path: str, response: Response) -> str:
-    """Why an answer to a path is none of a registry, "" if it is one.
+    """Return why an answer to a path does not come from a registry, "" if it does.
 
-    Confluent, Karapace, Redpanda and Apicurio name what they lack with status 404 and an `error_code` of
-    40401 (subject), 40402 (version), 40403 (schema, also by its id) or more. For a path that they do not know
-    it is 404 (Confluent, Karapace) or absent (Redpanda, Apicurio), as in the answer of an ingress: then
-    nothing is known of the schema. The path of GUIDs is known to Confluent alone, and not judged by this.
+    Confluent, Karapace, Redpanda and Apicurio report missing items with status 404 and an `error_code` of
+    40401 (subject), 40402 (version), 40403 (schema, also by its id) or more. For an unknown path it is 404
+    (Confluent, Karapace) or absent (Redpanda, Apicurio), as in the answer of an ingress: then nothing is
+    known of the schema. Only Confluent knows the path of GUIDs, which is not judged by this.
     """
     status = response.status
     if status == 404 and not path.startswith(_GUIDS) and not _names_what_it_lacks(response):
@@ -402,14 +406,16 @@ def _error(response: Response) -> _Said:
 
 
 def _said(response: Response) -> str:
-    """A registry's own words for an error, "" if it has none."""
+    """Return a registry's own error message, "" if it has none."""
     message = _error(response).message
     return printable(message, longest=_LONGEST_SAID) if isinstance(message, str) else ""
 
 
 def _body_of(schema: RegisteredSchema, references: Sequence[_Reference] = ()) -> bytes:
-    """A schema in a request. What is Avro and refers to none does not say so, as older registries do not know
-    the members.
+    """Return the request body for a schema.
+
+    The members for the type and for references are left out for plain Avro, as older registries do not know
+    them.
     """
     body: dict[str, Any] = {"schema": schema.text}
     if schema.kind != "AVRO":
@@ -425,7 +431,10 @@ def _body_of(schema: RegisteredSchema, references: Sequence[_Reference] = ()) ->
 def _headers(
     settings: RegistrySettings, problems: list[Problem], *, may_be_empty: bool = True
 ) -> Mapping[str, str]:
-    """What each request has. `may_be_empty`: files of secrets; one that is just being written is, too."""
+    """Return the headers of each request.
+
+    `may_be_empty`: whether files of secrets may be empty, as a file is while it is being written.
+    """
     headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity", "Content-Type": _TYPE}
     if settings.username:
         password = settings.password
@@ -444,7 +453,7 @@ def _headers(
 
 
 def _secret(settings: RegistrySettings, key: str, problems: list[Problem], *, may_be_empty: bool) -> str:
-    """Read a secret from its file; a line end behind it does not count."""
+    """Read a secret from its file; a line end after it does not count."""
     name = getattr(settings, key)
     try:
         found = read_small(Path(name)).decode().rstrip("\r\n")
@@ -460,7 +469,10 @@ def _secret(settings: RegistrySettings, key: str, problems: list[Problem], *, ma
 
 
 def _context(settings: RegistrySettings, problems: list[Problem]) -> ssl.SSLContext:
-    """TLS: the certificates that are trusted, those of the system without `ca_file`, and relay's own."""
+    """Return the TLS context: trusted certificates and relay's own.
+
+    Without `ca_file`, the system's certificates are trusted.
+    """
     context = ssl.create_default_context()
     if settings.ca_file:
         try:
@@ -470,7 +482,7 @@ def _context(settings: RegistrySettings, problems: list[Problem]) -> ssl.SSLCont
             problems.append(Problem(f"{settings.table}.ca_file", f"{settings.ca_file}: {why}"))
     if settings.certificate_file:
         try:
-            # A password that is asked for at the terminal would stop a service.
+            # A password prompt at the terminal would stop a service.
             context.load_cert_chain(settings.certificate_file, settings.key_file or None, password=str)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
@@ -479,7 +491,7 @@ def _context(settings: RegistrySettings, problems: list[Problem]) -> ssl.SSLCont
 
 
 def registry_problems(settings: RegistrySettings, *, allow_http: bool) -> list[Problem]:
-    """What is wrong with where a registry is, without asking it."""
+    """Return the problems of a registry's address, without contacting it."""
     problems = []
     for url in settings.urls:
         fault, hint = url_fault(url, has_credentials=settings.has_credentials, allow_http=allow_http)

@@ -1,8 +1,8 @@
-"""Why a registry refuses a schema that does not go with those before it, in words of tables.
+"""Explain why a registry refuses a schema as incompatible with earlier ones, in terms of tables.
 
-Contract: `explanation` compares the newest registered schema with the new one, field by field, as far as both
-can be read, and says what the rule of the subject does not allow and what to do. It shows names of fields and
-types, no values. Source: Apache Avro 1.11 specification, "Schema Resolution"; confluentinc schema-registry,
+`explanation` compares the newest registered schema with the new one, field by field, as far as both can be
+read, and returns the violations of the subject's rule and the remedy. It shows names of fields and types, no
+values. Source: Apache Avro 1.11 specification, "Schema Resolution"; confluentinc schema-registry,
 compatibility types.
 """
 
@@ -14,10 +14,10 @@ from typing import Final
 from relay.model.avro_types import AvroType, parse_types
 from relay.text.redaction import printable, quoted
 
-#: Which way a rule looks: whether new readers must read old messages, and old readers new ones.
+#: The direction of a rule: whether new readers must read old messages, and old readers new ones.
 _READS_OLD: Final = ("BACKWARD", "FULL")
 _IS_READ_BY_OLD: Final = ("FORWARD", "FULL")
-#: What values of a type can be read as (Avro 1.11, "Schema Resolution").
+#: Types as which values of a type can be read (Avro 1.11, "Schema Resolution").
 _PROMOTIONS: Final = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -29,7 +29,7 @@ _MOST_SHOWN: Final = 5
 
 
 def explanation(old: str | None, new: str, rule: str | None) -> str:
-    """Return what does not go together, the rule, and what to do. `old`: None if it is not known."""
+    """Return the incompatibilities, the rule, and the remedy. `old`: None if it is not known."""
     found = list(_differences(old, new, rule or "BACKWARD")) if old is not None else []
     shown = "; ".join(found[:_MOST_SHOWN])
     if len(found) > _MOST_SHOWN:
@@ -61,7 +61,7 @@ def _differences(old: str, new: str, rule: str) -> Iterator[str]:
 
 
 def _of_types(old: AvroType, new: AvroType, path: str, rule: str) -> Iterator[str]:
-    """What does not go together in two types at the same place."""
+    """Yield the incompatibilities of two types at the same path."""
     one, other = old.present, new.present
     if one.kind == other.kind == "record":
         if one.name.rpartition(".")[2] != other.name.rpartition(".")[2]:

@@ -1,8 +1,8 @@
 """A schema registry in a file, or in memory: a JSON object a line, `{"id", "subject", "version", "schema"}`.
 
-Contract: as `SchemaRegistry`, without a network. A schema that is new is added at the end, under the next
-free number; one that is there in another subject keeps its id. `schemaType` is there if it is not AVRO. No
-line refers to others. Several programs must not write one file at the same time.
+Behaves as `SchemaRegistry`, without a network. A new schema is added at the end, under the next free number;
+one that another subject already has keeps its id. `schemaType` is present unless it is AVRO. No line refers
+to others. Several programs must not write one file at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from relay.model.lookups import LARGEST_SCHEMA_ID, RegisteredSchema
 
 
 class SchemaLine(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A schema as a line has it."""
+    """A schema as stored in a line."""
 
     id: int
     schema: str
@@ -32,12 +32,12 @@ class SchemaLine(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class SchemaList:
-    """The schemas of some lines, in memory. Raises ConfigError, with `key_path`, for a line that is none."""
+    """The schemas of some lines, in memory. Raises ConfigError, with `key_path`, for an invalid line."""
 
     name = "the list of schemas"
 
     def __init__(self, lines: Iterable[bytes] = (), key_path: str = "") -> None:
-        #: By id; and ids by what a schema says, however it is spelled.
+        #: By id; and ids by the canonical form of a schema.
         self._schemas: dict[int, RegisteredSchema] = {}
         self._ids: dict[tuple[str, bytes], int] = {}
         self._versions: dict[str, dict[int, int]] = {}
@@ -60,7 +60,7 @@ class SchemaList:
         self._add(line)
 
     def _fault(self, line: SchemaLine) -> tuple[str, str]:
-        """What is wrong with a line, and what to do; two empty texts if nothing."""
+        """Return the problem with a line, and the remedy; two empty texts if none."""
         if not 0 < line.id <= LARGEST_SCHEMA_ID:
             return f"has the id {line.id}", f"ids are from 1 to {LARGEST_SCHEMA_ID}"
         if line.references:
@@ -97,7 +97,7 @@ class SchemaList:
         return id
 
     def keep(self, line: SchemaLine) -> None:
-        """Take note of a new schema. Raises RegistryUnavailable, and then it is not added."""
+        """Store a new schema. Raises RegistryUnavailable, and then it is not added."""
 
 
 class SchemaFile(SchemaList):
@@ -119,7 +119,7 @@ class SchemaFile(SchemaList):
             raise ConfigError([Problem(key_path, f"{path} cannot be read: {error.strerror}")]) from error
 
     def keep(self, line: SchemaLine) -> None:
-        """Write it behind the others. Raises RegistryUnavailable."""
+        """Append it to the file. Raises RegistryUnavailable."""
         try:
             with self._path.open("a+b") as file:
                 file.write(_missing_line_end(file) + msgspec.json.encode(line) + b"\n")
@@ -128,7 +128,7 @@ class SchemaFile(SchemaList):
 
 
 def _missing_line_end(file: BinaryIO) -> bytes:
-    """The line end that the last line of a file lacks, as some editors leave it."""
+    """Return the line end that the last line of a file lacks, as some editors leave it."""
     if file.tell() == 0:
         return b""
     file.seek(-1, os.SEEK_END)
@@ -140,7 +140,7 @@ def _schema_of(line: SchemaLine) -> RegisteredSchema:
 
 
 def _meaning(schema: RegisteredSchema) -> tuple[str, bytes]:
-    """What a schema says, without white space and the order of members."""
+    """Return the canonical form of a schema, independent of white space and the order of members."""
     try:
         document: Any = msgspec.json.decode(schema.text)
         return schema.kind, msgspec.json.encode(document, order="sorted")

@@ -1,4 +1,4 @@
-"""What a client of a schema registry is told; made by `relay.config.registries`, or from a URL alone."""
+"""Settings of a schema registry client; made by `relay.config.registries`, or from a URL alone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from relay.text.redaction import is_plain_address, shown_uri
 
 @dataclass(frozen=True, kw_only=True)
 class RegistrySettings:
-    """A registry: where it is, who asks, and what may be registered.
+    """A registry: its address, its credentials, and whether schemas may be registered.
 
-    `table`: what messages call these settings. `urls`: the same registry at several places, of which one that
-    answers is asked. A secret is given as it is, or in a file of its own, read at each start, and again when
-    the registry refuses it. `register_schemas`: whether schemas that it lacks are registered.
+    `table`: the name of these settings in messages. `urls`: several URLs of the same registry, of which one
+    that answers is used. A secret is given directly, or in a separate file, read at each start, and again
+    when the registry refuses it. `register_schemas`: whether schemas that it lacks are registered.
     `timeout_seconds`: of one request. `cache`: a folder that keeps schemas and ids, for times in which no URL
     answers; "" for none.
     """
@@ -36,20 +36,20 @@ class RegistrySettings:
 
     @property
     def shown(self) -> str:
-        """Name the registry in messages."""
+        """Return the registry's name for messages."""
         return ", ".join(map(shown_uri, self.urls))
 
     @property
     def has_credentials(self) -> bool:
-        """Whether requests carry a secret."""
+        """Return whether requests carry a secret."""
         return bool(self.username or self.bearer_token or self.bearer_token_file)
 
 
 def url_fault(url: str, *, has_credentials: bool, allow_http: bool = False) -> tuple[str, str]:
-    """Return what is wrong with a registry's URL, and what to do; two empty texts if nothing.
+    """Return the problem with a registry's URL, and the remedy; two empty texts if none.
 
-    Over http:// everybody on the way reads the credentials, so they are only for this machine, unless it is
-    allowed.
+    Over http:// everyone on the network path can read the credentials, so they are only for this machine,
+    unless it is allowed.
     """
     try:
         parts = urlsplit(url)
@@ -70,7 +70,7 @@ def url_fault(url: str, *, has_credentials: bool, allow_http: bool = False) -> t
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host is the machine itself."""
+    """Return whether a host is the machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
-"""Requests to a schema registry: one at a time, each with a connection of its own, which waits.
+"""Send requests to a schema registry: one at a time, blocking, each over a new connection.
 
-Redirects are not followed and proxies not used: credentials go to the host that was named and nowhere else.
-An answer is read up to `ANSWER_BYTES`. Messages hold no credentials and nothing of an answer.
+Redirects are not followed and proxies not used: credentials go only to the configured host. An answer is read
+up to `ANSWER_BYTES`. Messages hold no credentials and nothing of an answer.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: Most bytes of an answer. A schema of MySQL's widest table has less than a megabyte.
+#: Maximum bytes of an answer. A schema of MySQL's widest table has less than a megabyte.
 ANSWER_BYTES: Final = 8 << 20
 _PIECE: Final = 1 << 16
 
 
 class Request(NamedTuple):
-    """What is asked: `url` is all of it, `body` is JSON, or None for GET."""
+    """A request: `url` is complete, `body` is JSON, or None for GET."""
 
     method: str
     url: str
@@ -33,7 +33,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What came back, with the header `Retry-After` in seconds, if it had one."""
+    """A response, with the header `Retry-After` in seconds, if it had one."""
 
     status: int
     body: bytes
@@ -41,16 +41,17 @@ class Response(NamedTuple):
 
 
 class NoAnswer(Exception):
-    """Nobody answered, or not in time; the text says why."""
+    """No server answered in time; the text has the reason."""
 
 
-#: Asks. Raises NoAnswer.
+#: Sends a request. Raises NoAnswer.
 Transport = Callable[[Request], Response]
 
 
 def http_transport(context: ssl.SSLContext, timeout_seconds: float) -> Transport:
-    """Return a function that sends requests over HTTP and HTTPS, with the trust of a context. One deadline
-    applies to the whole exchange, however slowly the server sends its answer.
+    """Return a function that sends requests over HTTP and HTTPS, with the trust of a context.
+
+    One deadline applies to the whole exchange, however slowly the server sends its answer.
     """
 
     def ask(request: Request) -> Response:
@@ -164,7 +165,7 @@ def _retry_after(response: http.client.HTTPResponse) -> float | None:
 
 
 def _why(error: Exception) -> str:
-    """Say what went wrong in the system's words, not in those of the other side."""
+    """Return the cause in the system's terms, without text from the server."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
