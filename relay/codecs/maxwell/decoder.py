@@ -1,4 +1,4 @@
-"""Messages of Maxwell, read: rows of the log and of a bootstrap, and DDL."""
+"""Decoder of Maxwell messages: rows of the log and of a bootstrap, and DDL."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _READ: Final = Op.READ
 
 
 class Decoder:
-    """Reads Maxwell 1.x, and TiCDC's and others' dialects of it."""
+    """Decode Maxwell 1.x, and the dialects of TiCDC and others."""
 
     def __init__(self, options: MaxwellOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
@@ -66,7 +66,7 @@ class Decoder:
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        """Return the record's events; see `relay.codecs.codec.Decoder`."""
         if not record.value:
             losses.append(Loss.TOMBSTONE)
             return [], catalog
@@ -165,14 +165,15 @@ class Decoder:
         return learned
 
 
-#: Stands for a definition that a table no longer has.
+#: Marks a definition that a table no longer has.
 _GONE: Final = TableSchema(TableId("", ""), ())
 
 
 def _part(change: SchemaChange, table: TableId, old: TableId, new: TableId) -> str | None:
-    """What a statement about several tables does to the one of its message; None for any other statement.
+    """Return the part of a statement about several tables for the table of its message; None for other
+    statements.
 
-    Maxwell sends a message for each, with the whole text.
+    Maxwell sends a message for each table, with the whole text.
     """
     if renames_alone(change) and len(change.renamed) > 1 and old != new:
         return f"{rename_words(change.ddl)} {quoted_table(old)} TO {quoted_table(new)}"
@@ -183,7 +184,9 @@ def _part(change: SchemaChange, table: TableId, old: TableId, new: TableId) -> s
 def _told_beside(
     word: str, told: object, ddl: DdlMessage, learned: Catalog, table: TableId
 ) -> TableSchema | None:
-    """The definition that the message tells and its text does not; `_GONE` if it tells that there is none."""
+    """Return the definition that the message declares beyond its text; `_GONE` if it declares that there is
+    none.
+    """
     if word in DATABASES:
         return None
     known = left_by(learned, ddl, table)

@@ -1,11 +1,11 @@
-"""Definitions of tables as Maxwell's DDL messages have them, read and written.
+"""Reading and writing the table definitions in Maxwell's DDL messages.
 
     {"database", "charset", "table", "columns": [{"type", "name", …}], "primary-key": [column]}
 
 A column has, by its type, `signed` (integers), `charset` (text and binary types), `enum-values` (labels as
-the statement spells them) or `column-length` (digits of a second). It says nothing of lengths, precision,
-NULL, defaults and other keys: these are the statement's, which stands beside it. Source: zendesk/maxwell 1.45
-schema/Table.java, schema/columndef.
+spelled in the statement) or `column-length` (digits of a second). Lengths, precision, NULL, defaults and
+other keys are only in the statement next to it. Source: zendesk/maxwell 1.45 schema/Table.java,
+schema/columndef.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Column(msgspec.Struct):
 
 
 class Definition(Message):
-    """A table. TiCDC's dialect writes null for what it does not know."""
+    """A table. TiCDC's dialect writes null for unknown facts."""
 
     database: str | None = None
     charset: str | None = None
@@ -72,15 +72,15 @@ def parse_definition(text: msgspec.Raw, path: str, limits: Limits) -> Definition
 
 
 def table_of(told: Definition | None) -> TableId | None:
-    """Return the table's name, None if it is not told."""
+    """Return the table's name, None if it is missing."""
     if told is None or not told.table:
         return None
     return TableId(told.database or "", told.table)
 
 
 def defined(told: Definition, table: TableId, known: TableSchema | None) -> TableSchema | None:
-    """Return the definition that is told; `known`, what the statement's text makes of the table, if that says
-    the same and more; None if no columns are told.
+    """Return the declared definition, or `known`, the definition by the statement's text, if that agrees and
+    has more facts; None if no columns are declared.
 
     Raises Malformed for an invalid type, or a column that occurs twice.
     """
@@ -114,11 +114,11 @@ def _column(told: _Column, known: Column | None) -> Column:
 
 
 def _type(told: _Column) -> ColumnType:
-    """The column's type, without the parameters that are not told. Raises ValueError."""
+    """Return the column's type, without missing parameters. Raises ValueError."""
     base = parse_type(told.type).base
     if base in CHARS and told.charset == "binary":
         return ColumnType(as_binary(base))
-    # No ENUM is without members: an empty list is what relay writes where they are not known.
+    # Every ENUM has members: relay writes an empty list if they are unknown.
     members = tuple([unquoted(f"'{label}'") for label in told.labels]) if told.labels else None
     return checked_type(
         ColumnType(
@@ -132,7 +132,7 @@ def _type(told: _Column) -> ColumnType:
 
 
 def _agrees(column_type: ColumnType, told: _Column, known: ColumnType) -> bool:
-    """Whether what is known of a type says the same, and more."""
+    """Return whether a known type agrees with the declared one and has more facts."""
     if column_type.base != known.base or (known.base in INTEGERS and column_type.unsigned != known.unsigned):
         return False
     if known.base in FRACTIONAL and column_type.length is not None:
@@ -146,7 +146,7 @@ def _agrees(column_type: ColumnType, told: _Column, known: ColumnType) -> bool:
 
 
 def shown_table(schema: TableSchema) -> dict[str, Any]:
-    """Return a definition as Maxwell writes it."""
+    """Return a definition in Maxwell's form."""
     charset = schema.charset or _charset_of(schema.collation) or _DEFAULT_CHARSET
     return {
         "database": schema.id.database,

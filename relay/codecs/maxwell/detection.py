@@ -1,4 +1,4 @@
-"""How messages of Maxwell are recognized."""
+"""Detection of Maxwell messages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _TYPES: Final = frozenset({
 
 
 def is_type(text: bytes) -> bool:
-    """Whether a member's JSON is one of these words."""
+    """Return whether a member's JSON is one of Maxwell's types."""
     return text[1:-1].decode(errors="replace") in _TYPES
 
 
 def signs(message: Message) -> Sign | None:
-    """A database, and one of Maxwell's words for what happened in it."""
+    """Detect a message by its database and one of Maxwell's types."""
     word = message.word("type")
     if "database" not in message.members or word not in _TYPES:
         return None

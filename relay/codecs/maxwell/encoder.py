@@ -1,7 +1,7 @@
-"""Events written as Maxwell 1.45 writes them: rows of the log and of a bootstrap, and DDL.
+"""Encoder of Maxwell 1.45: rows of the log and of a bootstrap, and DDL.
 
-Contract: `Encoder` as in `relay.codecs.codec`. The key of a statement, and of a row without a primary key, is
-random in Maxwell; here it is made of the place of the source record, so that two runs give the same.
+In Maxwell the key of a statement, and of a row without a primary key, is random; here it is derived from the
+position of the source record, so that every run writes the same key.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SECOND_NS: Final = 1_000_000_000
 _MS_NS: Final = 1_000_000
 #: `push_ts` has microseconds.
 _MICROSECOND_NS: Final = 1_000
-#: What printing raises for values that no JSON of this protocol can hold.
+#: Errors that printing raises for values that no JSON of this protocol can hold.
 _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 _print: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 _SCHEMA_ID: Final = "schema_id"
@@ -64,7 +64,7 @@ _SCHEMA_ID: Final = "schema_id"
 
 
 class _Plan(msgspec.Struct, frozen=True, eq=False):
-    """What all rows of a table version have in common: the beginning of a message, the columns of the primary
+    """The common parts of all rows of a table version: the beginning of a message, the columns of the primary
     key in its order, and their names in a Kafka key.
     """
 
@@ -76,12 +76,12 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     loses_parameters: bool
 
 
-#: What a column takes in a plan, about.
+#: Approximate memory of a column in a plan.
 _PLAN_COLUMN_BYTES: Final = 60
 
 
 class _Target(RowTarget[_Plan]):
-    """Rows as Maxwell has them."""
+    """The row target for Maxwell."""
 
     has_virtual = True
     shortcuts = MappingProxyType({(read_unknown_set, None): as_it_came})
@@ -115,17 +115,17 @@ class _Target(RowTarget[_Plan]):
         return camel_case(name) if self._is_camel else name
 
     def plan_bytes(self, plan: _Plan) -> int:
-        """Return about how much memory a plan takes."""
+        """Return the approximate memory of a plan in bytes."""
         return len(plan.head) + len(plan.key_head) + _PLAN_COLUMN_BYTES * plan.width
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
-        """Return what every row of a table loses: types and parameters that the source tells."""
+        """Return the losses of every row of a table: types and parameters of the source."""
         untyped = (Loss.UNTYPED,) if type_info.types else ()
         loses_parameters = type_info.parameters and plan.loses_parameters
         return (*untyped, Loss.TYPE_PARAMETERS) if loses_parameters else untyped
 
     def columns_of(self, schema: TableSchema) -> Sequence[Column]:
-        """Return a table's columns by the names that rows have; NULL is let in everywhere but in its key."""
+        """Return a table's columns by their names in rows; all but the key's may be NULL."""
         key = frozenset(schema.primary_key or ())
         return [
             msgspec.structs.replace(each, name=self._name(each.name), nullable=each.name not in key)
@@ -133,12 +133,12 @@ class _Target(RowTarget[_Plan]):
         ]
 
     def write_of(self, column: Column) -> Write | None:
-        """Return how the column's canonical values are written."""
+        """Return the writing function of the column's canonical values."""
         return self._values.of(column)
 
 
 class Encoder:
-    """Writes Maxwell's JSON."""
+    """Encode Maxwell's JSON."""
 
     prepare: Final = None
 
@@ -159,7 +159,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """Give the events' messages; see `relay.codecs.codec.Encoder`."""
+        """Yield the events' messages; see `relay.codecs.codec.Encoder`."""
         numbers = iter(range(len(events) + 1))
         for at, event in enumerate(events):
             try:
@@ -209,11 +209,11 @@ class Encoder:
         if self._options.output_nulls:
             return _print(row)
         if _are_traced(row):
-            raise NotTemplatable  # which of them are NULL is not the same in all messages
+            raise NotTemplatable  # the NULL columns differ between messages
         return _print({name: value for name, value in row.items() if value is not None})
 
     def _old(self, before: dict[str, Any], row: dict[str, Any]) -> bytes:
-        """The old values of what has changed, NULLs always among them: nothing else tells of them."""
+        """Return the old values of changed columns, always including NULLs: nothing else shows them."""
         if _are_traced(before):
             return _print(_comparable(before).changed(_comparable(row)))
         return _print(
@@ -223,7 +223,7 @@ class Encoder:
     # ------------------------------------------------------------ facts
 
     def _facts(self, op: Op, change: RowChange, losses: list[Loss], *, is_last: bool) -> list[bytes]:
-        """The members between the table's name and the row."""
+        """Return the members between the table's name and the row."""
         source, options = change.source, self._options
         if source.event_time_ns % _SECOND_NS:
             losses.append(Loss.EVENT_TIME_PRECISION)
@@ -254,7 +254,7 @@ class Encoder:
         *,
         is_last: bool,
     ) -> Transaction | None:
-        """Add `xid`, and `xoffset` or, of the last row, `commit`, and count the rest. Return the transaction
+        """Add `xid`, and `xoffset` or, for the last row, `commit`, and count the rest. Return the transaction
         if its id is no number: all of it is lost.
         """
         xid = None if transaction is None else _number_of_id(transaction.id)
@@ -303,8 +303,8 @@ class Encoder:
     def _key(
         self, plan: _Plan, row: dict[str, Any], source_record: ConsumerRecord, number: int
     ) -> bytes | None:
-        """Return the key of a row after the change: an id of its own in a table without a primary key, None
-        for a row that lacks columns of its key.
+        """Return the key of a row after the change: a generated id in a table without a primary key, None for
+        a row that lacks columns of its key.
         """
         columns = [
             (name, row[column])
@@ -324,8 +324,8 @@ class Encoder:
     def _ddl(
         self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """The messages of a statement, one a table, each with the whole text; none, counted, of what Maxwell
-        has no message for.
+        """Yield the messages of a statement, one a table, each with the whole text; none, counted, for a
+        statement that Maxwell has no message for.
         """
         messages = _statements(change)
         if not messages:
@@ -352,8 +352,8 @@ _NOTHING: Final = object()
 
 
 def _comparable(row: dict[str, Any]) -> TracedCells:
-    """Return traced cells whose different values are printed in different ways: a JSON column's document
-    null, which is not NULL, does not fit.
+    """Return traced cells whose different values always print differently. Excludes a JSON column's document
+    null, which is not NULL.
     """
     found = TracedCells(row)
     for name, cell in row.items():
@@ -364,7 +364,7 @@ def _comparable(row: dict[str, Any]) -> TracedCells:
 
 
 def _are_traced(row: dict[str, Any]) -> bool:
-    """Whether a row has traced values."""
+    """Return whether a row has traced values."""
     return isinstance(next(iter(row.values()), None), Traced)
 
 
@@ -373,7 +373,7 @@ def _differ(old: object, new: object) -> bool:
 
 
 def _number_of_id(text: str | TracedXid) -> int | TracedNumber | None:
-    """A transaction's id as a number; None if it is not a number."""
+    """Return a transaction's id as a number; None if it is not a number."""
     if isinstance(text, TracedXid):
         return text.within(0, 10**_MOST_DIGITS)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
@@ -384,7 +384,7 @@ _MOST_DIGITS: Final = 18
 
 
 def _ends(event: Event | None, transaction: Transaction | None) -> bool:
-    """Whether a row of this transaction, before this event, is the last one."""
+    """Return whether a row of this transaction, before this event, is the last one."""
     if transaction is None:
         return False
     if transaction.total is not None and transaction.order == transaction.total:
@@ -393,20 +393,22 @@ def _ends(event: Event | None, transaction: Transaction | None) -> bool:
 
 
 def _ends_row(event: Event, row: Event) -> bool:
-    """Whether an event is the END of a transaction that the row before it has said."""
+    """Return whether an event is the END of a transaction that the row before it has already closed."""
     if not isinstance(row, RowChange) or row.transaction is None or _number_of_id(row.transaction.id) is None:
         return False
     return row.op is not _READ and _ends(event, msgspec.structs.replace(row.transaction, total=None))
 
 
 def _lost_of_end(event: Event) -> list[Loss]:
-    """Return what the last row of a transaction does not say of its END."""
+    """Return the losses of an END: facts that the last row of its transaction lacks."""
     has_counts = isinstance(event, TransactionMark) and event.count is not None
     return [Loss.TRANSACTION_TOTAL] if has_counts else []
 
 
 def _made_id(source_record: ConsumerRecord, number: int) -> bytes:
-    """The UUID of the message of this number that a source record becomes."""
+    """Return a UUID for a message, derived from its source record and its number among that record's
+    messages.
+    """
     place = f"{source_record.topic}/{source_record.partition}/{source_record.offset}/{number}"
     digest = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=16).digest()
     return str(uuid.UUID(bytes=digest, version=4)).encode()
@@ -419,7 +421,7 @@ _OF_DATABASE: Final = {
     DdlKind.ALTER_DATABASE: "database-alter",
     DdlKind.DROP_DATABASE: "database-drop",
 }
-#: What Maxwell has no message for.
+#: Statements that Maxwell has no message for.
 _WITHOUT_MESSAGE: Final = frozenset(
     {
         DdlKind.CREATE_VIEW,
@@ -435,7 +437,9 @@ _CHARSET: Final = re.compile(r"\b(?:CHARACTER\s+SET|CHARSET)(?:\s*=\s*|\s+)'?(\w
 
 
 def _statements(change: SchemaChange) -> list[dict[str, Any]]:
-    """What the messages of a statement say beside its text; none for one that Maxwell has no message for."""
+    """Return the members of a statement's messages besides its text; none for one that Maxwell has no message
+    for.
+    """
     kind = change.kinds[0] if change.kinds else None
     if kind is None or kind in _WITHOUT_MESSAGE:
         return []
@@ -466,7 +470,7 @@ def _shown(member: str, schema: TableSchema | None) -> dict[str, Any]:
 
 
 def _database(change: SchemaChange, word: str) -> dict[str, Any]:
-    """A statement about a database, with its character set if the text says it."""
+    """Return the members of a statement about a database, with its character set if the text has it."""
     found: dict[str, Any] = {"type": word, "database": change.table.database}
     charset = None if word == "database-drop" else _CHARSET(change.ddl)
     return found if charset is None else {**found, "charset": charset[1]}

@@ -1,7 +1,7 @@
-"""Spatial values: MySQL's own bytes, and the text that Maxwell writes (WKT, as JTS prints it).
+"""Converting spatial values between MySQL's own bytes and Maxwell's text (WKT, as JTS prints it).
 
-Contract: `read_geometry` and `geometry_text` are inverse but for the SRID, which the text has not: it is read
-as 0. Both raise ValueError. Source: OGC Simple Features 1.2.1 §7, §8; MySQL Reference Manual 8.4 §13.4.3.
+`read_geometry` and `geometry_text` are inverse except for the SRID, which the text lacks: it is read as 0.
+Both raise ValueError. Source: OGC Simple Features 1.2.1 §7, §8; MySQL Reference Manual 8.4 §13.4.3.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _KINDS: Final = {
     "GEOMETRYCOLLECTION": 7,
 }  # fmt: skip
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
-#: What the parts of a MULTI… are.
+#: The kinds of the parts of a MULTI….
 _PARTS: Final = {4: 1, 5: 2, 6: 3}
 _COLLECTION: Final = 7
-#: Collections inside of collections; MySQL's limit is the size of a value.
+#: Maximum nesting of collections; MySQL's limit is the size of a value.
 _DEEPEST: Final = 64
 _SRID_BYTES: Final = 4
 _TOKEN: Final = re.compile(r"\s*([A-Za-z]+|[(),]|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
@@ -38,13 +38,13 @@ def read_geometry(text: str) -> bytes:
 
 
 class _Words:
-    """The words, numbers and punctuation of a text, from left to right."""
+    """The tokens (words, numbers and punctuation) of a text, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
     def next(self) -> str:
-        """Take the next one. Raises ValueError."""
+        """Take the next token. Raises ValueError."""
         found = _TOKEN.match(self._text, self._at)
         if found is None:
             raise ValueError("not a geometry")
@@ -52,7 +52,7 @@ class _Words:
         return found[1].upper()
 
     def has(self, word: str) -> bool:
-        """Take the next one if it is this."""
+        """Take the next token if it is this one; return whether it is."""
         found = _TOKEN.match(self._text, self._at)
         if found is None or found[1].upper() != word:
             return False
@@ -60,12 +60,12 @@ class _Words:
         return True
 
     def expect(self, word: str) -> None:
-        """Take this one. Raises ValueError."""
+        """Take this token. Raises ValueError."""
         if not self.has(word):
             raise ValueError("not a geometry")
 
     def end(self) -> None:
-        """Raise ValueError if there is more."""
+        """Raise ValueError if there are more tokens."""
         if self._text[self._at :].strip():
             raise ValueError("not a geometry")
 
@@ -78,7 +78,7 @@ def _geometry(words: _Words, depth: int) -> bytes:
 
 
 def _body(words: _Words, kind: int, depth: int) -> bytes:
-    """What follows a geometry's name."""
+    """Parse the part after a geometry's name."""
     head = struct.pack("<BI", 1, kind)
     if kind == 1:
         words.expect("(")
@@ -97,12 +97,12 @@ def _body(words: _Words, kind: int, depth: int) -> bytes:
 
 
 def _part(words: _Words, kind: int, depth: int) -> bytes:
-    """A part of a MULTI…, which has no name; a point may lack its parentheses."""
+    """Parse a part of a MULTI…, which has no name; a point may lack its parentheses."""
     return _body(words, kind, depth)
 
 
 def _listed(words: _Words, part: Callable[[_Words], bytes]) -> bytes:
-    """The parts in parentheses, behind their number."""
+    """Parse the parts in parentheses; return them after their number."""
     words.expect("(")
     parts = [part(words)]
     while words.has(","):
@@ -134,13 +134,13 @@ def geometry_text(value: bytes) -> str:
 
 
 class _Bytes:
-    """WKB, from its first byte to its last."""
+    """WKB, read from its first byte to its last."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
     def head(self) -> tuple[int, str]:
-        """Take the order of bytes and the kind of a geometry."""
+        """Take the byte order and the kind of a geometry."""
         order = ">" if self._data[self._at : self._at + 1] == b"\0" else "<"
         self._at += 1
         return self.count(order), order
@@ -158,7 +158,7 @@ class _Bytes:
         return f"{go_text(x)} {go_text(y)}"
 
     def end(self) -> None:
-        """Raise ValueError if there is more."""
+        """Raise ValueError if there are more bytes."""
         if self._at != len(self._data):
             raise ValueError("not a geometry")
 

@@ -1,8 +1,8 @@
-"""Maxwell's messages as they travel, with single facts taken out of them.
+"""Maxwell's messages, and functions that extract single facts from them.
 
-Contract: `parse` gives the messages of a Kafka value, mostly one: TiCDC's dialect puts several JSON objects
-one after another. Rows, definitions and unknown members are still JSON. Raises Malformed, UnsupportedMessage,
-LimitExceeded, whatever the bytes.
+`parse` yields the messages of a Kafka value, usually one: TiCDC's dialect puts several JSON objects one after
+another. Rows, definitions and unknown members are still JSON. Whatever the bytes, the only errors are
+Malformed, UnsupportedMessage and LimitExceeded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NULL: Final = msgspec.Raw(b"null")
 
 ROWS: Final = frozenset({"insert", "update", "delete", "bootstrap-insert"})
 MARKERS: Final = frozenset({"bootstrap-start", "bootstrap-complete"})
-#: What a statement makes of its database or table.
+#: A statement's action on its database or table.
 DATABASES: Final = frozenset({"database-create", "database-alter", "database-drop"})
 
 
@@ -72,7 +72,7 @@ _ENCRYPTED: Final = "encrypted"
 
 
 def parse(value: bytes, limits: Limits, losses: list[Loss]) -> Iterator[Message]:
-    """Give the messages of a value. Bytes that are no UTF-8 become U+FFFD, counted."""
+    """Yield the messages of a value. Bytes that are no UTF-8 become U+FFFD, counted."""
     try:
         message = _decode(value)
     except UnicodeDecodeError:
@@ -88,7 +88,7 @@ def parse(value: bytes, limits: Limits, losses: list[Loss]) -> Iterator[Message]
 
 
 def _parts(value: bytes, limits: Limits) -> Iterator[bytes]:
-    """The JSON objects that stand behind each other."""
+    """Yield the consecutive JSON objects."""
     if _TICDC(value) is None:
         yield value
         return
@@ -106,7 +106,7 @@ def _parts(value: bytes, limits: Limits) -> Iterator[bytes]:
 
 
 def _parsed(value: bytes) -> Message:
-    """One message that may have other members than Maxwell's, and names in camel case."""
+    """Parse one message that may have other members than Maxwell's, and names in camel case."""
     try:
         return _decode(value)
     except REFUSED as error:
@@ -139,7 +139,7 @@ _CAPITAL: Final = re.compile(r"[A-Z]")
 
 
 def _underscored(name: str) -> str:
-    """Undo what `output_naming_strategy` does to names of members."""
+    """Undo `output_naming_strategy` in names of members."""
     if name in FIELDS:
         return name
     found = _CAPITAL.sub(lambda match: "_" + match[0].lower(), name)
@@ -147,9 +147,9 @@ def _underscored(name: str) -> str:
 
 
 def camel_case(name: str) -> str:
-    """Return a name as `output_naming_strategy=underscore_to_camelcase` makes it.
+    """Return a name after `output_naming_strategy=underscore_to_camelcase`.
 
-    A name without `_` stays as it is (FieldNameStrategy.java).
+    A name without `_` stays unchanged (FieldNameStrategy.java).
     """
     parts = [part for part in name.split("_") if part]
     if "_" not in name or not parts:
@@ -159,15 +159,17 @@ def camel_case(name: str) -> str:
 
 # ---------------------------------------------------------------- facts
 
-#: Above this a time of DDL is a commit ts of TiDB, which TiCDC's dialect has there.
+#: A time of DDL above this is a commit ts of TiDB, which TiCDC's dialect has there.
 _MOST_MS: Final = 10**14
 _SECOND_NS: Final = 1_000_000_000
-#: Higher than any position in a log.
+#: Above any log position.
 END_OF_PLACES: Final = 1 << 63
 
 
 def row_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) -> int:
-    """Return when a row changed: `ts`, in seconds, or else (counted) the next best time. Raises Malformed."""
+    """Return the time when a row changed: `ts`, in seconds, or else (counted) the next best time. Raises
+    Malformed.
+    """
     ts = message.ts or 0
     if not -TIME_END_MS <= ts * 1_000 < TIME_END_MS:
         raise Malformed(NAME, "ts", "not a time in seconds")
@@ -175,8 +177,8 @@ def row_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) ->
 
 
 def ddl_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) -> int:
-    """Return when a statement was executed: `ts`, in milliseconds, or else (counted) the next best time.
-    Raises Malformed.
+    """Return the time when a statement was executed: `ts`, in milliseconds, or else (counted) the next best
+    time. Raises Malformed.
     """
     ts = message.ts or 0
     if ts > _MOST_MS:
@@ -187,7 +189,7 @@ def ddl_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) ->
 
 
 def _pushed_at_ns(message: Message) -> int | None:
-    """Return when Maxwell sent the message: `push_ts`, in seconds; None if it has none."""
+    """Return the time when Maxwell sent the message: `push_ts`, in seconds; None if it has none."""
     pushed = message.push_ts
     if pushed is not None and pushed.is_finite() and 0 <= pushed < TIME_END_MS // 1_000:
         return int(pushed * _SECOND_NS)
@@ -213,7 +215,7 @@ def source_of(message: Message, event_time_ns: int, *, is_read: bool = False) ->
 
 
 def _position(text: str | None) -> tuple[str | None, int | None]:
-    """File and position of `file:position`; (None, None) for a text that is none."""
+    """Return file and position of `file:position`; (None, None) for any other text."""
     file, colon, digits = (text or "").rpartition(":")
     if not (colon and file and digits.isascii() and digits.isdigit() and len(digits) < 20):
         return None, None
@@ -222,7 +224,7 @@ def _position(text: str | None) -> tuple[str | None, int | None]:
 
 
 def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) -> int:
-    """Return when Maxwell made the message: `push_ts`, else the record's timestamp."""
+    """Return the time when Maxwell made the message: `push_ts`, else the record's timestamp."""
     pushed_at_ns = _pushed_at_ns(message)
     return (
         pushed_at_ns if pushed_at_ns is not None else record.time_ms(event_time_ns // 1_000_000) * 1_000_000
@@ -230,7 +232,7 @@ def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) 
 
 
 def transaction_of(message: Message) -> Transaction | None:
-    """Return a row's place in its transaction, None if the message has none."""
+    """Return a row's transaction and its order there, None if the message has none."""
     if message.xid is None:
         return None
     order = message.xoffset
@@ -243,8 +245,8 @@ _KEY_START: Final = "pk."
 
 
 def key_columns(message: Message, key: bytes | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the columns of the primary key that the message names, else its Kafka key: in lower case there.
-    None if neither does, or they are not among the row's (`names`).
+    """Return the columns of the primary key that the message names, else its Kafka key, which has them in
+    lower case. None if neither does, or they are not among the row's (`names`).
     """
     named = message.primary_key_columns
     if named is None:
@@ -258,7 +260,7 @@ def key_columns(message: Message, key: bytes | None, names: tuple[str, ...]) -> 
 
 
 def unknown_in_key(key: bytes) -> unknown_members.Unknown | None:
-    """Return the members of a Kafka key that Maxwell does not write; None of another key than Maxwell's."""
+    """Return the members of a Kafka key that Maxwell does not write; None for a key of another format."""
     if not key.startswith(b"{") or _USUAL_KEY(key):
         return None
     try:
@@ -279,7 +281,7 @@ _IN_KEYS: Final = frozenset({"database", "table", "_uuid"})
 
 
 def _named_by(key: bytes) -> list[str] | None:
-    """The columns that a Kafka key names; a table without a primary key has a random one."""
+    """Return the columns that a Kafka key names; a table without a primary key has a random one."""
     try:
         if key[:1] == b"[":
             return [name for column in _decode_array(key)[2] for name in column]

@@ -1,4 +1,4 @@
-"""Options of `maxwell-json`, by the names that Maxwell's own configuration has for them.
+"""Options of `maxwell-json`, under their names in Maxwell's configuration.
 
 Defaults are Maxwell's. Sources: zendesk/maxwell 1.45 docs/docs/config.md, MaxwellOutputConfig.java.
 """
@@ -19,7 +19,7 @@ _TARGET: Final = {"side": "target"}
 
 
 class MaxwellOptions(Options, frozen=True):
-    """What Maxwell was set to (source), or what the output is to be like (target)."""
+    """Options of Maxwell (source), or of the output (target)."""
 
     output_ddl: Annotated[bool, Meta(description="write DDL", extra=_TARGET)] = msgspec.field(
         name="output_ddl", default=False
@@ -97,7 +97,7 @@ class MaxwellOptions(Options, frozen=True):
     tombstones: Tombstones = False
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of members that are not written."""
+        """Report options of members that are not written."""
         found = super().without_effect()
         if not self.output_commit_info:
             found["output_xoffset"] = "output_commit_info=false leaves it out"
@@ -111,7 +111,7 @@ class MaxwellOptions(Options, frozen=True):
 
 
 def carries(options: MaxwellOptions) -> Capabilities:
-    """Return what a message can say with these options.
+    """Return the capabilities of messages with these options.
 
     Transactions are not included: `xid` is a number, and few sources have ids that are numbers.
     """

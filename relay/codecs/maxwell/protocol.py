@@ -1,14 +1,14 @@
 """Maxwell's JSON (zendesk/maxwell): one row a message, with the row as JSON values.
 
     key:   {"database":"d","table":"t","pk.id":1} | ["d","t",[{"id":1}]]; of DDL a random UUID
-    row    {"database","table","type","ts","xid","xoffset"|"commit",…,"data":{row},"old":{what has changed}}
+    row    {"database","table","type","ts","xid","xoffset"|"commit",…,"data":{row},"old":{changed columns}}
     DDL    {"type","database","table","old":{definition},"def":{definition},"ts","sql",…}
 
 `type` of a row is insert, update, delete or bootstrap-insert; `ts` has seconds there, milliseconds in DDL.
 DDL is sent on request (`output_ddl`). Emitted by Maxwell 1.x; read are also the dialects of TiCDC up to v8.5
 (the deleted row in `old`, several objects one after another, numbers for ENUM and SET), Flink and SeaTunnel.
-It cannot say: types in rows, commit ts, watermarks, whether a JSON column is NULL or holds the document null.
-Verified with records of Maxwell 1.45.0 on MySQL 8.0.12.
+Not expressible: types in rows, commit ts, watermarks, whether a JSON column is NULL or holds the document
+null. Verified with records of Maxwell 1.45.0 on MySQL 8.0.12.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.templates.ops import Marker
 
 _DDL_TOPIC: Final = "ddl_kafka_topic"
-#: What Maxwell writes with every option.
+#: The members that Maxwell writes with every option.
 _ALL: Final = MaxwellOptions(
     output_ddl=True,
     output_binlog_position=True,
@@ -39,8 +39,8 @@ _ALL: Final = MaxwellOptions(
 
 
 def ddl_topics(topics: Collection[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the topic that has the DDL of the rows of each of these: the one that the option names, else its
-    own.
+    """Return the topic that has the DDL of the rows of each of these topics: the one in the option, else the
+    same topic.
     """
     named = given.get(_DDL_TOPIC, "")
     return {topic: named if named in topics else topic for topic in topics}
@@ -56,7 +56,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
-    # But for the random keys of tables without a primary key, whose rows have no templates.
+    # Except the random keys of tables without a primary key, whose rows have no templates.
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b"", b',"ts":'),
     ddl_topics=ddl_topics,

@@ -1,9 +1,9 @@
-"""Rows of Maxwell, read: `data`, and `old` with what has changed.
+"""Reading rows of Maxwell: `data`, and `old` with the changed columns.
 
-Contract: `RowDecoder` keeps layouts by table: the columns of a row and how each is parsed. A row whose
-columns are those of one before is parsed in one step into a struct that was compiled for them; everything
-else takes the general way, which finds the definition. Both parse each value with the same type. What no
-definition gives is guessed from the values themselves, message by message.
+`RowDecoder` keeps layouts by table: the columns of a row and the parser of each. A row with the columns of an
+earlier one is parsed in one step into a struct compiled for them; everything else takes the general path,
+which finds the definition. Both parse each value with the same type. Types that no definition has are
+inferred from the values, message by message.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from relay.model.events import ABSENT, Column, ColumnType, Images, Op, Position,
 from relay.model.limits import Limits, check_columns
 
 _PARTS: Final = PartNames(deleted="data", old="old", new="data")
-#: Layouts of one table's rows that are kept ready.
+#: Maximum layouts kept per table.
 _CACHED_LAYOUTS: Final = 16
-#: Memory that a layout takes, with what encoders add to it, in itself and per column.
+#: Memory of a layout, with the parts that encoders add to it, base and per column.
 _LAYOUT_BYTES: Final = 8_000
 _COLUMN_BYTES: Final = 1_500
 
@@ -45,8 +45,8 @@ _NULL: Final = b"null"
 
 
 class Layout:
-    """Rows with exactly these columns of one table version. `types`: how the parser reads each, in the order
-    of the table; `guessed`: those that values have told.
+    """Rows with exactly these columns of one table version. `types`: the parser's types, in table order;
+    `guessed`: the types inferred from values.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class Layout:
         columns = [reader.schema.columns[at] for at in reader.places]
         types = [guessed.get(name, column.type) for name, column in zip(names, columns, strict=True)]
         self.types = list(map(values.wire_type, types))
-        #: Where integers stand that no parser can bound: those of 64 bits without a sign.
+        #: Indexes of integers that no parser can bound: unsigned 64-bit ones.
         self._unbounded = [at for at, each in enumerate(self.types) if each is int]
-        #: The places of the JSON columns whose null is NULL.
+        #: Indexes of the JSON columns whose null is NULL.
         self.documents = [
             at
             for at, column in enumerate(columns)
             if column.type.base == "json" and (column.nullable is not False or not is_known)
         ]
         found = [(at, values.null_cell(column)) for at, column in enumerate(columns)]
-        #: What null means where it is not NULL, by place among the cells.
+        #: The meaning of null where it is not NULL, by cell index.
         self.nulls = [(at, cell) for at, cell in found if cell is not None] if is_known else []
-        #: What a missing column means in rows without NULLs.
+        #: The meaning of a missing column in rows without NULLs.
         self._left_out = list(map(values.left_out_cell, columns))
-        #: Where TIME stands, of which Maxwell loses all but the time of a day.
+        #: Indexes of TIME columns; Maxwell loses all but the time of day.
         self.times = [at for at, column in enumerate(columns) if column.type.base == "time"]
         self._decoders: list[Callable[[Any], Any]] | None = None
         self._uses = 0
@@ -85,7 +85,7 @@ class Layout:
         self._values: Callable[[Any], Any] = tuple
 
     def count_use(self) -> None:
-        """Count a row that was read in the general way; after some, compile, if a struct can be it."""
+        """Count a row that was read on the general path; compile after some, if a struct can hold it."""
         self._uses += 1
         is_nameable = 0 < len(self.names) <= MAX_COLUMNS and not any(map(UNNAMEABLE, self.names))
         if not is_due(self._uses) or self.guessed or not is_nameable:
@@ -98,11 +98,11 @@ class Layout:
         self._values = operator.attrgetter(*fields) if len(fields) > 1 else _only
 
     def row(self, data: bytes) -> Sequence[Any] | None:
-        """Return the cells of a row that has all columns, None if it has not this layout."""
+        """Return the cells of a row that has all columns, None if it has another layout."""
         return self._parsed(self.full, data, is_old=False)
 
     def changed(self, data: bytes) -> Sequence[Any] | None:
-        """Return the cells of an old row, ABSENT where a column is missing; None as `row`."""
+        """Return the cells of an old row, ABSENT for a missing column; None like `row`."""
         return self._parsed(self._partial, data, is_old=True)
 
     def _parsed(
@@ -123,8 +123,8 @@ class Layout:
         return all(cell is None or cell is ABSENT or _LEAST <= cell < _END for cell in found)
 
     def cells(self, members: Members, part: str) -> Sequence[Any]:
-        """Return the cells of a row in the general way. Where one is missing it is ABSENT, or the NULL that
-        Maxwell has left out: of a column that the definition has, or the old row. Raises Malformed.
+        """Return the cells of a row on the general path. A missing one is ABSENT, or a NULL that Maxwell has
+        left out: of a column in the definition, or of the old row. Raises Malformed.
         """
         is_filled = part != _PARTS.old and not (self.has_nulls and members)
         missing = self._left_out if is_filled else [ABSENT] * len(self.names)
@@ -140,8 +140,8 @@ class Layout:
         return self._with_nulls(found, is_old=part == _PARTS.old)
 
     def _with_nulls(self, cells: Sequence[Any], *, is_old: bool) -> Sequence[Any]:
-        """Return the cells with what null means: NULL in a JSON column, something else in some columns that
-        cannot be NULL. In a row from which NULLs are left out it is the JSON document.
+        """Return the cells with the meaning of null: NULL in a JSON column, another value in some columns
+        that cannot be NULL. In a row from which NULLs are left out it is the JSON document.
         """
         documents = self.documents if self.has_nulls or is_old else ()
         nulls = [(at, None) for at in documents if _is_null_document(cells[at])]
@@ -154,7 +154,7 @@ class Layout:
         return found
 
 
-#: The integers of 64 bits, with a sign or without.
+#: Signed and unsigned 64-bit integers.
 _LEAST, _END = -(1 << 63), 1 << 64
 
 
@@ -176,7 +176,7 @@ def _reason(error: Exception) -> str:
 
 
 class _WireRow(NamedTuple):
-    """A row as its message has it; `old`: what an UPDATE has changed, None if it does not say."""
+    """A row in its message; `old`: the changed columns of an UPDATE, None if missing."""
 
     op: Op
     message: Message
@@ -185,7 +185,7 @@ class _WireRow(NamedTuple):
 
 
 class RowDecoder:
-    """Reads rows with layouts that it keeps by table, a cache that could be emptied at any time.
+    """Reads rows with layouts cached by table; the cache may be emptied at any time.
 
     `has_nulls`: rows have columns that are NULL. `is_camel`: columns' names are in camel case.
     """
@@ -209,8 +209,8 @@ class RowDecoder:
         catalog: Catalog,
         losses: list[Loss],
     ) -> tuple[TableSchema, Images] | None:
-        """Return a row's definition and images, None for a row of NULLs of which nobody knows the columns.
-        Raises Malformed.
+        """Return a row's definition and images, None for a row of NULLs whose columns are unknown. Raises
+        Malformed.
         """
         table = self._tables[message.database, message.table]
         if table.is_newest(catalog, None, at.event_time_ns, at):
@@ -249,7 +249,7 @@ class RowDecoder:
         return self._images(op, layout, before, new, losses)
 
     def _places(self, known: TableSchema) -> dict[str, int]:
-        """Where the columns of a definition stand, by their names in messages."""
+        """Return the indexes of a definition's columns, by their names in messages."""
         if not self._is_camel:
             return {column.name: at for at, column in enumerate(known.columns)}
         return {camel_case(column.name): at for at, column in enumerate(known.columns)}
@@ -267,7 +267,7 @@ class RowDecoder:
         places = {} if known is None else self._places(known)
         fitting = known
         if known is not None and not (places.keys() >= set(names) and len(places) == len(known.columns)):
-            # A definition that lacks columns of the row is another one.
+            # A definition that lacks columns of the row is outdated.
             fitting = None
         if fitting is not None and (not new or not self._has_nulls):
             names = tuple(places)
@@ -342,7 +342,7 @@ class RowDecoder:
 
 
 def _old_of(op: Op, message: Message) -> msgspec.Raw | None:
-    """What an UPDATE has changed; None if the message does not say."""
+    """Return the changed columns of an UPDATE; None if they are missing."""
     old = message.old
     if op is not _UPDATE or not isinstance(old, msgspec.Raw) or bytes(old) == _NULL:
         return None
@@ -362,7 +362,9 @@ def _members(row: msgspec.Raw | None, part: str) -> Members | None:
 def _guesses(
     known: TableSchema | None, places: Mapping[str, int], names: Sequence[str], rows: Sequence[Members]
 ) -> dict[str, ColumnType]:
-    """The types of the columns that no definition tells: all, or those whose values contradict it."""
+    """Return the types of the columns without a usable definition: all, or those whose values
+    contradict it.
+    """
     found: dict[str, ColumnType] = {}
     for name in names:
         cells = [row[name] for row in rows if name in row]
@@ -378,12 +380,12 @@ def _guesses(
     return found
 
 
-#: The type of a column of which nothing but NULL is known.
+#: The type of a column without any value but NULL.
 _UNKNOWN: Final = ColumnType("varchar")
 
 
 def _with_guesses(schema: TableSchema, guesses: Mapping[int, ColumnType]) -> TableSchema:
-    """A definition with other types where values contradict it."""
+    """Return a definition with other types where values contradict it."""
     if not guesses:
         return schema
     columns = list(schema.columns)

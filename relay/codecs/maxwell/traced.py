@@ -1,7 +1,7 @@
-"""Rows of Maxwell as templates have them: images, and the times, places and ids around them.
+"""Templates of rows of Maxwell: images, and the times, positions and ids around them.
 
-All that is not named here is the same in every message of the shape; so is the name of the log's file before
-a position. The Kafka key may have any values.
+Everything not named here is the same in every message of the shape, including the name of the log's file
+before a position. The Kafka key may have any values.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ _XOFFSET: Final[Path] = ("xoffset",)
 _THREAD: Final[Path] = ("thread_id",)
 _GTID: Final[Path] = ("gtid",)
 _PUSHED: Final[Path] = ("push_ts",)
-#: A position's digits, behind the file's name in the same text.
+#: A position's digits, after the file's name in the same text.
 _PLACE: Final[Path] = ("position", "digits")
 _DATA, _OLD = "data", "old"
-#: The values of the primary key, which a decoder does not read.
+#: The values of the primary key, which a decoder ignores.
 _KEY_VALUES: Final[Path] = ("primary_key",)
-#: What is no value in a Kafka key.
+#: Parts of a Kafka key that are not values.
 _NAMES_IN_KEYS: Final[frozenset[Path]] = frozenset({("database",), ("table",), (0,), (1,)})
-#: 1900 stands for the YEAR 0000.
+#: The token of the YEAR 0000.
 _NO_YEAR: Final = b"1900"
-#: Of which there is more than one token, or no name for how it is read.
+#: Types with more than one token, or without a named conversion.
 _WITHOUT_TOKENS: Final = GEOMETRIES | {"json", "set", "vector"}
 _UPDATE: Final = Op.UPDATE
 
@@ -81,8 +81,8 @@ Given = dict[Path, Take | Members | Unordered]
 
 
 class _Cell(NamedTuple):
-    """What the tokens of a column may be in the new row and in the old one, and how they are read; `never`:
-    they are none of these.
+    """The possible tokens of a column in the new row and in the old one, and their conversion; `never`:
+    excluded tokens.
     """
 
     new: Kinds
@@ -124,7 +124,7 @@ def traced_row(
 
 
 class _RowMessage:
-    """A row's message cut into ops. Raises NotTemplatable."""
+    """A row's message split into ops. Raises NotTemplatable."""
 
     def __init__(
         self, rows: RowDecoder, record: ConsumerRecord, change: RowChange, trace: Trace, limits: Limits
@@ -152,8 +152,8 @@ class _RowMessage:
     # ------------------------------------------------------------ around the row
 
     def _given(self) -> Given:
-        """The values around the row; one that is missing or null, and a text that is empty, is so in all
-        messages.
+        """Return the values around the row; one that is missing or null, and a text that is empty, is the
+        same in all messages.
         """
         self._find_place()
         wanted = {
@@ -175,12 +175,12 @@ class _RowMessage:
         return found
 
     def _has_query(self) -> bool:
-        """Whether the message has the statement, which differs for nearly every row."""
+        """Return whether the message has the statement, which differs for nearly every row."""
         token = self._root.at(("query",))
         return token is not None and token.kind != "null"
 
     def _find_place(self) -> None:
-        """Make the digits of a position a value of their own, inside of the text."""
+        """Make the digits of a position a separate value inside the text."""
         token = self._root.at(_PLACE[:1])
         if token is None:
             return
@@ -197,7 +197,7 @@ class _RowMessage:
         return self._value[token.start : token.end]
 
     def number(self, path: Path) -> TracedNumber | None:
-        """Return the number there, if there is one."""
+        """Return the number at the path, if any."""
         slot, token = self._slots.get(path), self._root.at(path)
         if slot is None or token is None:
             return None
@@ -209,7 +209,7 @@ class _RowMessage:
 
     @property
     def is_last(self) -> bool:
-        """Whether the row is the last one of its transaction."""
+        """Return whether the row is the last one of its transaction."""
         token = self._root.at(("commit",))
         return token is not None and self._text(token) == b"true"
 
@@ -232,7 +232,7 @@ class _RowMessage:
         )
 
     def emitted_at_ns(self, event_time_ns: TracedNumber) -> Any:  # noqa: ANN401 - traced
-        """Return when the message was made: as it tells, else the record's time."""
+        """Return the time when the message was made: its own time, else the record's."""
         pushed = self._slots.get(_PUSHED)
         if pushed is not None:
             return TracedSeconds(self._trace, pushed)
@@ -240,7 +240,7 @@ class _RowMessage:
         return time_ns if time_ns >= 0 and time_ns < _TIME_END_NS else event_time_ns
 
     def transaction(self) -> Transaction | None:
-        """Return the row's place in its transaction, if it has one."""
+        """Return the row's transaction and its order there, if any."""
         xid = self.number(_XID)
         if xid is None:
             return None
@@ -252,7 +252,7 @@ class _RowMessage:
     # ------------------------------------------------------------ rows
 
     def _told_cells(self) -> list[_Cell]:
-        """What the columns of the row may have, in their order."""
+        """Return the possible values of the row's columns, in order."""
         layout = self.layout
         data = self._root.at((_DATA,))
         if data is None or (data.members or {}).keys() != set(layout.names):
@@ -265,7 +265,7 @@ class _RowMessage:
                 raise NotTemplatable
             return [_guessed_cell(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         cells = [self._known_cell(at, column) for at, column in enumerate(columns)]
-        # What is lost of TIME is counted once for a row that has one.
+        # The loss of TIME is counted once per row.
         found = [at for at in layout.times if kinds[at] == "string"]
         for at in layout.times if not found else found[:1]:
             cells[at] = cells[at]._replace(new=("string",) if found else ("null",))
@@ -275,7 +275,7 @@ class _RowMessage:
         return cells
 
     def _known_cell(self, at: int, column: Column) -> _Cell:
-        """What a column of a known type may have."""
+        """Return the possible values of a column of a known type."""
         layout, base = self.layout, column.type.base
         has_null = not any(place == at for place, _ in layout.nulls)
         if base in _WITHOUT_TOKENS:
@@ -292,7 +292,7 @@ class _RowMessage:
         return _Cell(kinds, kinds, read, (_NO_YEAR,) if base == "year" else ())
 
     def _given_rows(self) -> Given:
-        """The values of columns: of all of them in the new row, of any of them in the old one."""
+        """Return the values of columns: all of them in the new row, any of them in the old one."""
         layout, cells = self.layout, self._cells
         given: Given = {(_DATA, name): Take(cell.new) for name, cell in zip(layout.names, cells, strict=True)}
         if self._images.old is not None and self._images.new is not None:
@@ -305,7 +305,7 @@ class _RowMessage:
         return given
 
     def _note_cells(self) -> None:
-        """Note what is so in all messages."""
+        """Note the conditions that hold in all messages."""
         for name, cell in zip(self.layout.names, self._cells, strict=True):
             slots = [self._slots.get((part, name)) for part in (_DATA, _OLD)]
             if cell.never:
@@ -314,14 +314,14 @@ class _RowMessage:
                 ]
 
     def _look_at(self, cells: Sequence[TracedCell]) -> None:
-        """Note that the cells of a row are read, even where they are not written."""
+        """Note that the cells of a row are read, even if they are not written."""
         columns = [self.layout.reader.schema.columns[at] for at in self.layout.reader.places]
         for cell, told, column in zip(cells, self._cells, columns, strict=False):
             if told.read is not None:
                 self._trace.look_at(cell.slots, told.read, _LOOKED_AT.get(column.type.base, _DIGITS))
 
     def images(self) -> TracedRows:
-        """Return the images of traced cells. An old cell that is missing is the new one."""
+        """Return the images of traced cells. A missing old cell is the new one."""
         images, trace, slots, names = self._images, self._trace, self._slots, self.layout.names
         reader = TracedReader.of(self.layout.reader, [cell.read for cell in self._cells])
         row = [TracedCell(trace, (slots[_DATA, name],)) for name in names]
@@ -333,14 +333,14 @@ class _RowMessage:
         return TracedRows(reader, old, new, images.keys_unchanged_on_wire())
 
 
-#: How numbers of these types are printed to see that they can be read.
+#: Printing conversions for numbers of these types, which check that the numbers can be read.
 _LOOKED_AT: Final[Mapping[str, Conversion]] = {
     "decimal": ("decimal",),
     **dict.fromkeys(FLOATS, ("java-double",)),
 }
 _DIGITS: Final[Conversion] = ("digits",)
 _STRINGS: Final[tuple[Kinds, Conversion | None]] = (("string",), None)
-#: The tokens of a column of these types but for null, and how they are read.
+#: The tokens of a column of these types except null, and their conversion.
 _KINDS: Final[Mapping[str, tuple[Kinds, Conversion | None]]] = {
     **dict.fromkeys(INTEGERS | {"bit"}, (("integer",), None)),
     "year": (("integer",), READ_SIGNED),
@@ -355,7 +355,7 @@ def _kind_of(row: Token, name: str) -> Kind | None:
 
 
 def _guessed_cell(column: Column, kind: Kind | None) -> _Cell:
-    """What a column whose type is guessed from its values may have: whatever leads to the same guess."""
+    """Return the possible values of a column with an inferred type: all that lead to the same type."""
     base = column.type.base
     if base == "varchar" and kind in ("string", "null"):
         return _Cell(("string", "null"), ("string", "null"), None)
@@ -367,7 +367,7 @@ def _guessed_cell(column: Column, kind: Kind | None) -> _Cell:
 
 
 def _key_ops(key: bytes | None) -> tuple[tuple[SourceOp, ...] | None, int]:
-    """The ops of a key with any values, and how many slots they have."""
+    """Return the ops of a key with any values, and their number of slots."""
     if key is None:
         return None, 0
     root = parsed(key)
@@ -390,7 +390,7 @@ class TracedXid(Traced):
         self._put = Put((slot,), READ_INTEGER, ("digits",), null=None)
 
     def op(self) -> Put:
-        """Return what prints the text."""
+        """Return the op that prints the text."""
         return self._put
 
     def within(self, least: int, end: int) -> TracedNumber | None:
@@ -398,7 +398,7 @@ class TracedXid(Traced):
         return self._number if self._number >= least and self._number < end else None
 
     def __eq__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
-        """Whether it is the same: a message has one."""
+        """Return whether it is the same id: a message has one."""
         if not isinstance(other, TracedXid):
             raise NotTemplatable
         return True
@@ -409,7 +409,7 @@ class TracedXid(Traced):
 
 
 class TracedSeconds(Traced):
-    """A time of a slot that has seconds with a fraction, in nanoseconds, or divided by a number."""
+    """A time from a slot of seconds with a fraction, in nanoseconds, or divided by a number."""
 
     __slots__ = ("_divisor", "_slot")
 
@@ -423,14 +423,14 @@ class TracedSeconds(Traced):
         return Written(("seconds", self._divisor), ("int64",), null=None)
 
     def op(self) -> Put:
-        """Return what prints the number."""
+        """Return the op that prints the number."""
         return self.trace.put((self._slot,), self._written)
 
     def __floordiv__(self, divisor: int) -> TracedSeconds:
         return TracedSeconds(self.trace, self._slot, self._divisor * divisor)
 
     def _is_above(self, other: int) -> bool:
-        """Whether all of them are above a number; those beyond 64 bits do not fit."""
+        """Return whether all of them are above a number; those beyond 64 bits do not fit."""
         if other < 0:
             return True
         if other >= END_OF_PLACES - 1:

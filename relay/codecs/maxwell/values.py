@@ -1,13 +1,13 @@
-"""Column values as Maxwell's JSON has them: how they are parsed, read and written.
+"""Column values in Maxwell's JSON: parsing, reading and writing them.
 
-Contract: of each type of column, `wire_type` is what the JSON parser makes of a value, so that nothing is
-lost: DECIMAL is a number with all its digits, a JSON column stays JSON. `read_of` gives the function from
-that to the canonical value, None where both are the same; `ValueWriter.of` the function from the canonical
-value to what msgspec prints. A reader raises ValueError. Sources: zendesk/maxwell 1.45
-schema/columndef/*.java; its records.
+For each type of column, `wire_type` is the Python type of the JSON parser that loses nothing: DECIMAL is a
+number with all its digits, a JSON column stays JSON. `read_of` returns the function from that to the
+canonical value, None if both are the same; `ValueWriter.of` the function from the canonical value to one that
+msgspec prints. A reader raises ValueError. Sources: zendesk/maxwell 1.45 schema/columndef/*.java; its
+records.
 
 Labels of ENUM and SET have the spelling of the statement that defined them: `it''s`, `back\\\\slash`. Maxwell
-itself destroys what no reader can repair: TIME beyond a day or negative, BIT above 31 bits, dates that are
+itself destroys some values beyond repair: TIME beyond a day or negative, BIT above 31 bits, dates that are
 not in the calendar.
 """
 
@@ -41,7 +41,7 @@ _DATES: Final = frozenset({"date", "datetime", "timestamp"})
 
 
 def wire_type(column_type: ColumnType) -> Any:  # noqa: ANN401 - a type
-    """Return what the JSON parser makes of a column's values other than NULL."""
+    """Return the parser's type of a column's values other than NULL."""
     base = column_type.base
     if base in INTEGERS:
         return int if base == "bigint" and column_type.unsigned else _Int64
@@ -53,7 +53,7 @@ def wire_type(column_type: ColumnType) -> Any:  # noqa: ANN401 - a type
 _WIRE_TYPES: Final[dict[str, Any]] = {
     "year": _Int64,
     "decimal": Decimal,
-    # Java's words for what is no number.
+    # Java's texts for NaN and infinities.
     "float": float | str,
     "double": float | str,
     # TiCDC's dialect has numbers.
@@ -65,11 +65,11 @@ _WIRE_TYPES: Final[dict[str, Any]] = {
 
 
 def or_null(wire: Any) -> Any:  # noqa: ANN401 - a type
-    """Return what the parser makes of a value that may be null: of a JSON column, still JSON."""
+    """Return the parser's type of a value that may be null; for a JSON column, raw JSON."""
     return wire if wire is msgspec.Raw else wire | None
 
 
-#: What the JSON of a value is, by its first byte.
+#: The kind of a JSON value, by its first byte.
 STRING, NUMBER, ARRAY, OBJECT, BOOLEAN, NULL = "string", "number", "array", "object", "boolean", "null"
 _BY_FIRST: Final = {
     ord('"'): STRING, ord("["): ARRAY, ord("{"): OBJECT, ord("t"): BOOLEAN, ord("f"): BOOLEAN, ord("n"): NULL,
@@ -89,12 +89,12 @@ _KINDS_OF: Final = {
 
 
 def kind_of(value: msgspec.Raw) -> str:
-    """Return what kind of JSON a value is."""
+    """Return the kind of a JSON value."""
     return _BY_FIRST.get(memoryview(value)[0], NUMBER)
 
 
 def fits(column_type: ColumnType, value: msgspec.Raw) -> bool:
-    """Whether a value has a kind of JSON that a column of this type has."""
+    """Return whether a value has a JSON kind of this column type."""
     kind = kind_of(value)
     if kind is NULL:
         return True
@@ -106,23 +106,22 @@ def fits(column_type: ColumnType, value: msgspec.Raw) -> bool:
 
 
 def _has_64_bits(column_type: ColumnType, digits: bytes) -> bool:
-    """Whether a number is within the 64 bits of its column."""
+    """Return whether a number fits the 64 bits of its column."""
     if len(digits) > _LONGEST:  # int() refuses too many digits
         return False
     end = 1 << 63 if wire_type(column_type) is _Int64 else 1 << 64
     return -(1 << 63) <= int(digits) < end
 
 
-#: Characters of the longest number of 64 bits.
+#: Number of characters of the longest 64-bit number.
 _LONGEST: Final = 20
 
 
 def guessed_type(value: msgspec.Raw) -> ColumnType | None:
-    """Return the type of a column of which nothing but a value is known; None if that is NULL.
+    """Return the type of a column of which only a value is known; None if that is NULL.
 
-    A number that neither a DECIMAL nor a DOUBLE holds is a JSON document.
-    Text may be anything that Maxwell writes as text: dates and base64 are not told from it. An array of
-    texts is a SET.
+    A number that neither a DECIMAL nor a DOUBLE holds is a JSON document. Text may be any text of Maxwell's,
+    including dates and base64. An array of texts is a SET.
     """
     kind = kind_of(value)
     if kind is NULL:
@@ -135,14 +134,14 @@ def guessed_type(value: msgspec.Raw) -> ColumnType | None:
 
 
 def shown_type(guessed: ColumnType) -> ColumnType:
-    """Return the type of a column whose type was guessed: text for a SET, whose members nobody knows."""
+    """Return the declared type for an inferred one: text for a SET, whose members are unknown."""
     return _VARCHAR if guessed == _SET else guessed
 
 
 _VARCHAR, _SET, _JSON = ColumnType("varchar"), ColumnType("set"), ColumnType("json")
 _BIGINT, _UNSIGNED = ColumnType("bigint"), ColumnType("bigint", unsigned=True)
 _DECIMAL, _DOUBLE = ColumnType("decimal"), ColumnType("double")
-#: From this exponent down Java prints a DECIMAL with one.
+#: From this exponent down Java prints a DECIMAL with an exponent.
 _LEAST_PLAIN: Final = -6
 
 
@@ -164,7 +163,7 @@ def _number_type(text: str) -> ColumnType:
 
 
 def _is_double(text: str, mantissa: str) -> bool:
-    """Whether a number is within the range of a double."""
+    """Return whether a number is within the range of a double."""
     number = float(text)
     return math.isfinite(number) and (number != 0 or not mantissa.strip("-0."))
 
@@ -182,7 +181,7 @@ def _is_set(value: msgspec.Raw) -> bool:
 
 
 def common_type(one: ColumnType, other: ColumnType) -> ColumnType:
-    """Return the type of a column two of whose values suggest these types."""
+    """Return the type of a column two of whose values imply these types."""
     if one == other:
         return one
     both = {one.base, other.base}
@@ -199,7 +198,7 @@ def common_type(one: ColumnType, other: ColumnType) -> ColumnType:
 
 
 def read_of(column_type: ColumnType) -> Read | None:
-    """Return how a parsed value is read; None if it is the canonical one."""
+    """Return the function that reads a parsed value; None if it is the canonical one."""
     base = column_type.base
     if base == "decimal":
         scale = column_type.scale or 0
@@ -225,14 +224,14 @@ def _read_unsigned(value: int) -> int:
 
 @native("natural")
 def _read_bit(value: int) -> int:
-    """BIT(32) comes as a number of 32 bits with a sign."""
+    """Read a BIT; BIT(32) comes as a signed 32-bit number."""
     if value < 0:
         value &= 0xFFFF_FFFF
     return _read_unsigned(value)
 
 
 def _read_year(year: int) -> int:
-    """1900 is no YEAR of MySQL: Maxwell writes it for 0000."""
+    """Read a YEAR. 1900 is no YEAR of MySQL: Maxwell writes it for 0000."""
     return 0 if year == 1900 else year
 
 
@@ -240,7 +239,7 @@ def _read_decimal(scale: int, value: Decimal) -> Decimal:
     return numbers.read_scaled_decimal(scale, str(value))
 
 
-#: What MySQL has no number for, but a producer that has lost its own (REAL as 32 bits).
+#: Values without a MySQL number, which a producer may write that lost the real one (REAL as 32 bits).
 _WORDS: Final = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
@@ -282,7 +281,7 @@ _READS: Final[dict[str, Read]] = {
 
 
 def spelled(label: str) -> str:
-    """Return a label as a literal of DDL has it between its quotes."""
+    """Escape a label for a literal of DDL, without the quotes around it."""
     return label.replace("\\", "\\\\").replace("'", "''")
 
 
@@ -298,12 +297,14 @@ def _labels_reader(column_type: ColumnType) -> Read:
 
 
 def _are_plain(members: tuple[str, ...] | None) -> TypeGuard[tuple[str, ...]]:
-    """Whether labels are known, and spelled as they are."""
+    """Return whether labels are known, and need no escapes."""
     return members is not None and all(spelled(label) == label for label in members)
 
 
 def _places(members: tuple[str, ...], number: Callable[[int], int]) -> Mapping[str, int]:
-    """The numbers of labels as DDL spells them, and, where that is no other's, as they are."""
+    """Return the numbers of labels by their spellings in DDL and, unless that is another label's, by plain
+    text.
+    """
     found: dict[str, int] = {}
     for spelling in (spelled, lambda label: label.replace("\\", "\\\\").replace("'", "\\'"), str):
         for at, label in enumerate(members):
@@ -321,7 +322,7 @@ def _read_enum(indexes: Mapping[str, int] | None, value: str | int) -> int | str
 
 
 def read_unknown_set(value: list[str] | int) -> int | str:
-    """Read the labels of a SET whose members nobody knows, as text."""
+    """Read the labels of a SET with unknown members, as text."""
     return value if isinstance(value, int) else ",".join(filter(None, value))
 
 
@@ -335,17 +336,19 @@ def _read_set(bits: Mapping[str, int], value: list[str] | int) -> int:
 
 
 def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
-    """Return what null means in a column that cannot be NULL, None if nothing: index 0 of ENUM is null."""
+    """Return the meaning of null in a column that cannot be NULL, None if it has none: index 0 of ENUM is
+    null.
+    """
     return 0 if column.nullable is False and column.type.base == "enum" else None
 
 
-#: The types that have null for a value that is not NULL: zero dates, and index 0 of ENUM.
+#: The types with null for a value that is not NULL: zero dates, and index 0 of ENUM.
 _NULL_FOR_VALUES: Final = frozenset({"date", "datetime", "timestamp", "enum"})
 
 
 def left_out_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
-    """Return what a column means that is missing from a row without NULLs: null, but ABSENT where no row
-    can have it; a filter has removed that one.
+    """Return the cell of a column that is missing from a row without NULLs: null, or ABSENT if no row can
+    have null there, because a filter has removed the column.
     """
     is_null = column.nullable is not False or column.type.base in _NULL_FOR_VALUES
     return None if is_null else ABSENT
@@ -355,24 +358,24 @@ def left_out_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
 
 
 def as_it_came(value: list[str] | int) -> list[str] | int:
-    """Write the labels of a SET whose members nobody knows, which are text elsewhere."""
+    """Write the labels of a SET with unknown members, which are text elsewhere."""
     return value
 
 
-#: What writes a JSON column's document, but for null.
+#: Writes a JSON column's document, except null.
 SOME_DOCUMENT: Final[Conversion] = ("some-document",)
 
 
 class ValueWriter:
-    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
+    """Writes values of one encoder's rows; `lost` holds their losses since it was last emptied."""
 
     def __init__(self, *, has_null_dates: bool, has_nulls: bool) -> None:
         self._has_null_dates, self._has_nulls = has_null_dates, has_nulls
         self.lost: list[Loss] = []
 
     def of(self, column: Column) -> Write | None:
-        """Return how a column's values are written; None if msgspec prints them as they are. No date of a
-        column that cannot be NULL becomes NULL.
+        """Return the writing function of a column's values; None if msgspec prints them unchanged. No date of
+        a column that cannot be NULL becomes NULL.
         """
         base = column.type.base
         if base in INTEGERS:
@@ -384,14 +387,16 @@ class ValueWriter:
         if base in GEOMETRIES:
             return geometry_text
         if base in BINARIES:
-            # MySQL's log leaves out the zeros at the end of BINARY(n).
+            # MySQL's log omits trailing zeros of BINARY(n).
             return _stripped if base == "binary" else base64_text
         if base in _DATES and self._has_null_dates and column.nullable is not False:
             return self._dated_writer()
         return self._document_writer() if base == "json" else _WRITES.get(base)
 
     def _document_writer(self) -> Write:
-        """What writes a JSON column's document as it is; null is that of a NULL, too, if there are any."""
+        """Return the function that writes a JSON column's document unchanged; null is also that of a NULL, if
+        there are any.
+        """
         if not self._has_nulls:
             return json_document
         lost = self.lost
@@ -407,7 +412,7 @@ class ValueWriter:
         return write
 
     def _dated_writer(self) -> Write:
-        """What writes dates that are in the calendar; others are NULL."""
+        """Return the function that writes dates that are in the calendar; others are NULL."""
         lost = self.lost
 
         @losing(_ZERO_DATE, "no-date", b"null", len("0000-00-00"), len("0000-00-00 00:00:00.000000"))
@@ -421,7 +426,7 @@ class ValueWriter:
         return write
 
     def _labels_writer(self, column_type: ColumnType) -> Write:
-        """What writes a label, or a list of labels."""
+        """Return the function that writes a label, or a list of labels."""
         is_enum, members = column_type.base == "enum", column_type.members
         write = functools.partial(self._enum if is_enum else self._set, column_type)
         if is_enum and members is None:
@@ -450,7 +455,7 @@ class ValueWriter:
         return [spelled(label) for at, label in enumerate(members) if value >> at & 1]
 
     def _number(self, column_type: ColumnType, value: int) -> int:
-        """A number for which there is no label, as TiCDC's dialect has all of them."""
+        """Write a number without a label; TiCDC's dialect writes all ENUMs and SETs as numbers."""
         if column_type.members is not None:
             self.lost.append(_ENUM_INDEX)
         return value
@@ -463,7 +468,7 @@ _JSON_NULL: Final = Loss.JSON_NULL
 
 @native("int64")
 def _within_64_bits(value: int) -> int:
-    """A number that readers can hold. Raises ValueError."""
+    """Return a number that readers can hold. Raises ValueError."""
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError("a number beyond 64 bits")
     return value
@@ -471,7 +476,7 @@ def _within_64_bits(value: int) -> int:
 
 @native("natural")
 def _unsigned(value: int) -> int:
-    """As `_within_64_bits`, without a sign: readers take it for the highest of 32 bits."""
+    """Return an unsigned number like `_within_64_bits`: readers take it for the highest of 32 bits."""
     if value < 0:
         raise ValueError("bits below 0")
     return _within_64_bits(value)
@@ -486,7 +491,7 @@ def _decimal(value: Decimal) -> msgspec.Raw:
 def _float_writer(write: Callable[[float], str]) -> Write:
     def written(value: float) -> msgspec.Raw | str:
         text = write(value)
-        # NaN and infinity are the numbers whose distance to themselves is not 0; JSON has words for them.
+        # NaN and infinity are the numbers whose distance to themselves is not 0; JSON has texts for them.
         return text if value - value else msgspec.Raw(text.encode())
 
     return written

@@ -1,1 +1,1 @@
-"""TiCDC Open Protocol: typed cells with flags, in frames of its own."""
+"""TiCDC Open Protocol: typed cells with flags, in a binary framing."""

@@ -1,4 +1,4 @@
-"""Open Protocol, read: all events of a record, whatever release has written them."""
+"""Decoder of Open Protocol: all events of a record, from any release."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TIME_END_NS: Final = TIME_END_MS * _NS_PER_MS
 
 
 class _Key(Message, gc=False):
-    """A key segment. `rid` (the row id) says nothing that the row does not."""
+    """A key segment. `rid` (the row id) is redundant."""
 
     ts: int
     t: int
@@ -70,7 +70,7 @@ _parse_ddl: Final = MessageParser(_Ddl).parse
 
 
 class Decoder:
-    """Reads Open Protocol of all releases."""
+    """Decode Open Protocol of all releases."""
 
     def __init__(self, options: OpenOptions, answers: LookupCache) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits
@@ -80,10 +80,10 @@ class Decoder:
         self._zone = zone = options.zone()
         self._rows = (RowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
 
-    def decode(  # noqa: C901, PLR0912, PLR0915 - what is called here is called for every row
+    def decode(  # noqa: C901, PLR0912, PLR0915 - every function called here costs a call per row
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        """Return the record's events; see `relay.codecs.codec.Decoder`."""
         if record.key is None and record.value is None:
             losses.append(Loss.TOMBSTONE)
             return [], catalog
@@ -160,7 +160,7 @@ class Decoder:
         catalog: Catalog,
         losses: list[Loss],
     ) -> ReadRow:
-        """A row with the handle key's columns alone."""
+        """Return a row that has only the handle key's columns."""
         counted = len(losses)
         row = self._rows.read(name, value, source, record, catalog, losses)
         if Loss.COLUMNS_ABSENT not in losses[counted:]:
@@ -168,7 +168,7 @@ class Decoder:
         return row
 
     def _unknown_beside(self, body: bytes) -> Unknown | None:
-        """Return the undefined members of the row beside a claim check, of which nothing else is read."""
+        """Return the undefined members of the row beside a claim check; the rest of that row is ignored."""
         try:
             value = decompressed(NAME, "value", body, self._compression, Decompression(self._limits))
             check_levels(NAME, "value", value)
@@ -177,7 +177,9 @@ class Decoder:
             return None
 
     def _stored(self, key: _Key) -> tuple[_Key, bytes]:
-        """The event that a claim check refers to: framed key and value of one event, which is the same."""
+        """Return the event that a claim check refers to, as key and value. Its object is a framed key and
+        value of this one event.
+        """
         parts = claim_check_parts(claim_checked(NAME, "key.ccl", key.ccl, self._answers, self._options))
         if parts is None:
             raise Malformed(NAME, "key.ccl", "the object in storage is no claim-check document")
@@ -215,7 +217,7 @@ def _statement(value: bytes) -> _Ddl:
         raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from error
 
 
-def _ddl(  # noqa: PLR0913, PLR0917 - of one place
+def _ddl(  # noqa: PLR0913, PLR0917 - one caller
     key: _Key,
     ddl: _Ddl,
     source: Source,

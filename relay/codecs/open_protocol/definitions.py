@@ -1,9 +1,9 @@
-"""The definition to read rows of Open Protocol with: the catalog's, or one made of a message's codes and
-flags.
+"""The definition to read rows of Open Protocol with: the catalog's, or one inferred from a message's codes
+and flags.
 
-Flags tell more than most wires: nullable, unsigned, generated, and which columns belong to keys; but not
-which columns of an index belong together, nor any parameter of a type (PingCAP "TiCDC Open Protocol", bit
-flags of columns).
+Flags have more facts than most formats: nullable, unsigned, generated, and the columns that belong to keys;
+but not which columns of an index belong together, nor any parameter of a type (PingCAP "TiCDC Open Protocol",
+bit flags of columns).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from relay.mysql.types import BINARIES, CHARS
 
 
 class DeclaredColumn(NamedTuple):
-    """Code and flags of a column as a message has them.
+    """Code and flags of a column in a message.
 
     Before TiCDC v4.0.5 there are no flags (None), and `h` (`is_handle`) marks the columns of any unique
-    index; with flags it says nothing more than they do and is left out (False).
+    index; with flags it is redundant and omitted (False).
     """
 
     code: int
@@ -83,7 +83,9 @@ def _made_column(name: str, declared: DeclaredColumn) -> Column:
 
 
 def _with_keys(schema: TableSchema, declared: dict[str, DeclaredColumn]) -> TableSchema:
-    """The keys as far as flags tell: not which columns of an index belong together, nor their order."""
+    """Return the schema with the keys as far as flags show them: not which columns of an index belong
+    together, nor their order.
+    """
     if all(one.flags is None for one in declared.values()):
         handle = tuple(name for name, one in declared.items() if one.is_handle)
         return msgspec.structs.replace(schema, unique_keys=(UniqueKey("", handle),) if handle else ())
@@ -106,8 +108,8 @@ def _with_keys(schema: TableSchema, declared: dict[str, DeclaredColumn]) -> Tabl
 
 
 def _unique_keys(handle: tuple[str, ...], unique: dict[str, int]) -> list[UniqueKey]:
-    """The unique keys of a table without a primary key, given the flags of their columns; the handle key
-    stays what it is.
+    """Return the unique keys of a table without a primary key, given the flags of their columns; the handle
+    key stays unchanged.
 
     A key that cannot be NULL and is shorter than the handle key would be the handle key itself. So the
     columns that would make such a key are taken together as one key.

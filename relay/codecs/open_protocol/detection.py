@@ -1,4 +1,4 @@
-"""How messages of Open Protocol are recognized: by frames."""
+"""Detection of Open Protocol, by its framing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _LZ4: Final = b"\x04\x22\x4d\x18"
 
 
 def signs(message: Message) -> Sign | None:
-    """The key begins with the version and the length of a segment, the value with a length."""
+    """Detect a message: the key begins with the version and the length of a segment, the value with
+    a length.
+    """
     key, value = message.key or b"", message.value
     if key.startswith(VERSION) and len(key) > 2 * LENGTH_BYTES and _fits(key[LENGTH_BYTES:]):
         settings = {}
@@ -35,11 +37,11 @@ def _length(data: bytes) -> int:
 
 
 def _fits(data: bytes) -> bool:
-    """Whether data begins with the length of a segment that it holds."""
+    """Return whether data begins with the length of a segment that it holds."""
     return _length(data) <= len(data) - LENGTH_BYTES
 
 
 def _has_event(value: bytes) -> bool:
-    """Whether the first segment is an object of JSON, or compressed."""
+    """Return whether the first segment is a JSON object, or compressed."""
     segment = value[LENGTH_BYTES : LENGTH_BYTES + _length(value)]
     return segment.startswith(_LZ4) or (segment[:1] == b"{" and segment[-1:] == b"}")

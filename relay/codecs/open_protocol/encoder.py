@@ -1,4 +1,4 @@
-"""Open Protocol, written as TiCDC's new architecture does."""
+"""Encoder of Open Protocol, as written by TiCDC's new architecture."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.templates.tracing import mark_of
 
-#: TiCDC reads flags as 64 bits without a sign, of which eight have a meaning.
+#: TiCDC reads flags as unsigned 64-bit numbers, of which eight bits have a meaning.
 _FLAGS_END: Final = 1 << 64
 _KNOWN_FLAGS: Final = 0xFF
 
@@ -57,7 +57,7 @@ _to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 
 class _OutCell(msgspec.Struct, gc=False):
-    """A column as it is written: `h` is true or not there."""
+    """A written column: `h` is true or missing."""
 
     t: int
     h: bool | UnsetType
@@ -70,8 +70,8 @@ _ColumnCell = tuple[int, bool | UnsetType, int]
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """What the encoder needs of a table: each column's code, `h` and flags, the columns of its handle key
-    (`handle_key`: all columns of a table without one), how many columns it has, and whether it has types that
+    """The encoder's facts of a table: each column's code, `h` and flags, the columns of its handle key
+    (`handle_key`: all columns of a table without one), the number of columns, and whether it has types that
     the protocol lacks.
 
     A row that lacks part of the handle key marks no column as part of it.
@@ -84,12 +84,12 @@ class _Plan(msgspec.Struct, frozen=True):
     loses_type: bool
 
 
-#: What a column takes in a plan (measured with CPython 3.11).
+#: Memory of a column in a plan (measured with CPython 3.11).
 _PLAN_COLUMN_BYTES: Final = 150
 
 
 class _Target(RowTarget[_Plan]):
-    """Rows of Open Protocol. `lost`: what the values of the last row have lost."""
+    """The row target for Open Protocol. `lost`: losses of the last row's values."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
@@ -116,11 +116,11 @@ class _Target(RowTarget[_Plan]):
         )
 
     def plan_bytes(self, plan: _Plan) -> int:
-        """Return about how much memory a plan takes."""
+        """Return the approximate memory of a plan in bytes."""
         return _PLAN_COLUMN_BYTES * len(plan.cells)
 
     def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:
-        """Return the plan with the flags that the messages have, if they are of Open Protocol themselves."""
+        """Return the plan with the flags of the messages, if they are Open Protocol themselves."""
         if reader.protocol != NAME or not reader.wire:
             return plan
         said = {
@@ -137,24 +137,24 @@ class _Target(RowTarget[_Plan]):
         return msgspec.structs.replace(plan, cells=cells | said, handle=frozenset())
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
-        """Return what every row of a table loses: types without a code, and parameters."""
+        """Return the losses of every row of a table: types without a code, and parameters."""
         losses = {Loss.COLUMN_TYPE: plan.loses_type, Loss.TYPE_PARAMETERS: type_info.parameters}
         return tuple(what for what, is_lost in losses.items() if is_lost)
 
     def write_of(self, column: Column) -> Write | None:
-        """Return how the column's canonical values are written."""
+        """Return the writing function of the column's canonical values."""
         return write_of(column.type, self._zone, self._unmoved)
 
 
 class _Segments(msgspec.Struct, gc=False):
-    """One event as it is written, before it is framed."""
+    """One event before framing."""
 
     key: bytes
     value: bytes
 
 
 class _Batch:
-    """Rows of one source record that go into one message."""
+    """Rows of one source record that share a message."""
 
     def __init__(self, most_rows: int, room: int) -> None:
         self._most_rows, self._room = most_rows, room
@@ -178,7 +178,7 @@ class _Batch:
 
 
 class Encoder:
-    """Writes Open Protocol as TiCDC's new architecture does."""
+    """Encode Open Protocol as TiCDC's new architecture does."""
 
     def __init__(self, options: OpenOptions, answers: LookupCache) -> None:
         self._options = options
@@ -195,7 +195,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see
+        """Yield the events' messages: rows up to `max-batch-size` in one, all others alone; see
         `relay.codecs.codec.Encoder`.
         """
         batch = self._batch()
@@ -246,7 +246,7 @@ class Encoder:
         return key
 
     def _document(self, change: RowChange, losses: list[Loss], *, only_key: bool = False) -> dict[str, Any]:
-        """The value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
+        """Return the value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
         options = self._options
         plan, before, after, row_losses = self._rows.write(change)
         losses += row_losses
@@ -276,7 +276,7 @@ class Encoder:
         return document
 
     def _count_lost_old(self, old: object, losses: list[Loss]) -> None:
-        """Count what an UPDATE without `p` loses. Raises NotRepresentable where that shall be refused."""
+        """Count the losses of an UPDATE without `p`. Raises NotRepresentable if the options refuse it."""
         if old is not None:
             losses.append(Loss.BEFORE_IMAGE)
         elif self._options.output_old_value:
@@ -285,7 +285,7 @@ class Encoder:
     def _reduced(
         self, change: RowChange, payload: EncodedRecord, source_record: ConsumerRecord, losses: list[Loss]
     ) -> EncodedRecord:
-        """The message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
+        """Return the message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
 
         def reduced(location: str | None) -> EncodedRecord:
             key = self._row_key(change, source_record, [])

@@ -1,11 +1,11 @@
-"""Open Protocol's framing: how events lie in a Kafka record's key and value.
+"""Open Protocol's framing: the layout of events in a Kafka record's key and value.
 
     key   = version(8) ( length(8) JSON )*        version is 1
     value =            ( length(8) bytes )*       one for each segment of the key
 
-All integers are big-endian signed 64-bit numbers. Every length is checked against what is left before it is
-used. A framing error makes the whole record malformed. Source: PingCAP "TiCDC Open Protocol", message format;
-pingcap/ticdc pkg/sink/codec/open (2026-08).
+All integers are big-endian signed 64-bit numbers. Every length is checked against the remaining bytes before
+it is used. A framing error makes the whole record malformed. Source: PingCAP "TiCDC Open Protocol", message
+format; pingcap/ticdc pkg/sink/codec/open (2026-08).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.limits import DEFAULT_LIMITS, Limits, check_rows
 
 NAME: Final = "ticdc-open-protocol"
-#: The kinds of events, as `t` of a key has them.
+#: The kinds of events: `t` of a key.
 ROW, DDL, RESOLVED = 1, 2, 3
-#: The only version there has been since TiCDC v4.0.0, as it begins every key.
+#: The only version since TiCDC v4.0.0, in the form that begins every key.
 VERSION: Final = (1).to_bytes(8, "big")
 #: The value of a resolved event: one segment of no bytes. The manual says "None"; every release writes these
 #: eight.
 NO_VALUE: Final = bytes(8)
-#: The version and the length of the first segment, as they begin a key.
+#: The version and the length of the first segment: the start of a key.
 _head: Final = struct.Struct(">qq").unpack_from
 _length: Final = struct.Struct(">q").unpack_from
 _HEAD_BYTES: Final = 16
-#: What a segment costs beside its bytes.
+#: Overhead of a segment in bytes.
 LENGTH_BYTES: Final = 8
 
 
@@ -38,12 +38,12 @@ def unframe(
 ) -> list[tuple[bytes, bytes]]:
     """Return the record's events, as pairs of key and value segment.
 
-    A single key without any value gives an empty value, which only a resolved event may have. Raises
-    Malformed, UnsupportedMessage (a version other than 1) and LimitExceeded (more events than `rows`).
+    A single key without any value has an empty value, which only a resolved event may have. Raises Malformed,
+    UnsupportedMessage (a version other than 1) and LimitExceeded (more events than `rows`).
     """
     key, value = key or b"", value or b""
     end, size = len(key), len(value)
-    # One event a message is what most producers are set to.
+    # Most producers are configured for one event a message.
     has_room = end > _HEAD_BYTES and size > LENGTH_BYTES
     if has_room and _head(key) == (1, end - 16) and _length(value) == (size - 8,):
         return [(key[16:], value[8:])]
@@ -89,7 +89,7 @@ def _segments(data: bytes, at: int, part: str) -> list[bytes]:
 
 
 def segments_in(key: bytes) -> int:
-    """Return how many events a framed key holds."""
+    """Return the number of events in a framed key."""
     at, count = LENGTH_BYTES, 0
     while at < len(key):
         at += LENGTH_BYTES + int.from_bytes(key[at : at + LENGTH_BYTES], "big")
@@ -98,8 +98,8 @@ def segments_in(key: bytes) -> int:
 
 
 def separated(key: bytes, value: bytes) -> list[tuple[bytes | None, bytes]]:
-    """Return the messages of one event each that hold the events of a message of several, in order; none for
-    any other message.
+    """Split a message of several events into messages of one event each, in order; none for any other
+    message.
     """
     end, size = len(key), len(value)
     if end < _HEAD_BYTES or not key.startswith(VERSION) or _head(key)[1] == end - _HEAD_BYTES:
@@ -117,16 +117,16 @@ def separated(key: bytes, value: bytes) -> list[tuple[bytes | None, bytes]]:
 
 
 def joined(messages: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-    """Return the key and the value that hold the events of these messages, in order."""
+    """Return the key and the value with the events of these messages, in order."""
     keys = b"".join([key[LENGTH_BYTES:] for key, _ in messages])
     return VERSION + keys, b"".join([value for _, value in messages])
 
 
 def framed_key(segments: Iterable[bytes]) -> bytes:
-    """Return the record key that holds these key segments."""
+    """Return the record key with these key segments."""
     return VERSION + framed_value(segments)
 
 
 def framed_value(segments: Iterable[bytes]) -> bytes:
-    """Return the record value that holds these value segments."""
+    """Return the record value with these value segments."""
     return b"".join(part for segment in segments for part in (len(segment).to_bytes(8, "big"), segment))

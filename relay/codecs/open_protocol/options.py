@@ -1,4 +1,4 @@
-"""Options of Open Protocol, and what its messages can say with them."""
+"""Options of Open Protocol, and the capabilities of its messages with them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OpenOptions(LargeMessageOptions, frozen=True):
     output_raw_change_event: RawChangeEvent = False
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of old rows where none is written."""
+        """Report options of old rows if none is written."""
         found = super().without_effect()
         if not self.output_old_value:
             options = ("only-output-updated-columns", "unknown-before")
@@ -50,7 +50,7 @@ def _before(options: OpenOptions) -> Before:
 
 
 def carries(options: OpenOptions) -> Capabilities:
-    """What a message can say with these options."""
+    """Return the capabilities of messages with these options."""
     return Capabilities(
         before=_before(options),
         delete_image=not options.delete_only_output_handle_key_columns,

@@ -3,10 +3,10 @@
     key:   {"ts": commit ts, "scm": database, "tbl": table, "t": 1 row | 2 DDL | 3 resolved}
     value: {"u": new row, "p": old row} | {"d": deleted row} | {"q": DDL, "t": its number} | nothing
 
-Emitted by TiCDC since v4.0.0; read are all four generations (without flags before v4.0.5, columns in
-alphabetical order in the classic architecture), written is the new architecture's. It cannot say: parameters
-and members of types, charsets, defaults, transactions, when the message was made. Verified with records of
-pingcap/ticdc master b813e76f9 (2026-08-18).
+Emitted by TiCDC since v4.0.0. All four generations are read (without flags before v4.0.5, columns in
+alphabetical order in the classic architecture); the new architecture's is written. Not expressible:
+parameters and members of types, charsets, defaults, transactions, the time when the message was made.
+Verified with records of pingcap/ticdc master b813e76f9 (2026-08-18).
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from relay.templates.ops import Frames, Marker
 
 
 def joining(options: OpenOptions) -> Joining | None:
-    """Return how messages are joined with these options."""
+    """Return the rules for joining messages with these options."""
     if options.max_batch_size == 1:
         return None
     most_bytes = options.max_message_bytes - RECORD_OVERHEAD
     return Joining(options.max_batch_size, most_bytes, len(VERSION), _rows_in, joined)
 
 
-#: What the keys of rows have, and what only the keys of rows that were too large have; inside a text there
-#: are no quotes.
+#: Marks of row keys, and marks of the keys of rows that were too large; quotes inside a text are escaped, so
+#: no text contains a mark.
 _ROW_MARKS: Final = b'"t":1}', b'"t":1,"ptn":'
 _ALONE_MARKS: Final = b'"ohk":', b'"ccl":'
 
 
 def _rows_in(key: bytes, _: bytes) -> int:
-    """The rows of a message of this encoder; 0 for a statement, a watermark, a row that was made smaller."""
+    """Return the rows in a message of this encoder; 0 for a statement, a watermark, and a reduced row."""
     if any(mark in key for mark in _ALONE_MARKS) or not any(mark in key for mark in _ROW_MARKS):
         return 0
     return segments_in(key)
 
 
 def parts(record: ConsumerRecord) -> Sequence[Message]:
-    """Return the messages of one event each that a record's several events would be."""
+    """Split a record of several events into messages of one event each."""
     key, value = record.key, record.value
     return [] if key is None or value is None else separated(key, value)
 
 
 def writes_rows_alone(options: OpenOptions) -> bool:
-    """Whether every message has one row."""
+    """Return whether every message has one row."""
     return options.max_batch_size == 1
 
 

@@ -1,9 +1,9 @@
-"""Rows of Open Protocol, read: `{"u": {column: {"t", "h", "f", "v"}}}`, `p` and `d`.
+"""Reading rows of Open Protocol: `{"u": {column: {"t", "h", "f", "v"}}}`, `p` and `d`.
 
-Contract: `RowDecoder` keeps layouts by table. A row whose columns, codes and flags are those of an earlier
-message is parsed in one step into a struct that was compiled for them (`_Layout`): the JSON parser itself
-checks every code and flag. Everything else takes the general way, which finds the definition, makes a layout
-for the next message, and says exactly what is wrong with a malformed one.
+`RowDecoder` keeps layouts by table. A row with the columns, codes and flags of an earlier message is parsed
+in one step into a struct compiled for them (`_Layout`): the JSON parser itself checks every code and flag.
+Everything else takes the general path, which finds the definition, makes a layout for the next message, and
+reports the exact error of a malformed one.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ from relay.model.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model.records import ConsumerRecord
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u", value=".v")
-#: Layouts of one table's rows that are kept ready: full rows, deletes with the key alone, versions of the
-#: definition.
+#: Maximum layouts kept per table: full rows, deletes with the key alone, versions of the definition.
 _CACHED_LAYOUTS: Final = 32
-#: What a layout takes, with the functions of an encoder that write its rows: 29 KB with 12 columns, 330 KB
+#: Memory of a layout, with the functions of an encoder that write its rows: 29 KB with 12 columns, 330 KB
 #: with 200 (measured with CPython 3.11).
 _LAYOUT_BYTES: Final = 12_000
 _COLUMN_BYTES: Final = 1_900
@@ -61,7 +60,7 @@ class _Cell(msgspec.Struct, gc=False):
 
 
 class _Value(Message, gc=False):
-    """A row's value segment. `p` is looked at later: TiCDC may write it without column names."""
+    """A row's value segment. `p` is parsed later: TiCDC may write it without column names."""
 
     u: dict[str, _Cell] | None = None
     d: dict[str, _Cell] | None = None
@@ -85,7 +84,7 @@ ReadRow = tuple[Op, TableSchema, Images, Unknown | None]
 
 
 class _Missing:
-    """Stands for the cell of a column that an old image leaves out."""
+    """Marks the cell of a column that an old image lacks."""
 
     v = ABSENT
 
@@ -94,8 +93,8 @@ _MISSING: Final = _Missing()
 
 
 class _Layout:
-    """Rows with exactly these columns, codes and flags, of one table version. Compiled when some rows have
-    had it: that takes the time of reading ten rows in the general way, and memory.
+    """Rows with exactly these columns, codes and flags, of one table version. Compiled after some rows had
+    them: compiling takes memory and the time of reading ten rows on the general path.
     """
 
     def __init__(self, reader: TypedReader, declared: dict[str, DeclaredColumn]) -> None:
@@ -103,8 +102,8 @@ class _Layout:
         columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
         self._is_partial_old = False
-        #: What tells the order of columns where nothing else does: no text holds such bytes, its quotes are
-        #: escaped.
+        #: Bytes that show the order of columns if nothing else does: no text contains them, because its
+        #: quotes are escaped.
         self._marks = (
             [msgspec.json.encode(name) + b':{"t":' for name in self.names] if reader.is_guessed else ()
         )
@@ -113,7 +112,7 @@ class _Layout:
         self._uses = 0
 
     def count_use(self) -> None:
-        """Count a row that was read in the general way; after some, compile, if a struct can be it."""
+        """Count a row that was read on the general path; compile after some, if a struct can hold it."""
         self._uses += 1
         if not is_due(self._uses):
             return
@@ -162,7 +161,9 @@ class _Layout:
         return _UPDATE, reader.schema, TypedRows(reader, before, cells), None
 
     def _is_in_order(self, data: bytes) -> bool:
-        """Whether the row's columns (of new or deleted image) have the order of the guessed definition."""
+        """Return whether the row's columns (of new or deleted image) have the order of the inferred
+        definition.
+        """
         at = 0 if data.startswith((b'{"u":{', b'{"d":{')) else max(data.find(b'"u":{'), data.find(b'"d":{'))
         end = data.find(b'},"p":{', at)
         for mark in self._marks:
@@ -172,8 +173,8 @@ class _Layout:
         return True
 
     def _with_partial_old(self, data: bytes) -> Any:  # noqa: ANN401 - a class made at run time
-        """The value if its old image lacks columns, which then is to be expected of the next ones; one
-        without images if not.
+        """Return the value if its old image lacks columns, and expect that of the next ones; else a value
+        without images.
         """
         if self._is_partial_old:
             return _NOTHING
@@ -187,7 +188,9 @@ class _Layout:
 
 @functools.lru_cache(maxsize=256)
 def _values_function(count: int) -> Callable[[Any], tuple[Any, ...]]:
-    """The getter of a row struct's values, `return row.f0.v, row.f1.v,`: half of an attrgetter's time."""
+    """Return the getter of a row struct's values, `return row.f0.v, row.f1.v,`: twice as fast as an
+    attrgetter.
+    """
     if count > MAX_COLUMNS:
         values = operator.attrgetter(*[f"f{at}.v" for at in range(count)])
         return cast("Callable[[Any], tuple[Any, ...]]", values)
@@ -196,20 +199,20 @@ def _values_function(count: int) -> Callable[[Any], tuple[Any, ...]]:
     return cast("Callable[[Any], tuple[Any, ...]]", scope["values"])
 
 
-#: A value segment that does not have the layout.
+#: A value segment of another layout.
 _NOTHING: Final = _Value()
-#: What the parser can compare numbers with.
+#: Limit of the numbers that the parser can compare.
 _LITERAL_END: Final = 1 << 63
 
 
 def _parsed_type(column_type: ColumnType) -> type:
-    """What the parser makes of the column's value."""
+    """Return the parser's type of the column's value."""
     return bytes if is_base64(column_type) else wire_type(column_type)
 
 
 @functools.lru_cache(maxsize=4096)
 def _cell_class(code: int, flags: int | None, kind: type, wide: bool) -> Any:  # noqa: ANN401 - a class made at run time
-    """A column's cell: this code, these flags, and a value of this kind, or NULL."""
+    """Return the class of a column's cell: this code, these flags, and a value of this kind, or NULL."""
     value: Any = kind
     if kind is int:
         value = int if wide else Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -244,9 +247,9 @@ def unknown_members(data: bytes) -> Unknown | None:
 
 
 class RowDecoder:
-    """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time.
+    """Reads rows with layouts cached by table; the cache may be emptied at any time.
 
-    `limits.cache_bytes`: about how much memory they may take, with what encoders add to them.
+    `limits.cache_bytes`: their approximate maximum memory, with the parts that encoders add to them.
     """
 
     def __init__(self, zone: tzinfo, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -265,7 +268,7 @@ class RowDecoder:
     ) -> ReadRow:
         """Read the value segment of a row of the named table. Raises Malformed and UnsupportedMessage."""
         table, commit_ts = self._tables[name], source.commit_ts or 0
-        # Most rows come after all DDL that is known of their table.
+        # Most rows come after all known DDL of their table.
         if (catalog is table.catalog and commit_ts > table.newest_commit_ts) or table.is_newest(
             catalog, source.commit_ts, source.event_time_ns, record
         ):
@@ -284,8 +287,8 @@ class RowDecoder:
 
 
 class ZonedRowDecoder(RowDecoder):
-    """Reads rows whose TIMESTAMP is in another zone than UTC: local times that the zone does not have, or has
-    twice, are counted.
+    """Reads rows whose TIMESTAMP is in another zone than UTC, and counts local times that do not exist or are
+    ambiguous in that zone.
     """
 
     def __init__(self, zone: tzinfo, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -325,7 +328,7 @@ def _count(reader: TypedReader, losses: list[Loss]) -> None:
 
 
 class _GeneralRow:
-    """Reads one row in the general way: any columns, codes and flags."""
+    """Reads one row on the general path: any columns, codes and flags."""
 
     def __init__(
         self,
@@ -342,8 +345,8 @@ class _GeneralRow:
     def read(self, data: bytes) -> ReadRow:
         """Read a value segment.
 
-        Bytes that are no UTF-8 become U+FFFD, and are counted, in what is read. A layout never looks at a
-        member `h`, so what stands there does not count here either.
+        Bytes that are no UTF-8 become U+FFFD and are counted. A layout ignores a member `h`, so its bytes do
+        not count here either.
         """
         data = _with_negative_zeros(data)
         try:
@@ -353,7 +356,7 @@ class _GeneralRow:
             return self._row(data.decode("utf-8", "replace").encode())
 
     def _row(self, data: bytes) -> ReadRow:
-        """The row. Raises UnicodeDecodeError before anything is counted or kept."""
+        """Return the row. Raises UnicodeDecodeError before anything is counted or kept."""
         value = _parsed(data)
         is_update = bytes(value.p) != b"null"
         if (value.d is None) == (value.u is None) or (value.d is not None and is_update):
@@ -380,8 +383,8 @@ class _GeneralRow:
         return _UPDATE if is_update else _INSERT, schema, self._images(layout, before, new), unknown
 
     def _old(self, value: _Value) -> tuple[dict[str, _Cell] | None, Unknown | None]:
-        """`p`; None if there is none, or if nobody can tell which columns its cells belong to (counted). Also
-        the members of cells that the protocol does not define.
+        """Return `p`; None if there is none, or if the columns of its cells are ambiguous (counted). Also
+        return the members of cells that the protocol does not define.
         """
         text = b'{"p":%b}' % bytes(value.p)
         try:
@@ -409,7 +412,7 @@ class _GeneralRow:
                 layout.count_use()
                 return layout
         schema = resolved(table, declared, known)
-        # A definition that the row has made has its columns alone.
+        # A definition inferred from the row has only its columns.
         columns = table.columns_of(schema) if schema is known else Columns(schema)
         found = sorted([(columns.place_of[name], name) for name in declared])
         places = {name: at for at, name in found}
@@ -444,7 +447,7 @@ class _GeneralRow:
             cell, column_type = cells.get(name), columns[at].type
             value = ABSENT if cell is None else _checked(cell.v, column_type, f"{part}.{name}.v")
             if type(value) is str and is_base64(column_type):
-                # What is no base64 stays text, which is refused when somebody reads it.
+                # Invalid base64 stays text, which is refused when it is read.
                 data = try_base64(value)
                 value = value if data is None else data
             found.append(value)
@@ -461,7 +464,7 @@ def _parsed(data: bytes) -> _Value:
 
 
 def _with_negative_zeros(data: bytes) -> bytes:
-    """As `with_negative_zeros`, for values alone: flags are whole numbers."""
+    """Apply `with_negative_zeros` to values alone: flags are whole numbers."""
     return data if with_negative_zeros(data) is data else _STRING_OR_NEGATIVE_ZERO.sub(_signed, data)
 
 
@@ -473,8 +476,8 @@ def _signed(match: re.Match[bytes]) -> bytes:
 
 
 def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value, if it has the JSON type of its column. A number of a wide column may be too large: that is
-    found when somebody reads it, as in rows that were parsed with their layout.
+    """Return the value, if it has the JSON type of its column. A number of a wide column may be too large:
+    reading it finds that, as in rows that were parsed with their layout.
     """
     kind = wire_type(column_type)
     if kind is int and type(value) is float and value == 0 and math.copysign(1.0, value) < 0:
@@ -500,7 +503,7 @@ _JSON_TYPES: Final[dict[type, str]] = {
 
 
 def _malformed(data: bytes, error: Exception) -> Malformed:
-    """The parser's complaint about a value segment, with the column's name; it quotes no values."""
+    """Return the parser's error for a value segment, with the column's name; it quotes no values."""
     try:
         parts = _decode_parts(data)
     except REFUSED:
@@ -537,15 +540,15 @@ _CodeAndFlags = tuple[int, int | None]
 
 
 def _with_names(old: bytes, nulls: Sequence[tuple[str, _CodeAndFlags]]) -> dict[str, _Members] | None:
-    """The cells of such a `p` by column, given the columns that are NULL in `u` in table order.
+    """Return the cells of such a `p` by column, given the columns that are NULL in `u` in table order.
 
-    None if more than one column could be meant, or none. Raises ValueError if it is something else.
+    None if the columns are ambiguous, or missing. Raises ValueError for any other object.
     """
     named, nameless = _split_cells(old)
     nulls = [(name, declared) for name, declared in nulls if name not in named]
     wanted = [(cell["t"], cell.get("f")) for cell in nameless]
     first, last = _matched(wanted, nulls), _matched(wanted[::-1], nulls[::-1])
-    # If taking from the left and from the right gives the same, there is no other way.
+    # If matching from the left and from the right agree, the match is unique.
     if first != last[::-1] or len(first) < len(wanted):
         return None
     return named | dict(zip(first, nameless, strict=True))
@@ -563,7 +566,7 @@ def _split_cells(old: bytes) -> tuple[dict[str, _Members], list[_Members]]:
         elif nameless and name in {"f", "v"}:
             nameless[-1][name] = value
         elif nameless and name == "h":
-            continue  # flags say it as well
+            continue  # flags have it as well
         else:
             raise ValueError("a member that is no cell")
     if not all("v" in cell for cell in nameless) or not nameless:
@@ -572,7 +575,7 @@ def _split_cells(old: bytes) -> tuple[dict[str, _Members], list[_Members]]:
 
 
 def _matched(wanted: Sequence[_CodeAndFlags], columns: Sequence[tuple[str, _CodeAndFlags]]) -> list[str]:
-    """The first columns, in order, that have these codes and flags; fewer if there are not enough."""
+    """Return the first columns, in order, that have these codes and flags; fewer if there are not enough."""
     rest = iter(columns)
     found = (next((name for name, declared in rest if declared == one), None) for one in wanted)
     return [name for name in found if name is not None]

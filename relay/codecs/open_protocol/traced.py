@@ -1,4 +1,4 @@
-"""Messages of Open Protocol as templates have them: one row, and the values of its columns."""
+"""Templates of Open Protocol messages: one row, and the values of its columns."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _MILLISECOND_NS: Final = 1_000_000
 _TIME_END_NS: Final = TIME_END_MS * _MILLISECOND_NS
 _TS: Final[Path] = ("ts",)
 _ROW: Final = b"1"
-#: Where the JSON of a message's only key begins, and that of its value.
+#: Offsets of the JSON of a message's only key, and of its value.
 _KEY_START: Final = len(VERSION) + LENGTH_BYTES
 _VALUE_START: Final = LENGTH_BYTES
-#: How a value that is surely not compressed begins.
+#: Start of a value that is certainly uncompressed.
 _PLAIN: Final = b'{"'
-#: Where the images of an operation are: the row as it was, the row as it is.
+#: The members of an operation's images: the old row, the new row.
 _PARTS: Final[dict[Op, tuple[str | None, str | None]]] = {
     Op.INSERT: (None, "u"),
     Op.UPDATE: ("p", "u"),
     Op.DELETE: ("d", None),
 }
-#: What a value may be in the JSON of a column, beside null, and how its token is read where nothing says
-#: another way. A base64 text is always read.
+#: Kinds of JSON values of a column, besides null, and the default conversion of its token. A base64 text is
+#: always converted.
 _KINDS: Final[dict[type, Kinds]] = {
     int: ("integer",),
     float: ("integer", "number"),
@@ -103,7 +103,7 @@ def _columns(reader: TypedReader) -> list[Column]:
 def _check_shape(
     head: Token, key: bytes, body: Token, parts: tuple[str | None, str | None], images: TypedRows
 ) -> None:
-    """Raise NotTemplatable if the message is not the one that the images are of."""
+    """Raise NotTemplatable if the message does not match the images."""
     kind = head.at(("t",))
     if kind is None or key[kind.start : kind.end] != _ROW or head.at(("ccl",)) is not None:
         raise NotTemplatable
@@ -117,7 +117,7 @@ def _check_shape(
 def _cells(
     value: bytes, body: Token, parts: tuple[str | None, str | None], reader: TypedReader, limits: Limits
 ) -> Given:
-    """The values of columns: of all of them, but for an old row that lacks some."""
+    """Return the values of columns: all of them, except in an old row that lacks some."""
     old, new = parts
     kinds = {name: _kinds(column) for name, column in zip(reader.names, _columns(reader), strict=True)}
     given: Given = {}
@@ -128,7 +128,7 @@ def _cells(
         if names == kinds.keys():
             given |= {(part, name, "v"): Take(kinds[name]) for name in names}
         elif part == "p" and names < kinds.keys() and len(value) <= limits.values:
-            # A fuller row has less than twice the members of this message, which it has two bytes each for.
+            # A fuller row has less than twice the members of this message, at two bytes each.
             given["p",] = _optional_cells(value, body, kinds)
         else:
             raise NotTemplatable
@@ -136,7 +136,7 @@ def _cells(
 
 
 def _names(body: Token, part: str) -> set[str]:
-    """The names of an image's columns. Raises NotTemplatable if something in it is no cell with a value."""
+    """Return the names of an image's columns. Raises NotTemplatable for a cell without a value."""
     image = body.at((part,))
     if image is None or image.members is None:
         raise NotTemplatable
@@ -147,7 +147,7 @@ def _names(body: Token, part: str) -> set[str]:
 
 
 def _optional_cells(value: bytes, body: Token, kinds: Mapping[str, Kinds]) -> Members:
-    """Any of the columns, each in a cell as the new row has it."""
+    """Return slots for any of the columns, each in a cell like the new row's."""
     members = []
     ends = set()
     for name, kind in kinds.items():
@@ -169,7 +169,9 @@ def _kinds(column: Column) -> Kinds:
 def _times(
     source: Source, record: ConsumerRecord, trace: Trace
 ) -> tuple[TracedNumber, TracedNumber, TracedNumber]:
-    """The commit ts, which is the first slot, the event's time, and when the message was made."""
+    """Return the commit ts, which is the first slot, the event's time, and the time when the message was
+    made.
+    """
     if source.commit_ts is None:
         raise NotTemplatable
     commit_ts = TracedNumber(trace, 0, source.commit_ts)
@@ -185,7 +187,7 @@ def _times(
 def _images(
     images: TypedRows, parts: tuple[str | None, str | None], slots: Mapping[Path, int], trace: Trace
 ) -> TracedRows:
-    """The images of traced cells. An old cell that may be missing is the new one where it is."""
+    """Return the images of traced cells. An old cell that is missing is the new one."""
     reader, (old, new) = images.reader, parts
     traced = TracedReader.of(reader, _reads(reader))
 
@@ -205,7 +207,7 @@ def _images(
 
 
 def _reads(reader: TypedReader) -> list[Conversion | None]:
-    """How the tokens of columns are read."""
+    """Return the conversions of the columns' tokens."""
     return [
         _READS.get(wire_type(column.type)) if read is None else conversion(read)
         for read, column in zip(reader.reads, _columns(reader), strict=True)

@@ -1,9 +1,9 @@
-"""Open Protocol's columns: type codes, flags, and values as JSON has them.
+"""Open Protocol's columns: type codes, flags, and values in JSON.
 
-Contract: `type_of` gives the MySQL type that a code and its flags stand for, `column_code` and `column_flags`
-the inverse; `read_of` and `write_of` give the functions between wire values and canonical ones, None where
-both are the same. A read function raises ValueError for what is no value of the type. Source: PingCAP "TiCDC
-Open Protocol", column type code and bit flags; pingcap/ticdc pkg/sink/codec/open (2026-08).
+`type_of` returns the MySQL type of a code and its flags, `column_code` and `column_flags` the inverse;
+`read_of` and `write_of` return the functions between wire values and canonical ones, None if both are the
+same. A read function raises ValueError for an invalid value. Source: PingCAP "TiCDC Open Protocol", column
+type code and bit flags; pingcap/ticdc pkg/sink/codec/open (2026-08).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _NEW_DATE: Final = 14
 #: VARCHAR.
 _SAME: Final = {14: 10, 253: 15}
 _BASES: Final = {code: base for base, code in reversed(_CODES.items())}
-#: What the binary flag makes of a character type; on every other type it is set as well and means nothing.
+#: Types by code of character types with the binary flag; on every other type the flag is set as well and
+#: means nothing.
 _BINARY_BASES: Final = {
     15: "varbinary",
     249: "tinyblob",
@@ -85,7 +86,7 @@ def column_code(column_type: ColumnType) -> int:
 
 
 def loses_type(column_type: ColumnType) -> bool:
-    """Whether the protocol has no code for the type."""
+    """Return whether the protocol has no code for the type."""
     return column_type.base not in _CODES
 
 
@@ -93,7 +94,7 @@ def column_flags(schema: TableSchema) -> dict[str, int]:
     """Return the flags of a table's columns, by name (pingcap/ticdc pkg/common/table_info_helper.go).
 
     A generated column has no flags of secondary indexes, nor has the only column of an index that TiDB has
-    made for a foreign key. Virtual columns are on no wire.
+    made for a foreign key. Virtual columns are never sent.
     """
     handle, primary = frozenset(schema.handle_key()), frozenset(schema.primary_key or ())
     unique = {name for key in schema.unique_keys for name in key.columns}
@@ -133,7 +134,9 @@ def wire_type(column_type: ColumnType) -> type:
 
 
 def is_base64(column_type: ColumnType) -> bool:
-    """Whether the column's text is base64, which the JSON parser decodes: TEXT, BLOB and spatial types."""
+    """Return whether the column's text is base64, which the JSON parser decodes: TEXT, BLOB and spatial
+    types.
+    """
     base = column_type.base
     return base not in _STRINGLIKE and (base in CHARS or base in BINARIES)
 
@@ -146,12 +149,12 @@ _WIRE_TYPES: Final[dict[int, type]] = {
 
 
 def is_wide(column_type: ColumnType) -> bool:
-    """Whether the type's numbers may be above 2^63."""
+    """Return whether the type's numbers may be above 2^63."""
     return column_type.base in _WIDE and (column_type.unsigned or column_type.base != "bigint")
 
 
 def read_of(column_type: ColumnType, zone: tzinfo, code: int, *, is_legacy: bool = False) -> Read | None:
-    """Return how to read the column's wire value, which has `wire_type` already; None if it is canonical.
+    """Return the function that reads the column's wire value of `wire_type`; None if it is canonical.
 
     `code`: the message's type code. `is_legacy`: without flags (TiCDC v4.0.0 to v4.0.4), where strings are
     base64 too.
@@ -177,21 +180,21 @@ def _read_number(value: int) -> int:
 
 @native("float")
 def _read_float(value: float) -> float:
-    """A FLOAT: up to v6.1.5 TiCDC printed the 32-bit number with the digits of a 64-bit one."""
+    """Read a FLOAT: up to v6.1.5 TiCDC printed the 32-bit number with the digits of a 64-bit one."""
     if -10_000 < value < 10_000 and (value * 1000).is_integer():
-        return value  # exact thousandths have 7 digits at most here, and so are the shortest already
+        return value  # here exact thousandths have at most 7 digits, which is the shortest form
     return numbers.shortest_float32(value)
 
 
 @native("date")
 def read_new_date(text: str) -> str:
-    """A date of type NEWDATE, which may come with a time of zero. Raises ValueError."""
+    """Read a date of type NEWDATE, which may have a time of zero. Raises ValueError."""
     return temporal.read_date(text[:10] if text[10:].strip(" 0:.") == "" else text)
 
 
 @native("vector")
 def read_vector(text: str) -> str:
-    """A vector `[1,-2.5]`; the manual prints a blank behind the comma."""
+    """Read a vector `[1,-2.5]`; the manual prints a blank after the comma."""
     if _VECTOR(text) is None:
         raise ValueError("not a vector")
     return text.replace(" ", "")
@@ -202,7 +205,7 @@ _VECTOR: Final = re.compile(r"\[(?:[-+.0-9eE]+(?:, ?[-+.0-9eE]+)*)?\]", re.ASCII
 
 @native("base64-text")
 def read_text(value: bytes | str) -> str:
-    """The text of a TEXT column; what is no base64 has stayed text. Raises ValueError."""
+    """Return the text of a TEXT column; invalid base64 has stayed text. Raises ValueError."""
     if isinstance(value, str):
         raise ValueError("not base64")  # noqa: TRY004 - of the wire's text, not of a caller's
     try:
@@ -213,14 +216,14 @@ def read_text(value: bytes | str) -> str:
 
 @native("base64")
 def read_blob(value: bytes | str) -> bytes:
-    """The bytes of a BLOB column; what is no base64 has stayed text. Raises ValueError."""
+    """Return the bytes of a BLOB column; invalid base64 has stayed text. Raises ValueError."""
     if isinstance(value, str):
         raise ValueError("not base64")  # noqa: TRY004 - of the wire's text, not of a caller's
     return value
 
 
 def _read_legacy_text(text: str) -> str:
-    """Base64 if it is that, else the text: hand-made messages have neither flags nor base64."""
+    """Read base64 if it is valid, else the text: hand-made messages have neither flags nor base64."""
     try:
         return read_text(read_base64(text)) if len(text) % 4 == 0 else text
     except ValueError:
@@ -237,7 +240,7 @@ _QUOTED: Final = re.compile(
 
 @native("go-quoted")
 def read_quoted(text: str) -> bytes:
-    """Bytes that Go's strconv.Quote has made printable: `\\x89PNG\\r\\n`. Raises ValueError."""
+    """Decode bytes that Go's strconv.Quote has made printable: `\\x89PNG\\r\\n`. Raises ValueError."""
     try:
         data = text.encode()
     except UnicodeEncodeError:
@@ -245,7 +248,7 @@ def read_quoted(text: str) -> bytes:
     end = len(data)
     while data.endswith(_ZERO, 0, end):  # BINARY(n) is padded with zero bytes
         end -= len(_ZERO)
-    if data.endswith(b"\\", 0, end):  # which the first of them may only look like
+    if data.endswith(b"\\", 0, end):  # the first of them may belong to an escaped backslash
         end = len(data)
     body = data[:end]
     if _BACKSLASH in body or _QUOTE in body or _NEWLINE in body:
@@ -254,7 +257,7 @@ def read_quoted(text: str) -> bytes:
 
 
 _ZERO: Final = rb"\x00"
-# Numbers: Python tries bytes that it searches for in bytes as a number first, at the price of an exception.
+# Numbers: searching bytes for bytes first tries them as a number, which costs an exception.
 _BACKSLASH, _QUOTE, _NEWLINE = b'\\"\n'
 
 
@@ -318,8 +321,8 @@ def _escape(match: re.Match[str]) -> str:
 def write_of(
     column_type: ColumnType, zone: tzinfo, unmoved: Callable[[], None] | None = None
 ) -> Write | None:
-    """Return how the column's canonical value is written, given the zone of TIMESTAMP text; `unmoved` is
-    called for one that the zone's calendar does not have.
+    """Return the writing function of the column's canonical value, given the zone of TIMESTAMP text;
+    `unmoved` is called for a value that does not exist in the zone's calendar.
     """
     base = column_type.base
     if base in {"varbinary", "binary"}:
