@@ -1,4 +1,4 @@
-"""How flat rows, which relay writes but does not read, are recognized."""
+"""Detection of flat rows, which relay writes but does not read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from relay.codecs.detection import REFUSED, Message, Sign, Strength, word_in
 
 _TITLE: Final = "rows that Debezium's ExtractNewRecordState has flattened"
 _NAMES: Final = ("__op", "__deleted")
-#: What Debezium calls a row; around it there should be an envelope.
+#: Suffix of Debezium's row names; such a row should be inside an envelope.
 _ROW: Final = ".Value"
-#: How the names of the same columns end with another prefix, and what these say.
+#: Suffixes of the names of the same columns with another prefix, and their values.
 _ENDS: Final = {"op": frozenset({"c", "u", "d", "r"}), "deleted": frozenset({"true", "false"})}
 
-#: Members beside which `op` is the operation of an envelope.
+#: With one of these members, `op` is the operation of an envelope.
 _OF_ENVELOPES: Final = frozenset({"source", "payload", "before", "after"})
 
 
@@ -24,7 +24,7 @@ class _Field(msgspec.Struct):
 
 
 class _Record(msgspec.Struct):
-    """What tells a flat row in its Avro schema."""
+    """The signs of a flat row in its Avro schema."""
 
     fields: list[_Field]
     connect_name: str = msgspec.field(name="connect.name", default="")
@@ -34,8 +34,8 @@ _decode_record: Final = msgspec.json.Decoder(_Record).decode
 
 
 def signs(message: Message) -> Sign | None:
-    """Columns that say what happened to a row, as Debezium's ExtractNewRecordState adds them; with a schema
-    also the name of the row.
+    """Detect the operation columns that Debezium's ExtractNewRecordState adds; with a schema also the name of
+    the row.
     """
     if message.schema:
         return _in_avro(message.schema)
@@ -51,13 +51,13 @@ def signs(message: Message) -> Sign | None:
     for name in row:
         for end, words in _ENDS.items():
             if _has_prefix(name, end) and word_in(row, name) in words:
-                # With a prefix of one's own (add.fields.prefix).
+                # With a custom prefix (add.fields.prefix).
                 return Sign(Strength.LIKELY, _TITLE, f"member {name[:40]}, an operation in a word")
     return None
 
 
 def _has_prefix(name: str, end: str) -> bool:
-    """Whether a name is `end` behind a prefix, and not another word, such as `shop`."""
+    """Return whether a name is `end` after a prefix, and not another word, such as `shop`."""
     return name.endswith(end) and not name.removesuffix(end)[-1:].isalnum()
 
 

@@ -52,22 +52,22 @@ _DELETED: Final[dict[str, tuple[Any, Any]]] = {
     "booleans": (False, True),
 }
 
-#: What printing raises for texts that no JSON can hold.
+#: Errors that printing raises for texts that no JSON can hold.
 _UNPRINTABLE: Final = (UnicodeError, msgspec.MsgspecError)
 
 _print: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 
-#: A fact of a row's source, or its number: what the format of a column takes.
+#: Returns a fact of a row's source, or its number, for the format of a column.
 Fact = Callable[[Source, ConsumerRecord, list[Loss]], Any]
 
 
 class _Plan(msgspec.Struct, frozen=True, eq=False):
-    """What all rows of a table version have in common.
+    """The common parts of all rows of a table version.
 
     `key`: the names of the key's columns in its order, with their fields in a row that is a struct, () if
-    there is none. `key_value`: the value of a key of one column, of such a row; `key_start`: the text before
-    it. `chosen`: the columns of which a rule makes the key, () if none does. `tails`: by operation, the text
-    between a row's last column and what its source tells. `width`: the columns of a whole row.
+    there is none. `key_value`: the value of a one-column key, of such a row; `key_start`: the text before it.
+    `chosen`: the columns of a key chosen by a rule, () without one. `tails`: by operation, the text between a
+    row's last column and the columns of its source. `width`: the number of columns of a whole row.
     `loses_parameters`: types have parameters.
     """
 
@@ -80,12 +80,12 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     loses_parameters: bool
 
 
-#: What a column takes in a plan, about.
+#: Approximate memory of a column in a plan.
 _PLAN_COLUMN_BYTES: Final = 20
 
 
 class _Target(RowTarget[_Plan]):
-    """Rows as flat objects."""
+    """The row target for flat objects."""
 
     has_structs = True
     has_before = False
@@ -98,7 +98,9 @@ class _Target(RowTarget[_Plan]):
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
 
     def plan(self, schema: TableSchema) -> _Plan:
-        """Return the plan of a table version. Raises NotRepresentable for a name that is to be added."""
+        """Return the plan of a table version. Raises NotRepresentable if a column has the name of an added
+        one.
+        """
         for column in schema.columns:
             if column.name in self._added:
                 option = self._added[column.name]
@@ -133,29 +135,29 @@ class _Target(RowTarget[_Plan]):
         return b"".join([b",%b:%b" % (_print(name), _print(value)) for name, value in added if name])
 
     def plan_bytes(self, plan: _Plan) -> int:
-        """Return about how much memory a plan takes."""
+        """Return the approximate memory of a plan in bytes."""
         return _PLAN_COLUMN_BYTES * plan.width + sum(map(len, plan.tails.values()))
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
-        """Return what every row of a table loses: types and parameters that the source tells."""
+        """Return the losses of every row of a table: types and parameters of the source."""
         untyped = (_UNTYPED,) if type_info.types else ()
         loses_parameters = type_info.parameters and plan.loses_parameters
         return (*untyped, _TYPE_PARAMETERS) if loses_parameters else untyped
 
     def columns_of(self, schema: TableSchema) -> Sequence[Column]:
-        """Return a table's columns; with `zero-dates=null` NULL is let in everywhere but in its key."""
+        """Return a table's columns; with `zero-dates=null` all but the key's may be NULL."""
         if self._options.zero_dates == "keep":
             return schema.columns
         key = frozenset([*schema.handle_key(), *self._chosen(schema.id)])
         return [msgspec.structs.replace(each, nullable=each.name not in key) for each in schema.columns]
 
     def write_of(self, column: Column) -> Write | None:
-        """Return how the column's canonical values are written."""
+        """Return the writing function of the column's canonical values."""
         return self._values.of(column)
 
 
 def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a struct made at run time
-    """The key of a row; None if the table has none, or the row lacks a column of it."""
+    """Return the key of a row; None if the table has none, or the row lacks a column of it."""
     key = plan.key
     if type(row) is not dict:
         if plan.key_value is not None:
@@ -166,7 +168,7 @@ def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a 
 
 
 class Encoder:
-    """Writes flat JSON. `chosen`: what rules say of keys."""
+    """Encode flat JSON. `chosen`: the rules for keys."""
 
     def __init__(self, options: FlatOptions, answers: LookupCache, chosen: ChosenKey | None = None) -> None:
         pool, found = CachePool(answers.limits.cache_bytes), carries(options)
@@ -183,7 +185,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterable[EncodedRecord]:
-        """Give the messages of rows, and count all else; see `relay.codecs.codec.Encoder`."""
+        """Return the messages of rows, and count all other events; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1:
             return self._event(events[0], source_record, losses)
         return self._payloads(events, source_record, losses)
@@ -222,7 +224,7 @@ class Encoder:
             if lost:
                 losses += lost
         elif self._loses_values:
-            refuse_traced(change.emitted_at_ns)  # a template would count what its row loses
+            refuse_traced(change.emitted_at_ns)  # a template would count the losses of its row
         if op is _DELETE:
             payloads += self._tombstones(key, losses)
         elif op is _UPDATE and _has_old_row(change.images):
@@ -235,7 +237,7 @@ class Encoder:
         return payloads
 
     def _tombstones(self, key: bytes | None, losses: list[Loss]) -> list[EncodedRecord]:
-        """The record without value of a DELETE, if there is to be one; of a row without a key it would delete
+        """Return the record without value of a DELETE, if there should be one; without a key it would delete
         nothing.
         """
         has_tombstone = self._has_tombstones and key is not None
@@ -245,20 +247,20 @@ class Encoder:
 
 
 def _split(chosen: ChosenKey, events: list[Event]) -> list[Event]:
-    """Split updates of keys: of those that rules choose, and of the other tables' own."""
+    """Split updates of message keys: of the keys that rules choose, and of other tables' own keys."""
     events = split_updates(events, lambda schema: () if chosen(schema.id) else schema.handle_key())
     return split_chosen_keys(events, chosen)
 
 
 def _has_old_row(images: Images) -> bool:
-    """Whether the source has the old row, which is not read to find out."""
+    """Return whether the source has the old row, without reading it."""
     if type(images) is TypedRows:
         return images.old is not None
     return images.cells_at((), is_old=True) is not None
 
 
 def _end_writer(options: FlatOptions) -> Callable[[Source, ConsumerRecord, list[Loss]], bytes]:
-    """Return what writes the end of a message: what the row's source tells."""
+    """Return the function that writes the end of a message: the columns from the row's source."""
     version: Fact = _offset if options.version == "offset" else _rising_commit_ts
     columns: tuple[tuple[str, bytes, Fact], ...] = (
         (options.time_column, b"%d", _event_time_ms),

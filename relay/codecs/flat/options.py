@@ -1,4 +1,4 @@
-"""Options of `flat-json`: the columns that are added to a row, what becomes of DELETEs, and forms of values.
+"""Options of `flat-json`: the columns that are added to a row, the handling of DELETEs, and forms of values.
 
 The names of added columns are those of Debezium's ExtractNewRecordState (`add.fields` with its prefix `__`),
 0 and 1 as operations are StarRocks'. Sources: Debezium 3.x "New Record State Extraction"; StarRocks "Change
@@ -21,7 +21,7 @@ _TARGET: Final = {"side": "target"}
 
 
 class FlatOptions(ZonedOptions, frozen=True):
-    """What the output is to be like."""
+    """Options of the output."""
 
     op_column: Annotated[
         str, Meta(description="column of the operation; empty: none, as of each column", extra=_TARGET)
@@ -101,7 +101,7 @@ class FlatOptions(ZonedOptions, frozen=True):
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The names of the columns that are added, by option, in their order."""
+        """Return the names of the added columns, by option, in order."""
         columns = {
             "op-column": self.op_column,
             "deleted-column": self.deleted_column,
@@ -115,7 +115,7 @@ class FlatOptions(ZonedOptions, frozen=True):
         return {option: name for option, name in columns.items() if name}
 
     def writing_problems(self) -> list[Problem]:
-        """Find two columns of one name, and deleted rows that nothing would tell from others."""
+        """Report two columns of one name, and deleted rows that look like all others."""
         found: list[Problem] = []
         options: dict[str, str] = {}
         for option, name in self.added.items():
@@ -128,7 +128,7 @@ class FlatOptions(ZonedOptions, frozen=True):
         return found
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of columns that are not added."""
+        """Report options of columns that are not added."""
         columns = {
             "op-values": ("op-column", self.op_column),
             "deleted-values": ("deleted-column", self.deleted_column),
@@ -138,7 +138,7 @@ class FlatOptions(ZonedOptions, frozen=True):
         return {**super().without_effect(), **empty}
 
     def forms(self) -> Forms:
-        """Return how values are written."""
+        """Return the form of values."""
         return Forms(
             text_decimals=self.decimals == "text",
             base64=self.binary == "base64",
@@ -151,7 +151,7 @@ class FlatOptions(ZonedOptions, frozen=True):
 
 
 def carries(options: FlatOptions) -> Capabilities:
-    """What a message can say with these options."""
+    """Return the capabilities of messages with these options."""
     has_version = bool(options.version_column) and options.version == "commit-ts"
     return Capabilities(
         before=Before.NONE,

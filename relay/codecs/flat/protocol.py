@@ -1,13 +1,14 @@
-"""Flat JSON: one row a message, as a plain object of its columns with operation, time and source beside them.
+"""Flat JSON: one row a message, as a plain object of its columns, with operation, time and source next to
+them.
 
     key:   {"id": 1}
     value: {"id": 1, "name": "x", …, "__op": "c", "__deleted": "false", "__db": "d", "__table": "t",
             "__source_ts_ms": 1795254665538}
 
-It is what Debezium's ExtractNewRecordState leaves of a message, and what ClickHouse, StarRocks, Doris and
-sinks of Elasticsearch load. It has no one producer, and is only written. The key has the columns of the
-primary key, or of the unique key that identifies a row, or those that a rule of [[target.topics]] names; it
-is null if the table has neither. It cannot say: old rows of updates, types, DDL, watermarks, transactions.
+Debezium's ExtractNewRecordState reduces messages to this form, and ClickHouse, StarRocks, Doris and sinks of
+Elasticsearch load it. It has no one producer, and is only written. The key has the columns of the primary
+key, or of the unique key that identifies a row, or those that a rule of [[target.topics]] names; it is null
+if the table has neither. Not expressible: old rows of updates, types, DDL, watermarks, transactions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Canonical values written as the JSON that loaders of tables take, and what is lost by it.
+"""Writing canonical values as JSON for loaders of tables, and counting the losses.
 
-Contract: a `ValueWriter` gives, per column, a function from the canonical value to what msgspec prints; None
-where both are the same. Every value is exact: whole numbers have all digits, decimals their scale, binary
-values are base64 with padding or hex, and text stays as it is. What cannot be told from another value is
-appended to `lost`, which the encoder empties before every row. `shortcuts` are for sources whose wire has the
-canonical text already.
+A `ValueWriter` returns, per column, a function from the canonical value to a value that msgspec prints; None
+if both are the same. Every value is exact: whole numbers have all digits, decimals their scale, binary values
+are base64 with padding or hex, and text stays unchanged. For an ambiguous value the function appends to
+`lost`, which the encoder empties before every row. `shortcuts` are for sources whose wire has the canonical
+text already.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from relay.mysql.conversion_names import losing, named_after, native
 from relay.mysql.members import label_writer
 from relay.mysql.types import BINARIES
 
-#: Types of which some values are no dates of the calendar.
+#: Types with values that are no dates of the calendar.
 _DATES: Final = ("date", "datetime", "timestamp")
 _ENUM_INDEX: Final = Loss.ENUM_INDEX
 _ZERO_DATE: Final = Loss.ZERO_DATE
-#: Characters of a DATE, and of a DATETIME with microseconds.
+#: Number of characters of a DATE, and of a DATETIME with microseconds.
 _SHORTEST, _LONGEST = len("0000-00-00"), len("0000-00-00 00:00:00.000000")
 
 
 class Forms(msgspec.Struct, frozen=True):
-    """How values are written where there is a choice; the other one is in parentheses.
+    """Optional forms of values; the alternative is in parentheses.
 
     `text_decimals`: DECIMAL as text (a number with all its digits); `base64`: binary values (hex);
     `has_labels`: ENUM and SET (index, bit map); `nests_json`: JSON columns as documents (their text);
@@ -54,7 +54,7 @@ class Forms(msgspec.Struct, frozen=True):
 
 
 class ValueWriter:
-    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
+    """Writes values of one encoder's rows; `lost` holds their losses since it was last emptied."""
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
@@ -70,8 +70,8 @@ class ValueWriter:
         }
 
     def of(self, column: Column) -> Write | None:
-        """Return how this column's values are written; None if they are written as they are. No date of a
-        column that cannot be NULL becomes NULL.
+        """Return the writing function of this column's values; None if they are written unchanged. No date of
+        a column that cannot be NULL becomes NULL.
         """
         base = column.type.base
         if base in self._null_dates and column.nullable is not False:
@@ -101,11 +101,11 @@ class ValueWriter:
     # ------------------------------------------------------------ dates
 
     def _dated(self, write: Write | None) -> Write:
-        """The same for dates that are in the calendar; others are NULL."""
+        """Return the same function for dates that are in the calendar; others are NULL."""
         lost = self.lost
 
         @losing(_ZERO_DATE, "no-date", b"null", _SHORTEST, _LONGEST)
-        def written(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        def written(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             if not temporal.is_date(text[:10]):
                 lost.append(_ZERO_DATE)
                 return None
@@ -117,7 +117,7 @@ class ValueWriter:
         return temporal.timestamp_text(self._forms.zone, text, self._is_unmoved)
 
     def _iso_timestamp(self, text: str) -> str:
-        """A TIMESTAMP with its offset. What is no moment has none but `Z`."""
+        """Return a TIMESTAMP with its offset. A text that is no moment has only `Z`."""
         zone = self._forms.zone
         try:
             local = datetime.fromisoformat(text[:19]).replace(tzinfo=UTC).astimezone(zone)
@@ -135,7 +135,7 @@ class ValueWriter:
 
 # ---------------------------------------------------------------- DECIMAL, FLOAT
 
-#: A DECIMAL as both JSON and MySQL spell it; ZEROFILL has zeros before the first digit.
+#: A DECIMAL in the spelling of JSON and MySQL; ZEROFILL has zeros before the first digit.
 _PLAIN_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,64})(?:\.[0-9]{1,30})?", re.ASCII).fullmatch
 
 

@@ -1,1 +1,1 @@
-"""TiCDC Simple: rows, statements and watermarks that refer to definitions, which travel apart."""
+"""TiCDC Simple: rows, statements and watermarks, with table definitions in separate messages."""

@@ -1,7 +1,6 @@
-"""Avro's binary form, as far as a fixed schema needs it: longs, text, bytes, blocks.
+"""Avro's binary encoding, as far as a fixed schema needs it: longs, text, bytes, blocks.
 
-Contract: what is read lies inside the data, or ValueError is raised. Source: Apache Avro 1.12 specification,
-binary encoding.
+Reading beyond the data raises ValueError. Source: Apache Avro 1.12 specification, binary encoding.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ Item = TypeVar("Item")
 _MOST_BITS: Final = 63
 _LOW: Final = 0x7F
 _MORE: Final = 0x80
-#: Longs of one byte, which most are.
+#: Longs of one byte, the most frequent ones.
 _SHORT: Final = [bytes((value << 1,)) for value in range(64)]
 
 
 class AvroReader:
-    """Reads data from its beginning on."""
+    """Reads data from its beginning."""
 
     __slots__ = ("_at", "_data")
 
@@ -28,11 +27,11 @@ class AvroReader:
 
     @property
     def is_done(self) -> bool:
-        """Whether everything was read."""
+        """Return whether everything was read."""
         return self._at == len(self._data)
 
     def long(self) -> int:
-        """Read an integer of 64 bits. Raises ValueError."""
+        """Read a 64-bit integer. Raises ValueError."""
         data, at = self._data, self._at
         try:
             byte = data[at]
@@ -54,7 +53,7 @@ class AvroReader:
         return (value >> 1) ^ -(value & 1)
 
     def take(self, size: int) -> bytes:
-        """Read so many bytes. Raises ValueError."""
+        """Read this many bytes. Raises ValueError."""
         end = self._at + size
         if size < 0 or end > len(self._data):
             raise ValueError("the message is cut off")
@@ -63,11 +62,11 @@ class AvroReader:
         return found
 
     def data(self) -> bytes:
-        """Read bytes that have their length before them. Raises ValueError."""
+        """Read bytes with a length prefix. Raises ValueError."""
         return self.take(self.long())
 
     def text(self) -> str:
-        """Read text. Raises ValueError, for bytes that are no UTF-8 too."""
+        """Read text. Raises ValueError, also for invalid UTF-8."""
         return self.take(self.long()).decode()
 
     def flag(self) -> bool:
@@ -78,31 +77,31 @@ class AvroReader:
         return found == 1
 
     def choice(self, names: tuple[str, ...]) -> str:
-        """Read a word of an enumeration. Raises ValueError."""
+        """Read a symbol of an enumeration. Raises ValueError."""
         at = self.long()
         if not 0 <= at < len(names):
             raise ValueError("a word that the schema does not have")
         return names[at]
 
     def optional(self, read: Callable[[AvroReader], Item]) -> Item | None:
-        """Read what may be null. Raises ValueError."""
+        """Read a nullable value. Raises ValueError."""
         branch = self.long()
         if branch not in {0, 1}:
             raise ValueError("a branch that the schema does not have")
         return read(self) if branch else None
 
     def items(self, read: Callable[[AvroReader], Item]) -> Iterator[Item]:
-        """Read what stands in the blocks of an array or a map. Raises ValueError."""
+        """Read the items in the blocks of an array or a map. Raises ValueError."""
         while count := self.long():
             if count < 0:
                 count = -count
-                self.long()  # the bytes of the block
+                self.long()  # the size of the block in bytes
             for _ in range(count):
                 yield read(self)
 
 
 def avro_long(value: int) -> bytes:
-    """Return an integer of 64 bits. Raises OverflowError for another one."""
+    """Return a 64-bit integer as bytes. Raises OverflowError for a larger one."""
     if 0 <= value < len(_SHORT):
         return _SHORT[value]
     if value >> _MOST_BITS not in {0, -1}:
@@ -117,26 +116,26 @@ def avro_long(value: int) -> bytes:
 
 
 def avro_bytes(data: bytes) -> bytes:
-    """Return bytes with their length."""
+    """Return bytes with a length prefix."""
     return avro_long(len(data)) + data
 
 
 def avro_text(text: str) -> bytes:
-    """Return text with its length. Raises UnicodeError for what is no Unicode."""
+    """Return text with a length prefix. Raises UnicodeError for lone surrogates."""
     return avro_bytes(text.encode())
 
 
 def avro_flag(flag: bool) -> bytes:
-    """Return a boolean."""
+    """Return a boolean as bytes."""
     return b"\x01" if flag else b"\x00"
 
 
 def avro_optional(data: bytes | None) -> bytes:
-    """Return what may be null."""
+    """Return a nullable value as bytes."""
     return b"\x00" if data is None else b"\x02" + data
 
 
 def avro_block(items: Iterable[bytes]) -> bytes:
-    """Return an array or a map of these items."""
+    """Return an array or a map of these items as bytes."""
     found = list(items)
     return avro_long(len(found)) + b"".join(found) + b"\x00" if found else b"\x00"

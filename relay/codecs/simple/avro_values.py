@@ -1,8 +1,8 @@
-"""Values of Simple as Avro: one branch of a union each, and what they are in JSON's place.
+"""Values of Simple as Avro: branches of a union, and their counterparts in JSON.
 
-Contract: `read_of` takes what `read_value` has made of a branch: `int`, `float`, `str`, `bytes`, `ZonedText`.
-`write_of` gives a value as the bytes of its branch. Source: pingcap/ticdc pkg/sink/codec/simple/avro.go
-(2026-08), and its records.
+`read_of` takes the results of `read_value` for a branch: `int`, `float`, `str`, `bytes`, `ZonedText`.
+`write_of` returns a function from a value to the bytes of its branch. Source: pingcap/ticdc
+pkg/sink/codec/simple/avro.go (2026-08), and its records.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ _BRANCHES: Final[tuple[Callable[[AvroReader], Any], ...]] = (
 
 
 def read_of(column_type: ColumnType, zone: tzinfo) -> Read:
-    """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none."""
+    """Return the function from a column's value to its canonical value; `zone`: of a TIMESTAMP
+    without one.
+    """
     base = column_type.base
     if base == "timestamp":
         return timestamp_reader(zone)
@@ -108,12 +110,12 @@ def _read_integer(value: Any) -> int:  # noqa: ANN401 - any branch
 
 
 def _read_bits(value: Any) -> int:  # noqa: ANN401 - any branch
-    """A BIT: text; a number in the classic architecture."""
+    """Read a BIT: text; a number in the classic architecture."""
     return numbers.read_int(value) if type(value) is str else _read_integer(value) % _END
 
 
 def _read_member(most: int, value: Any) -> int:  # noqa: ANN401 - any branch
-    """The number of ENUM or SET; the 64th member of a SET is the sign of a long."""
+    """Read the number of ENUM or SET; the 64th member of a SET is the sign of a long."""
     return checked_number(most, _read_integer(value) % _END)
 
 
@@ -150,7 +152,7 @@ def _read_bytes(value: Any) -> bytes:  # noqa: ANN401 - any branch
 
 
 def write_of(column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Callable[[], None]) -> Write:
-    """Return how a column's canonical value is written."""
+    """Return the writing function of a column's canonical value."""
     base = column_type.base
     if base == "timestamp":
         return functools.partial(_write_zoned, timestamp_writer(zone, zone_name, unmoved))
@@ -174,7 +176,7 @@ NULL: Final = _NULL
 
 
 def _write_number(value: int) -> bytes:
-    """Write a number that is below 0 if its highest bit is set. Raises OverflowError beyond 64 bits."""
+    """Write a number, as a negative one if its highest bit is set. Raises OverflowError beyond 64 bits."""
     return _LONG + avro_long(value)
 
 

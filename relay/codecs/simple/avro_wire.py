@@ -1,8 +1,8 @@
 """Simple as Avro: one schema, which is part of TiCDC, and neither a header nor a registry.
 
-A message is the twelfth branch of a union of all types: 0x16, then `Message`. Maps have their entries in any
-order; written is the table's. Source: pingcap/ticdc pkg/sink/codec/simple/{message.json,avro.go} (2026-08),
-and its records.
+A message is the twelfth branch of a union of all types: 0x16, then `Message`. Maps may have their entries in
+any order; relay writes table order. Source: pingcap/ticdc pkg/sink/codec/simple/{message.json,avro.go}
+(2026-08), and its records.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AvroWire:
 
     @staticmethod
     def is_plain(value: bytes) -> bool:
-        """Whether a value is a message that is not compressed."""
+        """Return whether a value is an uncompressed message."""
         return value[:1] == _MESSAGE
 
     def read(self, value: bytes) -> Message:
@@ -63,7 +63,7 @@ class AvroWire:
         return message
 
     def write(self, message: Message) -> bytes:
-        """Write a message. Raises NotRepresentable for text that is no Unicode, numbers beyond 64 bits."""
+        """Write a message. Raises NotRepresentable for lone surrogates and for numbers beyond 64 bits."""
         try:
             if message.type in OPS:
                 return _framed("DML", _dml(message))
@@ -77,13 +77,15 @@ class AvroWire:
             raise NotRepresentable(self.name, "", reason) from None
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
-        """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none."""
+        """Return the function from a column's value to its canonical value; `zone`: of a TIMESTAMP without
+        one.
+        """
         return read_of(column_type, zone)
 
     def write_of(
         self, column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Callable[[], None]
     ) -> Write | None:
-        """Return how a column's canonical value is written."""
+        """Return the writing function of a column's canonical value."""
         return write_of(column_type, zone, zone_name, unmoved)
 
 
@@ -178,7 +180,9 @@ def _read_column(reader: AvroReader) -> ColumnEntry:
 
 
 def _read_default(default: bytes | None, base: str) -> str | int | None:
-    """A default: that of a BIT is its bytes, unless they are more than it has: then they are text."""
+    """Return a default: that of a BIT is the number in its bytes, or text if there are more than a
+    BIT has.
+    """
     if default is None:
         return None
     if base == "bit" and 8 * len(default) <= MAX_BITS:
@@ -187,7 +191,7 @@ def _read_default(default: bytes | None, base: str) -> str | int | None:
 
 
 def _read_type(reader: AvroReader) -> DataType:
-    """A type, with what JSON has of it: the digits of a second follow from the length."""
+    """Return a type with the members of JSON: the digits of a second follow from the length."""
     found = DataType(reader.text(), reader.text(), reader.text(), reader.long() or UNSET)
     digits = reader.optional(AvroReader.long) or temporal_digits(found.mysqlType, found.length or 0)
     elements = reader.optional(_read_elements)
@@ -306,7 +310,7 @@ def _column(column: ColumnEntry) -> bytes:
 
 
 def _default(default: str | float | None, base: str) -> bytes | None:
-    """A default: a number is that of a BIT, and stands as its bytes."""
+    """Return a default as bytes: a number is that of a BIT, written as its bytes."""
     if default is None:
         return None
     if isinstance(default, str):

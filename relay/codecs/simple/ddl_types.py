@@ -1,4 +1,4 @@
-"""The `type` of a DDL message, by what its statement does (pingcap/ticdc pkg/sink/codec/simple, 2026-08)."""
+"""The `type` of a DDL message, by its statement's action (pingcap/ticdc pkg/sink/codec/simple, 2026-08)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decoder of Simple, of both encodings."""
+"""Decoder of Simple, for both encodings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.tracing import Trace
 
-#: How `TableChange` names what a message says of tables.
+#: Dialect name in `TableChange` of a message's table facts.
 DIALECT: Final = "ticdc-simple"
 SCHEMA, PRE_SCHEMA = "tableSchema", "preTableSchema"
 _NS_PER_MS: Final = 1_000_000
@@ -57,7 +57,7 @@ _LOCATION: Final = "claimCheckLocation"
 
 
 class SimpleDecoder:
-    """Reads Simple of all releases."""
+    """Decode Simple of all releases."""
 
     def __init__(self, wire: Wire, options: SimpleOptions, answers: LookupCache) -> None:
         self._wire, self._options, self._answers, self._limits = wire, options, answers, answers.limits
@@ -72,7 +72,7 @@ class SimpleDecoder:
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        """Return the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
         if not value:
             losses.append(Loss.TOMBSTONE)
@@ -151,7 +151,7 @@ class SimpleDecoder:
         return RowChange(op, schema, images, source, _emitted_at_ns(message, record))
 
     def _check(self, message: Message, schema: TableSchema, images: Images, losses: list[Loss]) -> None:
-        """Count or refuse a row that is corrupted, or whose checksum says so."""
+        """Count or refuse a row that is marked as corrupted, or does not match its checksum."""
         found = message.checksum
         if found is None:
             return
@@ -167,7 +167,7 @@ class SimpleDecoder:
             losses.append(Loss.CHECKSUM)
 
     def _stored(self, stub: Message) -> Message:
-        """Return the message that this one, which has the handle key alone, stands for.
+        """Return the full message for this one, which has only the handle key.
 
         Raises Malformed if the claim-check object holds another message.
         """
@@ -197,7 +197,7 @@ class SimpleDecoder:
     def _defined(
         self, entry: TableEntry, message: Message, record: ConsumerRecord, catalog: Catalog
     ) -> tuple[Bootstrap, Catalog]:
-        """The definition that an entry tells without a statement, and the catalog with it."""
+        """Return the definition that an entry without a statement declares, and the catalog with it."""
         table, source = TableId(entry.schema, entry.table), self._source(message, record, [])
         self._check_version(entry)
         known = definition_of_version(catalog, table, entry.version, entry.tableID)
@@ -220,7 +220,7 @@ class SimpleDecoder:
         told = {name: entry for name, entry in entries.items() if entry is not None}
         if _shows_before(message):
             _, catalog = self._defined(told.pop(PRE_SCHEMA), message, record, catalog)
-        # Of EXCHANGE PARTITION the second table is the one that other formats name.
+        # For EXCHANGE PARTITION other formats name the second table.
         ddl, about = message.sql or "", told.get(PRE_SCHEMA) or told.get(SCHEMA)
         table = TableId("", "") if about is None else TableId(about.schema, about.table)
         statement = DdlMessage(
@@ -253,7 +253,7 @@ class SimpleDecoder:
         learned: Catalog,
         catalog: Catalog,
     ) -> TableSchema:
-        """The definition that an entry of a statement tells."""
+        """Return the definition that an entry of a statement declares."""
         self._check_version(entry)
         table = TableId(entry.schema, entry.table)
         known = left_by(learned, statement, table)
@@ -273,14 +273,16 @@ class SimpleDecoder:
 
 
 def _is_of_partition(message: Message, schema: TableSchema) -> bool:
-    """Whether a row has another id than its table: the source's, or that which relay makes of its name."""
+    """Return whether a row has another id than its table: the source's, or the one that relay derives from
+    its name.
+    """
     if schema.table_id is not None:
         return message.table_id != schema.table_id
     return not is_tso(message.schema_version) and message.table_id != named_id(schema.id)
 
 
 def _definition_place(version: int, source: Source, record: ConsumerRecord) -> Position:
-    """Where a definition begins to hold: at the moment that its version names, if it names one."""
+    """Return the position from which a definition is valid: the time in its version, if there is one."""
     if not is_tso(version):
         return source.at(record)
     time_ns = (version >> TSO_LOGICAL_BITS) * _NS_PER_MS
@@ -288,7 +290,9 @@ def _definition_place(version: int, source: Source, record: ConsumerRecord) -> P
 
 
 def _shows_before(message: Message) -> bool:
-    """Whether `preTableSchema` is the table as it was (classic architecture); else it is another one."""
+    """Return whether `preTableSchema` is the table before the statement (classic architecture); else it is
+    another table.
+    """
     shown, other = message.table_schema, message.pre_table_schema
     if shown is None or other is None:
         return False
@@ -297,18 +301,18 @@ def _shows_before(message: Message) -> bool:
 
 
 def _drops(change: SchemaChange, word: str) -> bool:
-    """Whether the tables of a statement are gone after it."""
+    """Return whether a statement drops its tables."""
     return word == "ERASE" or not {DdlKind.DROP_TABLE, DdlKind.DROP_VIEW}.isdisjoint(change.kinds)
 
 
 def _is_sum(schema: TableSchema, row: Row | None, checksum: int) -> bool:
-    """Whether this may be the checksum of a row; 0 says that there is none."""
+    """Return whether this may be the checksum of a row; 0 means that there is none."""
     found = row_checksum(schema, row) if row is not None and checksum else None
     return found is None or found == checksum
 
 
 def _identity(message: Message) -> tuple[object, ...]:
-    """Return what a message and the one in its claim-check object have in common."""
+    """Return the identity that a message shares with the one in its claim-check object."""
     return message.database, message.table, message.type, message.commit_ts, message.schema_version
 
 

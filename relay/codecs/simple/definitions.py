@@ -1,10 +1,10 @@
-"""Definitions in Simple: `tableSchema` as it is written, and what one that was read stands for.
+"""Definitions in Simple: writing `tableSchema`, and reading it.
 
-Contract: `shown_table` gives what TiCDC writes for a definition; `definition` is its inverse, and keeps of a
-known definition what the wire has no place for. `version_of` and `table_id_of` give the numbers by which rows
-refer to a definition: those of the source, else numbers made of the definition alone, so that every run, and
-every reader of relay's own output, has the same ones. Source: pingcap/ticdc
-pkg/sink/codec/simple/message.go (2026-08), and its records.
+`shown_table` returns TiCDC's entry for a definition; `definition` is its inverse, and keeps facts of a known
+definition that the format cannot hold. `version_of` and `table_id_of` return the numbers by which rows refer
+to a definition: those of the source, else numbers derived from the definition alone, so that every run, and
+every reader of relay's own output, has the same ones. Source: pingcap/ticdc pkg/sink/codec/simple/message.go
+(2026-08), and its records.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from relay.mysql.types import (
 
 
 class DataType(msgspec.Struct, gc=False):
-    """A column's type. `length` is left out where it is 0, the rest where it says nothing."""
+    """A column's type. `length` is omitted if it is 0, the rest if it is empty."""
 
     mysqlType: str
     charset: str = ""
@@ -69,7 +69,7 @@ class ColumnEntry(msgspec.Struct, gc=False):
 
 
 class IndexEntry(msgspec.Struct, gc=False):
-    """An index; `nullable`: any of its columns is."""
+    """An index; `nullable`: any of its columns may be NULL."""
 
     name: str
     unique: bool
@@ -91,33 +91,33 @@ class TableEntry(msgspec.Struct, gc=False):
 
 # ---------------------------------------------------------------- numbers
 
-#: Bits of numbers that relay makes: JSON numbers of every reader hold them, and as the TSO that a version is
-#: they lie before every commit of TiDB.
+#: Bits of derived numbers: every reader's JSON numbers hold them, and as TSOs (versions are TSOs) they are
+#: older than all commits of TiDB.
 _BITS: Final = 53
 
 
 def table_id_of(schema: TableSchema) -> int:
-    """Return the table's id: the source's, else one made of its name."""
+    """Return the table's id: the source's, else one derived from its name."""
     return named_id(schema.id) if schema.table_id is None else schema.table_id
 
 
 def named_id(table: TableId) -> int:
-    """Return the id that relay gives a table of this name."""
+    """Return the id that relay derives from a table's name."""
     return _number(printed([table.database, table.table]))
 
 
 def version_of(schema: TableSchema) -> int:
-    """Return the version of a definition: the source's, else one made of its columns and keys."""
+    """Return the version of a definition: the source's, else one derived from its columns and keys."""
     return _content_version(shown_table(schema)) if schema.version is None else schema.version
 
 
 def is_tso(version: int) -> bool:
-    """Whether a version is a TSO of TiDB, and no number that relay has made."""
+    """Return whether a version is a TSO of TiDB, not a number derived by relay."""
     return version >> _BITS > 0
 
 
 def _content_version(entry: TableEntry) -> int:
-    """Return the version that relay gives what an entry says; a table keeps it when it is renamed."""
+    """Return the version that relay derives from an entry; a table keeps it when it is renamed."""
     return _number(printed([entry.columns, entry.indexes]))
 
 
@@ -128,23 +128,23 @@ def _number(text: bytes) -> int:
 
 # ---------------------------------------------------------------- written
 
-#: What a reader knows these types to have, whatever their definition says.
+#: Fixed facts of these types, whatever their definition says.
 _FIXED_LENGTHS: Final = {
     "year": 4, "date": 10, "tinytext": 255, "tinyblob": 255, "text": 65_535, "blob": 65_535,
     "mediumtext": 16_777_215, "mediumblob": 16_777_215, "longtext": 4_294_967_295, "longblob": 4_294_967_295,
     "json": 4_294_967_295,
 }  # fmt: skip
-#: Characters of a temporal value without fraction.
+#: Number of characters of a temporal value without fraction.
 _TEMPORAL_LENGTHS: Final = {"time": 10, "datetime": 19, "timestamp": 19}
 _FLOAT_LENGTHS: Final = {"float": 12, "double": 22}
 #: Columns of a view have no types.
 _UNSPECIFIED: Final = "unspecified"
-#: TiCDC's name for the key by which rows are known, where no index of the table is called PRIMARY.
+#: TiCDC's name for the key that identifies rows, if no index of the table is called PRIMARY.
 _HANDLE: Final = "primary"
 
 
 def shown_table(schema: TableSchema, *, is_numbered: bool = False) -> TableEntry:
-    """Return what a message says of a definition; `is_numbered`: with its id and version."""
+    """Return the entry of a definition; `is_numbered`: with its id and version."""
     return TableEntry(
         schema.id.database,
         schema.id.table,
@@ -156,7 +156,7 @@ def shown_table(schema: TableSchema, *, is_numbered: bool = False) -> TableEntry
 
 
 def shown_column(column: Column, schema: TableSchema) -> ColumnEntry:
-    """Return what a message says of a column of this table."""
+    """Return the entry of a column of this table."""
     nullable = column.nullable
     if nullable is None:
         nullable = column.name not in (schema.primary_key or ())
@@ -182,7 +182,7 @@ def _shown_type(column_type: ColumnType, schema: TableSchema) -> DataType:
 
 
 def _charset(column_type: ColumnType, schema: TableSchema) -> tuple[str, str]:
-    """The charset and the collation of a type: TiDB's own where nothing says another."""
+    """Return the charset and the collation of a type; TiDB's own by default."""
     if column_type.base == _UNSPECIFIED:
         return "", ""
     if column_type.base not in TEXTS:
@@ -191,7 +191,7 @@ def _charset(column_type: ColumnType, schema: TableSchema) -> tuple[str, str]:
 
 
 def _length(column_type: ColumnType) -> int:
-    """What `length` is; 0 where it is not known."""
+    """Return `length`; 0 if unknown."""
     base, length = column_type.base, column_type.length
     if base in DISPLAY_WIDTHS and length is None:
         return DISPLAY_WIDTHS[base][column_type.unsigned]
@@ -223,13 +223,13 @@ def _shown_default(column: Column, database: str) -> str | int | None:
 
 
 def _indexes(schema: TableSchema) -> Iterable[IndexEntry]:
-    """The indexes. The primary key comes last if it is an integer by which TiDB stores the row; a unique key
-    that takes its place also comes last, as if it were the primary key.
+    """Return the indexes. The primary key comes last if it is an integer by which TiDB stores the row; a
+    unique key that replaces it also comes last, as if it were the primary key.
     """
     not_null = {column.name for column in schema.columns if column.nullable is False}
     handle = schema.handle_key()
     if not _is_key(handle, [column.name for column in schema.columns]):
-        handle = ()  # of a table that was guessed from a row without all columns of its key
+        handle = ()  # for a table inferred from a row without all columns of its key
     primary = handle if schema.primary_key else ()
 
     def entry(name: str, columns: Sequence[str], *, unique: bool, is_primary: bool = False) -> IndexEntry:
@@ -255,17 +255,17 @@ def _is_integer(schema: TableSchema, name: str) -> bool:
 def definition(
     entry: TableEntry, known: TableSchema | None, protocol: str, limits: Limits, *, is_current: bool
 ) -> TableSchema:
-    """Return the definition that an entry tells. `known`: one of the same table; its columns stay whole where
-    the entry shows them as they are; `is_current`: the one that the statement has made.
+    """Return the definition of an entry. `known`: one of the same table; its columns are kept if the entry
+    shows them the same; `is_current`: the one that the statement has made.
 
-    Raises Malformed for one without a name, and for columns of one name; LimitExceeded.
+    Raises Malformed for a definition without a name, and for columns of one name; LimitExceeded.
     """
     _check(entry, protocol, limits)
     id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
     origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
     columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
     if (is_current or is_tso(entry.version)) and of_known.keys() == {column.name for column in columns}:
-        # TiCDC's classic architecture has them in the order in which they were added.
+        # TiCDC's classic architecture lists them in the order in which they were added.
         places = {name: at for at, name in enumerate(of_known)}
         columns.sort(key=lambda column: places[column.name])
     found = msgspec.structs.replace(
@@ -283,7 +283,7 @@ def definition(
 
 
 def _check(entry: TableEntry, protocol: str, limits: Limits) -> None:
-    """Raise Malformed for an entry that makes no definition, LimitExceeded for one of too many columns."""
+    """Raise Malformed for an entry that is no valid definition, LimitExceeded for one of too many columns."""
     if not entry.table or not entry.schema:
         raise Malformed(protocol, "tableSchema", "a definition without the name of its table")
     check_columns(protocol, "tableSchema.columns", len(entry.columns), limits)
@@ -301,7 +301,9 @@ def _check(entry: TableEntry, protocol: str, limits: Limits) -> None:
 
 
 def are_names(names: Sequence[str]) -> bool:
-    """Whether columns of one table have these names. MySQL takes `A` and `a` for one."""
+    """Return whether these can be names of columns of one table. Like MySQL, treats `A` and `a` as
+    the same.
+    """
     return len(_lower(names)) == len(names) and "" not in names
 
 
@@ -318,7 +320,7 @@ def _by_name(schema: TableSchema) -> dict[str, Column]:
 
 
 def _merged(told: ColumnEntry, known: Column | None, origin: TableSchema) -> Column:
-    """The column that is told, with what only the known one has."""
+    """Return the declared column, completed from the known one."""
     column_type = _type(told.dataType)
     default = _default(told.default, column_type)
     if known is None:
@@ -334,7 +336,7 @@ def _merged(told: ColumnEntry, known: Column | None, origin: TableSchema) -> Col
 
 
 def _is_type(name: str) -> bool:
-    """Whether this is the name of a type, perhaps with attributes."""
+    """Return whether this is the name of a type, possibly with attributes."""
     try:
         parse_type(name)
     except ValueError:
@@ -343,7 +345,7 @@ def _is_type(name: str) -> bool:
 
 
 def _type(told: DataType) -> ColumnType:
-    """The type; parameters that no server allows are unknown."""
+    """Return the type; parameters that no server allows are unknown."""
     named = parse_type(told.mysqlType)
     base, members = named.base, None
     unsigned = told.unsigned is True or named.unsigned
@@ -368,7 +370,7 @@ def _type(told: DataType) -> ColumnType:
 
 
 def _read_length(told: DataType, base: str, *, unsigned: bool) -> tuple[int | None, int | None]:
-    """The length and the scale of a type, as a definition has them."""
+    """Return the length and the scale of a type, in the form of a definition."""
     length = told.length or None
     decimal = told.decimal or 0
     if length is None or length < 0 or base in _FIXED_LENGTHS or base in FLOATS:
@@ -384,12 +386,12 @@ def _read_length(told: DataType, base: str, *, unsigned: bool) -> tuple[int | No
 
 
 def temporal_digits(base: str, length: int) -> int:
-    """Return the digits of a second that a temporal type of so many characters has; 0 for other types."""
+    """Return the fraction digits of a temporal type with this many characters; 0 for other types."""
     return max(length - _TEMPORAL_LENGTHS[base] - 1, 0) if base in _TEMPORAL_LENGTHS else 0
 
 
 def _read_charset(told: DataType, base: str) -> tuple[str | None, str | None]:
-    """The charset and the collation; those that a column has without its own are left out."""
+    """Return the charset and the collation; a column's implicit ones are omitted."""
     charset, collation = told.charset or None, told.collate or None
     if base not in TEXTS or charset is None:
         return None, None
@@ -399,7 +401,7 @@ def _read_charset(told: DataType, base: str) -> tuple[str | None, str | None]:
 
 
 def _default(told: str | float | None, column_type: ColumnType) -> Default | Absent:
-    """The default; DEFAULT NULL is told as none."""
+    """Return the default; DEFAULT NULL is declared as none."""
     if told is None:
         return ABSENT
     text, base = str(told), column_type.base
@@ -412,8 +414,8 @@ def _default(told: str | float | None, column_type: ColumnType) -> Default | Abs
 def _with_keys(
     schema: TableSchema, indexes: Sequence[IndexEntry], known: TableSchema | None, *, is_current: bool
 ) -> TableSchema:
-    """The definition with the keys that are told, but for those of hidden columns, which expressions have. If
-    the statement is known, indexes that it does not have are those that TiDB makes for foreign keys.
+    """Return the definition with the declared keys, except those of hidden columns, which expressions have.
+    If the statement is known, indexes that it does not have are those that TiDB makes for foreign keys.
     """
     primary = next((index for index in indexes if index.primary), None)
     shown = _lower(column.name for column in schema.columns)
@@ -440,7 +442,9 @@ def _with_keys(
 def _primary_key(
     primary: IndexEntry | None, keys: Sequence[IndexEntry], known: TableSchema | None
 ) -> tuple[str, ...]:
-    """The columns of the primary key; none of a unique key that is told as one and is not known as one."""
+    """Return the columns of the primary key; none for a unique key that is declared as one and not known as
+    one.
+    """
     if primary is None:
         return ()
     columns = tuple(primary.columns)
@@ -462,7 +466,7 @@ def entry_text(entry: TableEntry) -> bytes:
 
 
 def read_entry(text: bytes) -> TableEntry:
-    """Return the entry from which `entry_text` made this."""
+    """Return the entry for a text of `entry_text`."""
     return _read_entry(text)
 
 

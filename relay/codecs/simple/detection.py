@@ -1,4 +1,4 @@
-"""How messages of TiCDC Simple are recognized."""
+"""Detection of TiCDC Simple messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KINDS: Final = frozenset({0, 2, 4, 6})
 
 
 def json(message: Message) -> Sign | None:
-    """A commit ts beside when the message was made, or beside the version of a definition."""
+    """Detect a commit ts next to the time the message was made, or next to the version of a definition."""
     other = next((name for name in _NAMES if name in message.members), "")
     if "commitTs" not in message.members or not other:
         return None
@@ -27,7 +27,7 @@ def json(message: Message) -> Sign | None:
 
 
 def avro(message: Message) -> Sign | None:
-    """A branch of a union of all types, and a payload of the kind that it says."""
+    """Detect a branch of a union of all types with a payload of the named kind."""
     text = message.text
     if len(text) < 3 or text[0] != _BEGIN or text[1] != text[2] or text[1] not in _KINDS:
         return None

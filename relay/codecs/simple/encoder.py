@@ -1,8 +1,8 @@
-"""The encoder of Simple, of both encodings.
+"""Encoder of Simple, for both encodings.
 
-A definition goes before the rows that refer to it: with the statement that made it, which every partition
-gets; with a BOOTSTRAP where the source has one; and where nothing has told it, with a BOOTSTRAP before the
-rows themselves. What is written depends on the record and on the definition of its table alone.
+A definition precedes the rows that refer to it: with its statement, which goes to every partition; with a
+BOOTSTRAP, if the source has one; and for a definition that no message declared, with a BOOTSTRAP before the
+rows themselves. The output depends only on the record and on the definition of its table.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ _READ: Final = Op.READ
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """What rows of a definition need: its entry, and the names of the handle key."""
+    """The encoder's facts of a definition: its entry, and the names of the handle key."""
 
     entry: TableEntry
     handle_key: frozenset[str]
 
 
-#: What a column takes in a plan (measured with CPython 3.11).
+#: Memory of a column in a plan (measured with CPython 3.11).
 _PLAN_COLUMN_BYTES: Final = 700
 
 
 class _Target(RowTarget[_Plan]):
-    """Rows of Simple. `lost`: what the values of the last row have lost."""
+    """The row target for Simple. `lost`: losses of the last row's values."""
 
     def __init__(self, wire: Wire, zone_name: str) -> None:
         self._wire = wire
@@ -71,7 +71,7 @@ class _Target(RowTarget[_Plan]):
 
     def plan(self, schema: TableSchema) -> _Plan:
         """Return the plan of a definition. Raises NotRepresentable for a table or a column without a name,
-        and for two columns of one.
+        and for two columns of one name.
         """
         if not schema.id.database or not schema.id.table:
             what = "table" if schema.id.database else "database"
@@ -84,15 +84,15 @@ class _Target(RowTarget[_Plan]):
         return _Plan(shown_table(schema, is_numbered=True), identity)
 
     def plan_bytes(self, plan: _Plan) -> int:
-        """Return about how much memory a plan takes."""
+        """Return the approximate memory of a plan in bytes."""
         return _PLAN_COLUMN_BYTES * len(plan.entry.columns)
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:  # noqa: ARG002 - definitions tell all
-        """Return nothing: a definition tells types and their parameters."""
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:  # noqa: ARG002 - definitions have all types
+        """Return nothing: a definition has types and their parameters."""
         return ()
 
     def write_of(self, column: Column) -> Write | None:
-        """Return how the column's canonical values are written."""
+        """Return the writing function of the column's canonical values."""
         return self._wire.write_of(column.type, self._zone, self._location, self._unmoved)
 
     def _unmoved(self) -> None:
@@ -100,7 +100,7 @@ class _Target(RowTarget[_Plan]):
 
 
 class SimpleEncoder:
-    """Writes Simple as TiCDC's new architecture does."""
+    """Encode Simple as TiCDC's new architecture does."""
 
     def __init__(self, wire: Wire, options: SimpleOptions, answers: LookupCache) -> None:
         self._wire, self._options = wire, options
@@ -121,11 +121,11 @@ class SimpleEncoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """Give the events' messages, one each, and those of definitions that rows need; see
+        """Yield the events' messages, one each, and those of definitions that rows need; see
         `relay.codecs.codec.Encoder`.
         """
         told: set[TableSchema] = set()
-        # The last of so many offsets; as a comparison, it can be asked of any offset that a template is for.
+        # The last of so many offsets; a comparison is possible for any offset of a template.
         is_due = self._every > 0 and source_record.offset % self._every >= self._every - 1
         for event in events:
             match event:
@@ -192,7 +192,7 @@ class SimpleEncoder:
         return op
 
     def _checksum(self, change: RowChange) -> Checksum | None:
-        """The checksums of both rows; None if one is not known, or if both rows hold only NULLs."""
+        """Return the checksums of both rows; None if one is unknown, or if both rows hold only NULLs."""
         schema, rows = change.schema, (change.after, change.before)
         sums = [0 if row is None else row_checksum(schema, row) for row in rows]
         if sums[0] is None or sums[1] is None or not any(sums):
@@ -208,7 +208,7 @@ class SimpleEncoder:
         source_record: ConsumerRecord,
         losses: list[Loss],
     ) -> EncodedRecord:
-        """The message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
+        """Return the message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
 
         def reduced(location: str | None) -> EncodedRecord:
             small = msgspec.structs.replace(
@@ -258,14 +258,16 @@ class SimpleEncoder:
             message.sql = ddl
             message.pre_table_schema = None if other is None else entries.get(other)
             yield self._payload(message)
-        # A source may tell tables that its statement does not name; their rows need them.
+        # A source may declare tables that its statement does not name; their rows need them.
         for schema in change.definitions:
             if schema.id in entries and schema.id not in told:
                 yield self._definition(entries[schema.id], change.emitted_at_ns)
 
 
 def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | None]:
-    """The tables of `tableSchema` and of `preTableSchema`, in a message of a statement about this table."""
+    """Return the tables of `tableSchema` and of `preTableSchema`, in a message of a statement about this
+    table.
+    """
     told = {each.name: each.table for each in change.table_changes if each.dialect == DIALECT}
     if told:
         return told.get(SCHEMA, table), told.get(PRE_SCHEMA)
@@ -291,11 +293,11 @@ def _only(image: Image | None, names: frozenset[str]) -> Image | None:
 
 
 def _entries(change: SchemaChange) -> dict[TableId, TableEntry]:
-    """What is written of the tables of a statement: what the source has written, else their definitions."""
+    """Return the entries of a statement's tables: the source's, else those of their definitions."""
     schemas = (*change.dropped_tables(), *change.views, *change.definitions)
     if change.after is not None:
         schemas = (*schemas, change.after)
-    # A statement in which a database is missing has tables without a name that a reader could find.
+    # A statement without a database has tables that no reader could find by name.
     named = [schema for schema in schemas if schema.id.database and schema.id.table]
     entries = {schema.id: shown_table(schema, is_numbered=True) for schema in named}
     told = [each for each in change.table_changes if each.dialect == DIALECT]

@@ -45,7 +45,7 @@ _Image = dict[str, str | ZonedText | None]
 
 
 class _Read(unknown_members.Message, gc=False):
-    """Any message, as it comes."""
+    """Any message, before conversion."""
 
     version: int
     type: str
@@ -107,7 +107,7 @@ def _mark(value: object) -> msgspec.Raw:
 
 
 _print = msgspec.json.Encoder(order="deterministic", enc_hook=_mark).encode
-#: What Go escapes and msgspec does not; it stands in texts only.
+#: Characters that Go escapes and msgspec does not; they occur in texts only.
 _ESCAPED: Final = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _has_escaped: Final = _ESCAPED.search
 
@@ -120,7 +120,7 @@ class JsonWire:
 
     @staticmethod
     def is_plain(value: bytes) -> bool:
-        """Whether a value is JSON that is not compressed."""
+        """Return whether a value is uncompressed JSON."""
         return value[:2] == b'{"'
 
     def read(self, value: bytes) -> Message:
@@ -153,7 +153,7 @@ class JsonWire:
         )
 
     def write(self, message: Message) -> bytes:
-        """Write a message. Raises NotRepresentable for text that is no Unicode, numbers beyond 64 bits."""
+        """Write a message. Raises NotRepresentable for lone surrogates and for numbers beyond 64 bits."""
         try:
             text = _print(_row(message) if message.type in OPS else _other(message))
         except (OverflowError, UnicodeError):
@@ -164,7 +164,9 @@ class JsonWire:
         return text
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
-        """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none."""
+        """Return the function from a column's value to its canonical value; `zone`: of a TIMESTAMP without
+        one.
+        """
         base = column_type.base
         if base == "timestamp":
             return timestamp_reader(zone)
@@ -176,7 +178,7 @@ class JsonWire:
     def write_of(
         self, column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Callable[[], None]
     ) -> Write | None:
-        """Return how a column's canonical value is written."""
+        """Return the writing function of a column's canonical value."""
         base = column_type.base
         if base == "timestamp":
             return timestamp_writer(zone, zone_name, unmoved)
@@ -241,7 +243,7 @@ _STYLE: Final = TextStyle(
 
 
 def _parameter(most: int) -> int | None:
-    """The greatest number of a member as a conversion has it; None for that of 64 bits."""
+    """Return the greatest number of a member as a parameter of a conversion; None for that of 64 bits."""
     return most if most < 1 << 63 else None
 
 

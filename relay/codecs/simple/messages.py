@@ -1,7 +1,7 @@
-"""A message of Simple as both encodings have it.
+"""A message of Simple, independent of its encoding.
 
-Contract: `Message` holds the members of any message; the values of `data` and `old` are the encoding's own. A
-`Wire` is one encoding: how messages and values are read and written.
+`Message` holds the members of any message; the values of `data` and `old` are the encoding's own. A `Wire` is
+one encoding: it reads and writes messages and values.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Checksum(msgspec.Struct, gc=False):
 
 
 class Message(msgspec.Struct, kw_only=True, gc=False):
-    """The members of a message, in the order in which rows have them; 0 for a missing number. `unknown`:
-    those that the protocol does not define.
+    """The members of a message, in the order of rows; 0 for a missing number. `unknown`: those that the
+    protocol does not define.
     """
 
     version: int
@@ -68,7 +68,7 @@ class Wire(Protocol):
     name: str
 
     def is_plain(self, value: bytes) -> bool:
-        """Whether a message begins as one that is not compressed."""
+        """Return whether a message begins as an uncompressed one."""
         ...
 
     def read(self, value: bytes) -> Message:
@@ -80,13 +80,15 @@ class Wire(Protocol):
         ...
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
-        """Return how a column's value becomes canonical; `zone`: of TIMESTAMP that names none that exists."""
+        """Return the function from a column's value to its canonical value; `zone`: of a TIMESTAMP without an
+        existing one.
+        """
         ...
 
     def write_of(
         self, column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Callable[[], None]
     ) -> Write | None:
-        """Return how a column's canonical value is written, None if it is as it is; `unmoved` is called for a
-        TIMESTAMP that the zone's calendar does not have.
+        """Return the writing function of a column's canonical value, None if it is written unchanged;
+        `unmoved` is called for a TIMESTAMP that does not exist in the zone's calendar.
         """
         ...

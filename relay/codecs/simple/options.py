@@ -1,4 +1,4 @@
-"""The options of both encodings of Simple, and what messages say with them."""
+"""The options of both encodings of Simple, and the capabilities of their messages."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
 
     @property
     def has_start_ts(self) -> bool:
-        """Whether rows have the start ts of their transaction."""
+        """Return whether rows have the start ts of their transaction."""
         return False
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of claim checks where there are none, and what is for sources."""
+        """Report claim-check options without claim checks, and options for sources."""
         found = super().without_effect()
         if "claim-check-storage-uri" in found:
             found["claim-check-raw-value"] = found["claim-check-storage-uri"]
@@ -75,12 +75,12 @@ class SimpleJsonOptions(SimpleOptions, frozen=True):
 
     @property
     def has_start_ts(self) -> bool:
-        """Whether rows have the start ts of their transaction."""
+        """Return whether rows have the start ts of their transaction."""
         return self.simple_include_start_ts
 
 
 def carries(options: SimpleOptions) -> Capabilities:
-    """Return what messages can say, definitions among them."""
+    """Return the capabilities of the messages, including definitions."""
     return Capabilities(
         before=Before.FULL,
         delete_image=True,

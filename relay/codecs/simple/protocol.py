@@ -1,4 +1,4 @@
-"""What the protocols of both encodings of Simple have in common."""
+"""The common parts of the protocols of both encodings of Simple."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def codec_of(
     non_ddl_marker: RowSignature | None = None,
     marker: Marker | None = None,
 ) -> Codec:
-    """Return the protocol that has this encoding; `title` and the others: see `Codec`."""
+    """Return the protocol of this encoding; `title` and the others: see `Codec`."""
     return Codec(
         name=wire.name,
         title=title,
@@ -34,7 +34,7 @@ def codec_of(
         encoder=partial(SimpleEncoder, wire),
         ddl_everywhere=True,
         rows_need_definitions=True,
-        # But for rows that have a definition before them, which have no templates.
+        # Except rows with a definition before them, which have no templates.
         writes_rows_alone=lambda _: True,
         non_ddl_marker=non_ddl_marker,
         marker=marker,

@@ -1,8 +1,7 @@
-"""Rows of Simple, read with the definition that their message names by its version.
+"""Reading rows of Simple with the definition that their message names by its version.
 
-Contract: `RowDecoder` finds the definition in the catalog, whatever its position: a version and the id of
-its table name one definition, and no other will do. What it keeps are readers by definition, a cache that
-could be emptied at any time.
+`RowDecoder` finds the definition in the catalog, whatever its position: only a version and the id of its
+table together identify a definition. It caches readers by definition; the cache may be emptied at any time.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from relay.model.events import ABSENT, Images, Op, TableId, TableSchema
 from relay.model.limits import Limits, check_columns
 
 _PARTS: Final = PartNames(deleted="old", old="old", new="data")
-#: Readers of one table that are kept ready: versions of its definition.
+#: Maximum readers kept per table, one for each version of its definition.
 _CACHED_READERS: Final = 32
-#: What a reader takes, with the functions of an encoder that write its rows.
+#: Memory of a reader, with the functions of an encoder that write its rows.
 _READER_BYTES: Final = 8_000
 _COLUMN_BYTES: Final = 1_500
 
 
 class _Layout:
-    """Rows of one definition: its reader, the columns in their order, and where times with a zone stand."""
+    """Rows of one definition: its reader, the columns in order, and the indexes of times with a zone."""
 
     def __init__(self, wire: Wire, schema: TableSchema, zone: tzinfo) -> None:
         hidden = schema.hidden_places
@@ -49,13 +48,13 @@ class _Layout:
 
 
 class RowDecoder:
-    """Reads the rows of messages. `zone`: of times that name none."""
+    """Reads the rows of messages. `zone`: of times without one."""
 
     def __init__(self, wire: Wire, zone: tzinfo, limits: Limits) -> None:
         self._wire, self._zone, self._limits = wire, zone, limits
         self._tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
         self._local_times: dict[str, LocalTimes] = {}
-        # The last row's catalog, what it says of its table, and its layout; mostly the next one's, too.
+        # The last row's catalog, its table's facts, and its layout; usually the next one's, too.
         self._last: tuple[Catalog, tuple[str | None, str | None, int, int], _Layout] | None = None
 
     def read(
@@ -99,7 +98,7 @@ class RowDecoder:
         return found
 
     def _cells(self, layout: _Layout, image: Image, part: str) -> tuple[Any, ...]:
-        """The values in the order of the definition, ABSENT where there is none."""
+        """Return the values in the order of the definition, ABSENT for a missing one."""
         cells = tuple([image.get(name, ABSENT) for name in layout.names])
         present = len(cells) - cells.count(ABSENT)
         if present < len(image):
@@ -112,7 +111,9 @@ class RowDecoder:
         return cells
 
     def _count_times(self, layout: _Layout, cells: tuple[Any, ...] | None, losses: list[Loss]) -> None:
-        """Count local times that their zone does not have, or has twice, and zones that are not named."""
+        """Count local times that do not exist or are ambiguous in their zone, and times without a
+        named zone.
+        """
         if cells is None:
             return
         for at in layout.times:
@@ -122,7 +123,7 @@ class RowDecoder:
             try:
                 zone = named_zone(location)
             except ValueError:
-                continue  # refused when it is read
+                continue  # the reader refuses it
             if zone is None:
                 losses.append(Loss.ZONE_GUESSED)
                 zone = self._zone
@@ -140,10 +141,10 @@ _DELETE: Final = Op.DELETE
 def definition_of_version(
     catalog: Catalog, table: TableId, version: int, table_id: int
 ) -> TableSchema | None:
-    """Return the definition that has this version; None if none is known.
+    """Return the definition with this version; None if none is known.
 
-    TRUNCATE gives a table another id and leaves its version: of several, the one with the id counts, else the
-    newest, as for the rows of partitions, which have ids of their own.
+    TRUNCATE changes the id of a table and keeps its version: of several definitions, the one with the id
+    counts, else the newest, as for the rows of partitions, which have separate ids.
     """
     newest = None
     for each in catalog.definitions(table):

@@ -1,10 +1,10 @@
-"""TiCDC Simple as Avro (protocol=simple, encoding-format=avro): what `ticdc-simple-json` says, key null.
+"""TiCDC Simple as Avro (protocol=simple, encoding-format=avro): the content of `ticdc-simple-json`, key null.
 
     0x16, then Message {type, payload: Watermark | Bootstrap | DDL | DML}
 
-The schema is fixed and part of TiCDC (since v8.0.0): no header, no registry. BIGINT UNSIGNED is a record of
-its own, a TIMESTAMP a record with its zone; types of DATETIME and TIME lack the digits of a second, which
-follow from their length. It cannot say what Simple cannot say as JSON. Verified with records of pingcap/ticdc
+The schema is fixed and part of TiCDC (since v8.0.0): no header, no registry. BIGINT UNSIGNED is a separate
+record, a TIMESTAMP a record with its zone; types of DATETIME and TIME lack the digits of a second, which
+follow from their length. Not expressible: as for Simple as JSON. Verified with records of pingcap/ticdc
 master b813e76f9 (2026-08-18).
 """
 

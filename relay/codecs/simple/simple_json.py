@@ -7,9 +7,9 @@
     WATERMARK   version type commitTs buildTs
 
 Since v8.0.0; `startTs` since v8.5.8. A row has no types: it names the version of its table's definition,
-which has come with a DDL message or a BOOTSTRAP. It cannot say: transactions, binlog positions, GTIDs,
-comments, which columns are generated, auto-incremented or updated by themselves, and DEFAULT NULL. Verified
-with records of pingcap/ticdc master b813e76f9 (2026-08-18).
+which came with a DDL message or a BOOTSTRAP. Not expressible: transactions, binlog positions, GTIDs,
+comments, which columns are generated, auto-incremented or have ON UPDATE, and DEFAULT NULL. Verified with
+records of pingcap/ticdc master b813e76f9 (2026-08-18).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows of Simple as JSON as templates have them: text cells, commit ts and times beside them.
+"""Templates of rows of Simple as JSON: text cells, commit ts and times besides them.
 
-A row names its definition by a version, which is the same in every message of its shape: no DDL changes what
-it stands for, so rows need not follow any.
+A row names its definition by a version, which is the same in every message of its shape: no DDL changes its
+meaning, so rows need not follow any.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SUMS: Final = ("current", "previous")
 _DATA, _OLD = "data", "old"
 _NULL: Final = Take(("null",))
 _STRING: Final = Take(("string",))
-#: The zone in which the text of a TIMESTAMP is canonical.
+#: The zone of canonical TIMESTAMP text.
 _UTC: Final = b'"UTC"'
 _DATETIME: Final[Conversion] = ("datetime",)
 
 
 class _Cell(NamedTuple):
-    """Where the value of a column stands, and what it may be."""
+    """The path of a column's value, and its possible values."""
 
     path: Path
     take: Take
@@ -90,7 +90,7 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
 
 
 def _parts(root: Token, images: TypedRows) -> list[str]:
-    """The images that the message has, which must be those of the row."""
+    """Return the images that the message has, which must be those of the row."""
     parts = [part for part, cells in ((_DATA, images.new), (_OLD, images.old)) if cells is not None]
     told = [part for part in (_DATA, _OLD) if (found := root.at((part,))) is not None and found.members]
     if parts != told:
@@ -99,7 +99,7 @@ def _parts(root: Token, images: TypedRows) -> list[str]:
 
 
 def _sums(root: Token, *, verifies: bool) -> Iterator[Path]:
-    """Where checksums stand that are not looked at."""
+    """Yield the paths of checksums that are ignored."""
     found = root.at(_CHECKSUM)
     if found is None or found.kind == "null":
         return
@@ -111,7 +111,7 @@ def _sums(root: Token, *, verifies: bool) -> Iterator[Path]:
 
 
 def _cells(value: bytes, root: Token, images: TypedRows, part: str) -> Iterator[_Cell]:
-    """The values of an image's columns, in their order."""
+    """Yield the values of an image's columns, in order."""
     reader, image = images.reader, root.at((part,))
     if image is None or (image.members or {}).keys() != set(reader.names):
         raise NotTemplatable
@@ -137,7 +137,7 @@ def _cells(value: bytes, root: Token, images: TypedRows, part: str) -> Iterator[
 
 
 def _reads(images: TypedRows) -> Iterator[Conversion | None]:
-    """How the texts of columns are read."""
+    """Yield the conversions of the columns' texts."""
     reader = images.reader
     for at, read in zip(reader.places, reader.reads, strict=True):
         if reader.schema.columns[at].type.base == "timestamp":

@@ -14,7 +14,7 @@ from relay.model.events import ColumnType
 from relay.mysql import temporal
 from relay.mysql.conversion_names import native
 
-#: The zone of a server that was not told its own by name (Go's time.Local).
+#: The zone name of a server without a named zone (Go's time.Local).
 LOCAL: Final = "Local"
 
 
@@ -27,20 +27,20 @@ class ZonedText(msgspec.Struct, gc=False):
 
 @functools.lru_cache(maxsize=1024)
 def named_zone(location: str) -> tzinfo | None:
-    """Return the zone of a value's `location`; None for `Local`, which tells none. Raises ValueError."""
+    """Return the zone of a value's `location`; None for `Local`, which names none. Raises ValueError."""
     if location == LOCAL:
         return None
     try:
         return zone_of(location)
     except ValueError:
-        # The name is a row's: it is not shown.
+        # The name comes from a row, so the error does not contain it.
         raise ValueError("a location that is no time zone") from None
 
 
 def location_of(zone_name: str) -> tuple[tzinfo, str]:
-    """Return the zone in which TIMESTAMP is written, and its name as Go has it.
+    """Return the zone in which TIMESTAMP is written, and its name in Go.
 
-    An offset such as +08:00 is not a name that readers can look up; UTC is, and gives the same moments.
+    Readers cannot look up an offset such as +08:00 by name; UTC they can, and it has the same moments.
     """
     zone = zone_of(zone_name)
     if zone is UTC or zone_name[:1] in {"+", "-"}:
@@ -49,7 +49,7 @@ def location_of(zone_name: str) -> tuple[tzinfo, str]:
 
 
 def most_number(column_type: ColumnType) -> int:
-    """Return the greatest number that a value of ENUM or SET may be."""
+    """Return the maximum number of a value of ENUM or SET."""
     members = column_type.members
     if members is None:
         return (1 << 64) - 1
@@ -57,7 +57,7 @@ def most_number(column_type: ColumnType) -> int:
 
 
 def checked_number(most: int, number: int) -> int:
-    """Return the number of a member, or of several. Raises ValueError for one that stands for none."""
+    """Return the number of a member, or of several. Raises ValueError for a number of no member."""
     if not 0 <= number <= most:
         raise ValueError("a number that stands for no member of the type")
     return number
@@ -73,14 +73,14 @@ def member_number(most: int, value: int | str) -> int:
 
 
 def read_text(value: Any) -> str:  # noqa: ANN401 - any wire value
-    """Return text as it is. Raises TypeError for anything else."""
+    """Return text unchanged. Raises TypeError for any other value."""
     if type(value) is not str:
         raise TypeError("not text")
     return value
 
 
 def timestamp_reader(fallback: tzinfo) -> Callable[[ZonedText], str]:
-    """Return how a TIMESTAMP is read; `fallback`: the zone of one that names none."""
+    """Return the function that reads a TIMESTAMP; `fallback`: the zone of one without a named zone."""
     return functools.partial(_read_timestamp, fallback)
 
 
@@ -92,8 +92,8 @@ def _read_timestamp(fallback: tzinfo, value: ZonedText) -> str:
 
 
 def timestamp_writer(zone: tzinfo, zone_name: str, unmoved: Callable[[], None]) -> Callable[[str], ZonedText]:
-    """Return how a TIMESTAMP is written in a zone of this name; `unmoved` is called for one that the zone's
-    calendar does not have.
+    """Return the function that writes a TIMESTAMP in a zone of this name; `unmoved` is called for a value
+    that does not exist in the zone's calendar.
     """
     write = functools.partial(_write_timestamp, zone, zone_name, unmoved)
     return native("zoned-text", zone_name)(write) if zone is UTC else write
@@ -106,5 +106,5 @@ def _write_timestamp(zone: tzinfo, zone_name: str, unmoved: Callable[[], None], 
 
 
 def location_in(value: Any) -> str | None:  # noqa: ANN401 - any wire value
-    """Return the zone that a TIMESTAMP names, None if the value is none."""
+    """Return the zone that a TIMESTAMP names, None for other values."""
     return value.location if isinstance(value, ZonedText) else None

@@ -1,1 +1,1 @@
-"""TiCDC Avro: rows as Avro records whose schemas a registry has."""
+"""TiCDC Avro: rows as Avro records with schemas in a registry."""

@@ -1,4 +1,4 @@
-"""Messages of TiCDC Avro that have no schema: a byte that tells which, and what it says.
+"""Messages of TiCDC Avro without a schema: a byte for the kind, and the content.
 
     01 {"query", "type", "schema", "table", "commitTs"}    a statement; no key
     02, commit ts in 8 bytes                               a watermark; no key
@@ -30,7 +30,7 @@ _TSO_BYTES: Final = 1 + _TSO.size
 
 
 class Statement(Message, rename={"commit_ts": "commitTs"}):
-    """A statement as its message has it."""
+    """A statement in its message."""
 
     query: str
     type: int
@@ -43,7 +43,7 @@ _parse: Final = MessageParser(Statement).parse
 
 
 def kind_of(record: ConsumerRecord | signs.Message) -> bytes:
-    """Return which of these messages a record is; b"" if it is a row with a schema."""
+    """Return the kind of a control message; b"" if the record is a row with a schema."""
     value = record.value or b""
     if value.startswith(_DDL_START) and record.key is None:
         return DDL
@@ -77,14 +77,14 @@ def statement_in(value: bytes) -> Statement:
 
 
 def statement_value(statement: Statement) -> bytes:
-    """Return the value of a statement's message. Raises what printing raises."""
+    """Return the value of a statement's message. Raises the errors of printing."""
     text = printed(statement)
     for character, escape in _ESCAPES:
         text = text.replace(character, escape)
     return DDL + text
 
 
-#: What Go's encoding/json escapes besides what `printed` does; none of it occurs outside texts.
+#: Characters that Go's encoding/json escapes and `printed` does not; they occur in texts only.
 _ESCAPES: Final = (
     (b"<", rb"\u003c"),
     (b">", rb"\u003e"),

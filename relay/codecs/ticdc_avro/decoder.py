@@ -1,4 +1,4 @@
-"""The decoder of TiCDC Avro."""
+"""Decoder of TiCDC Avro."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ Record = Mapping[str, Any]
 
 
 class _Read(NamedTuple):
-    """A key or a value with its schema; None where there is no such part, or none that tells columns."""
+    """A key or a value with its schema; None for a missing part, or one without columns."""
 
     schema: AvroSchema
     value: Record
 
 
 class Decoder:
-    """Reads TiCDC Avro of both architectures."""
+    """Decode TiCDC Avro of both architectures."""
 
     def __init__(self, options: TicdcAvroOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
@@ -81,7 +81,7 @@ class Decoder:
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        """Return the record's event; see `relay.codecs.codec.Decoder`."""
         kind = kind_of(record)
         if kind == DDL:
             return self._ddl(record, catalog, losses)
@@ -92,7 +92,7 @@ class Decoder:
             ], catalog
         commit_ts = commit_ts_in(record.value or b"") if kind else None
         if record.key is None and (kind or record.value is None):
-            # Of a table without a primary key: nothing tells which row it was.
+            # Of a table without a primary key: the row is unknown.
             losses.append(Loss.DELETE)
             return [], catalog
         if kind or record.value is None:
@@ -104,7 +104,7 @@ class Decoder:
     def _deleted(
         self, record: ConsumerRecord, commit_ts: int | None, catalog: Catalog, losses: list[Loss]
     ) -> RowChange:
-        """A deleted row of which there is the key."""
+        """Return the change of a deleted row from its key."""
         key = self._part(record, "key")
         if key is None:
             raise Malformed(NAME, "key", "neither a key nor a value")
@@ -145,14 +145,14 @@ class Decoder:
         return self._change(op, layout, images, source, record)
 
     def _value(self, record: ConsumerRecord) -> _Read:
-        """The value of a row's message. Raises DecodeError."""
+        """Return the value of a row's message. Raises DecodeError."""
         found = self._part(record, "value")
         if found is None:
             raise Malformed(NAME, "value", "no value")
         return found
 
     def _key(self, record: ConsumerRecord) -> tuple[_Read | None, bool]:
-        """The key, and whether it says which columns it has. Another converter may have written it."""
+        """Return the key, and whether its columns are known. Another converter may have written it."""
         try:
             return self._part(record, "key"), True
         except (Malformed, UnsupportedMessage):
@@ -189,7 +189,9 @@ class Decoder:
         return Source(CONNECTOR, event_time_ns(None, None, record, losses))
 
     def _count(self, layout: Layout, images: TypedRows | PartialRows, losses: list[Loss]) -> None:
-        """Count what the definition of a row does not tell, and local times that are not one moment."""
+        """Count the facts missing from the definition of a row, and local times that do not exist or are
+        ambiguous.
+        """
         if layout.reader.is_guessed:
             losses.append(Loss.SCHEMA_GUESSED)
         if self._times is None:
@@ -200,7 +202,7 @@ class Decoder:
         self._times.count([row[at] for row in rows for at in times], losses)
 
     def _check(self, added: Record, layout: Layout, images: Images, op: Op, losses: list[Loss]) -> None:
-        """Count or refuse a row that is corrupted, or whose checksum says so."""
+        """Count or refuse a row that is marked as corrupted, or does not match its checksum."""
         path = f"value.{CORRUPTED}" if added.get(CORRUPTED) is True else ""
         checksum = _checksum(added) if self._verifies and not path else None
         if checksum is not None and not layout.is_sum(images, checksum, is_old=op is Op.DELETE):
@@ -237,7 +239,7 @@ class Decoder:
 
 
 def _op_of(added: Record) -> Op:
-    """What happened to a row, by what TiCDC adds to it. Raises UnsupportedMessage."""
+    """Return the operation of a row, from the fields that TiCDC adds. Raises UnsupportedMessage."""
     word = added.get(OP)
     if word is None:
         word = ""
@@ -251,7 +253,7 @@ _CHECKSUM_DIGITS: Final = 10
 
 
 def _checksum(added: Record) -> int | None:
-    """The checksum of a row; None without one, or of one that is computed in another way; -1 for nonsense."""
+    """Return the checksum of a row; None without one, or for another algorithm; -1 for an invalid one."""
     text, version = added.get(CHECKSUM), added.get(CHECKSUM_TYPE)
     if not isinstance(text, str) or not text or (isinstance(version, int) and version > CHECKSUM_VERSION):
         return None
@@ -259,7 +261,7 @@ def _checksum(added: Record) -> int | None:
 
 
 def _with_kinds(change: SchemaChange, code: int) -> SchemaChange:
-    """A statement that was not understood, with what its number says."""
+    """Return a statement that was not understood with the kinds of its number."""
     return msgspec.structs.replace(change, kinds=kinds_of(code))
 
 

@@ -1,4 +1,4 @@
-"""How messages of TiCDC Avro are recognized: by its control messages, or rows with nothing around them."""
+"""Detection of TiCDC Avro: by its control messages, or rows without an envelope."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from relay.codecs.ticdc_avro.control import DDL, kind_of
 from relay.codecs.ticdc_avro.values import TIDB_TYPE
 
 _TITLE: Final = "TiCDC Avro"
-#: What the fields of TiCDC's Debezium have beside their `tidb_type`.
+#: Members of fields in TiCDC's Debezium beside their `tidb_type`.
 _OF_DEBEZIUM: Final = '"connect.field"'
 
 
 def signs(message: Message) -> Sign | None:
-    """A statement, a watermark or a deleted row; or Avro that is no envelope."""
+    """Detect a statement, a watermark or a deleted row; or Avro without an envelope."""
     kind = kind_of(message)
     if kind:
         what = f"a commit ts behind the byte 0x0{kind[0]}"

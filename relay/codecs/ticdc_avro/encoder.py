@@ -1,4 +1,4 @@
-"""The encoder of TiCDC Avro."""
+"""Encoder of TiCDC Avro."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from relay.model.records import ConsumerRecord
 _NS_PER_MS: Final = 1_000_000
 _WORDS: Final = {Op.INSERT: "c", Op.READ: "c", Op.UPDATE: "u", Op.DELETE: "d"}
 _MOST_TOPICS: Final = 10_000
-#: What a column takes in a plan, and a schema for each byte of its text.
+#: Memory of a column in a plan, and of a schema per byte of its text.
 _PLAN_COLUMN_BYTES: Final = 600
 _SCHEMA_FACTOR: Final = 30
 _SCHEMA_BYTES: Final = 1_000
-#: Fields behind the columns, with their defaults.
+#: Fields after the columns, with their defaults.
 _OP_FIELD: Final = {"default": "", "name": OP, "type": "string"}
 _TIME_FIELDS: Final = (
     {"default": 0, "name": COMMIT_TS, "type": "long"},
@@ -74,11 +74,11 @@ _Names = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 
 class _Plan(msgspec.Struct, frozen=True, eq=False):
-    """What the encoder needs of a table: its record's name and namespace; the fields of the columns as rows
-    have them, by name, and these names; the names of the columns that a rule chooses for the key or of the
-    primary key, in order.
+    """The encoder's facts of a table: its record's name and namespace; the fields of the columns in rows, by
+    name, and these names; the names of the columns that a rule chooses for the key or of the primary key, in
+    order.
 
-    `absent`: columns that rows of other sources lack, and of which rows have NULL: virtual ones.
+    `absent`: columns that rows of other sources lack and that are written as NULL: virtual ones.
     """
 
     name: str
@@ -91,7 +91,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Target(RowTarget[_Plan]):
-    """Rows of TiCDC Avro. `lost`: what the values of the last row have lost."""
+    """The row target for TiCDC Avro. `lost`: losses of the last row's values."""
 
     has_virtual = True
 
@@ -106,7 +106,7 @@ class _Target(RowTarget[_Plan]):
     def plan(self, schema: TableSchema) -> _Plan:
         """Return the plan of a table version.
 
-        Raises NotRepresentable for a table without a name, and for one whose columns would have one name.
+        Raises NotRepresentable for a table without a name, and for columns that would share a name.
         """
         table = schema.id
         if not table.database or not table.table:
@@ -136,11 +136,11 @@ class _Target(RowTarget[_Plan]):
         )
 
     def plan_bytes(self, plan: _Plan) -> int:
-        """Return about how much memory a plan takes."""
+        """Return the approximate memory of a plan in bytes."""
         return _PLAN_COLUMN_BYTES * len(plan.fields)
 
     def columns_of(self, schema: TableSchema) -> Sequence[Column]:
-        """Return a table's columns with their names in Avro. NULL is out of the primary key."""
+        """Return a table's columns with their names in Avro. Columns of the primary key cannot be NULL."""
         key = schema.primary_key or ()
         return [
             msgspec.structs.replace(
@@ -152,23 +152,25 @@ class _Target(RowTarget[_Plan]):
         ]
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
-        """Return what every row of a table loses: names, types that have none, and parameters."""
+        """Return the losses of every row of a table: names, unnamed types, and parameters."""
         return (*plan.losses, Loss.TYPE_PARAMETERS) if type_info.parameters else plan.losses
 
     def write_of(self, column: Column) -> Write | None:
-        """Return how the column's canonical values are written."""
+        """Return the writing function of the column's canonical values."""
         return write_of(column, self._modes, self._zone, self._unmoved, self._unlabeled)
 
 
 def _in_table_order(key: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns of a key by their names in Avro, in table order; those that it lacks come last."""
+    """Return the columns of a key by their names in Avro, in table order; those missing from the table come
+    last.
+    """
     names = [column.name for column in schema.columns]
     present = [name for name in names if name in key]
     return tuple(map(sanitized, [*present, *(name for name in key if name not in names)]))
 
 
 def _check_names(schema: TableSchema, columns: Sequence[Column]) -> None:
-    """Refuse columns that would have one name, or that of a field which TiCDC adds."""
+    """Refuse columns that would share a name, or have the name of a field that TiCDC adds."""
     counted = Counter(column.name for column in columns)
     for own, column in zip(schema.columns, columns, strict=True):
         if counted[column.name] > 1:
@@ -178,7 +180,7 @@ def _check_names(schema: TableSchema, columns: Sequence[Column]) -> None:
 
 
 class Encoder:
-    """Writes TiCDC Avro as TiCDC's new architecture does."""
+    """Encode TiCDC Avro as TiCDC's new architecture does."""
 
     def __init__(
         self, options: TicdcAvroOptions, answers: LookupCache, chosen: ChosenKey = chooses_none
@@ -195,7 +197,7 @@ class Encoder:
         self._rows = TypedWriters(NAME, target, pool)
         self._schemas: ByteCache[tuple[object, ...], _Schema] = pool.cache()
         self._ids = SchemaIds(answers, pool)
-        #: What stands before the Avro of a topic's messages, and its schema.
+        #: The bytes before the Avro of a topic's messages, and its schema.
         self._heads: ByteCache[tuple[object, ...], tuple[bytes, _Schema]] = pool.cache()
         self._topics: dict[str, Encode] = {}
 
@@ -208,7 +210,7 @@ class Encoder:
         return functools.partial(_prepared, split is not None, self._chosen)
 
     def for_topic(self, topic: str) -> Encode:
-        """Return how events are encoded for a topic; see `TopicEncoder`."""
+        """Return the encoding function for a topic; see `TopicEncoder`."""
         found = self._topics.get(topic)
         if found is None:
             if len(self._topics) >= _MOST_TOPICS:
@@ -219,7 +221,7 @@ class Encoder:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterable[EncodedRecord]:
-        """Give the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
+        """Return the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
         return self._encode(subject_topic(source_record.topic), events, source_record, losses)
 
     def _encode(
@@ -257,7 +259,7 @@ class Encoder:
         return EncodedRecord(key, value)
 
     def _commit_ts(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> int:
-        """The commit ts of a row's message; 0 if it has none, and its time is that of its record."""
+        """Return the commit ts of a row's message; 0 if it has none, and its time is that of its record."""
         if self._has_extension:
             return commit_ts_of(change.source, source_record, losses)
         _count_time(change, source_record, losses)
@@ -271,7 +273,9 @@ class Encoder:
         source_record: ConsumerRecord,
         losses: list[Loss],
     ) -> EncodedRecord | None:
-        """The message of a deleted row: its key; None if its table has none, so that nobody could find it."""
+        """Return the message of a deleted row: its key; None if its table has none, so that no reader could
+        find the row.
+        """
         if key is None:
             losses.append(Loss.DELETE)
             return None
@@ -319,12 +323,12 @@ class Encoder:
             value[COMMIT_TS] = commit_ts - (1 << 64) if commit_ts >= 1 << 63 else commit_ts
             value[TIME] = change.source.event_time_ns // _NS_PER_MS
         if self._has_checksums:
-            # A reader computes it from what is written, labels, which may stand for another number.
+            # A reader computes it from the written labels, which may mean another number.
             value |= _NO_CHECKSUM if Loss.ENUM_INDEX in self._lost else _checksum(change)
         return self._framed(topic, "value", plan, (names, old_names), value)
 
     def _schema(self, plan: _Plan, part: Part, names: _Names) -> _Schema:
-        """The schema of a key or a row with these columns."""
+        """Return the schema of a key or a row with these columns."""
         cached = plan, part, names
         found = self._schemas.get(cached)
         if found is None:
@@ -337,7 +341,7 @@ class Encoder:
         return found
 
     def _added(self, plan: _Plan, old_names: tuple[str, ...] | None) -> list[Json]:
-        """The fields behind the columns."""
+        """Return the fields after the columns."""
         found: list[Json] = []
         if old_names is not None:
             fields = [plan.fields[name] for name in old_names]
@@ -352,7 +356,7 @@ class Encoder:
         return found
 
     def _framed(self, topic: str, part: Part, plan: _Plan, names: _Names, value: Json) -> bytes:
-        """A key or a row with these columns, behind the id of its schema."""
+        """Return a key or a row with these columns, after the id of its schema."""
         cached = topic, part, plan, names
         found = self._heads.get(cached)
         if found is not None:
@@ -398,20 +402,20 @@ def _prepared(is_split: bool, chosen: ChosenKey, events: list[Event]) -> list[Ev
 
 
 def _count_time(change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> None:
-    """Count that a message has no time, unless that of its record is the row's."""
+    """Count that a message has no time, unless its record's time is the row's."""
     if change.source.event_time_ns // _NS_PER_MS != source_record.timestamp_ms:
         losses.append(Loss.EVENT_TIME)
 
 
 def _whole(plan: _Plan, row: Json) -> Json:
-    """A row with NULL in the virtual columns that it lacks."""
+    """Return a row with NULL in the virtual columns that it lacks."""
     if not plan.absent:
         return dict(row)
     return dict.fromkeys(plan.absent) | row
 
 
 def _names_of(plan: _Plan, row: Json) -> tuple[str, ...]:
-    """The columns that a row has, in the table's order."""
+    """Return the columns of a row, in table order."""
     if len(row) == len(plan.names):
         return plan.names
     return tuple([name for name in plan.names if name in row])
@@ -421,7 +425,7 @@ _NO_CHECKSUM: Final[Json] = {CHECKSUM: "", CORRUPTED: False, CHECKSUM_TYPE: 0}
 
 
 def _checksum(change: RowChange) -> Json:
-    """The fields of a row's checksum; empty where it is not known."""
+    """Return the fields of a row's checksum; empty if unknown."""
     row = change.before if change.op is Op.DELETE else change.after
     found = None if row is None else row_checksum(change.schema, row)
     if found is None:
@@ -434,7 +438,7 @@ def _record(plan: _Plan, name: str, fields: Sequence[Json]) -> Json:
 
 
 class _Schema:
-    """A schema that is written: its text, and how its values are."""
+    """A written schema: its text, and the writer of its values."""
 
     def __init__(self, text: str) -> None:
         self.text, self._write = text, value_writer(parse_types(text))

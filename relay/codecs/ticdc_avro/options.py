@@ -1,4 +1,4 @@
-"""The options of TiCDC Avro, and what messages say with them."""
+"""The options of TiCDC Avro, and the capabilities of its messages with them."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ class TicdcAvroOptions(ZonedOptions, frozen=True):
 
     @property
     def modes(self) -> Modes:
-        """How numbers are written."""
+        """Return the form of numbers."""
         return Modes(
             self.avro_decimal_handling_mode == "string", self.avro_bigint_unsigned_handling_mode == "string"
         )
 
     @property
     def has_checksums(self) -> bool:
-        """Whether checksums of rows are verified and written."""
+        """Return whether checksums of rows are verified and written."""
         return self.integrity_check_level == "correctness"
 
     def writing_problems(self) -> list[Problem]:
-        """Find what TiCDC refuses together."""
+        """Report combinations of options that TiCDC refuses."""
         problems = super().writing_problems()
         if self.avro_enable_watermark and not self.enable_tidb_extension:
             problems.append(Problem("avro-enable-watermark", "needs enable-tidb-extension=true"))
@@ -79,14 +79,14 @@ class TicdcAvroOptions(ZonedOptions, frozen=True):
         return problems
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is for sources."""
+        """Report options for sources."""
         found = super().without_effect()
         found["corruption-handle-level"] = "it is about rows that are read"
         return found
 
 
 def carries(options: TicdcAvroOptions) -> Capabilities:
-    """Return what messages can say with these options."""
+    """Return the capabilities of messages with these options."""
     return Capabilities(
         before=Before.FULL if options.avro_include_before_value else Before.NONE,
         delete_image=options.avro_include_before_value,

@@ -1,15 +1,15 @@
-"""TiCDC Avro (protocol=avro): a table's rows as Avro records whose schemas a registry has.
+"""TiCDC Avro (protocol=avro): a table's rows as Avro records with schemas in a registry.
 
     key     00, id of a schema in 4 bytes, Avro: a record of the key's columns
-    value   00, id of a schema in 4 bytes, Avro: a record of the columns, and behind them, with options, the
+    value   00, id of a schema in 4 bytes, Avro: a record of the columns, and after them, with options, the
             old row (_ticdc_before), _tidb_op, _tidb_commit_ts, _tidb_commit_physical_time and a checksum;
             null for a deleted row
     others  statements and watermarks, with an option (`relay.codecs.ticdc_avro.control`)
 
-Emitted by TiCDC since v4.0; read are the messages of both architectures, written is the new one's. Without
-options it cannot say: old rows, whether a row was inserted or updated, commit ts, times, statements,
-watermarks. Never: names that Avro does not take, widths of integers, parameters of most types. Verified with
-records of pingcap/ticdc master b813e76f9 (2026-08-18).
+Emitted by TiCDC since v4.0. Messages of both architectures are read, the new one's are written. Not
+expressible without options: old rows, whether a row was inserted or updated, commit ts, times, statements,
+watermarks. Never expressible: names that Avro does not allow, widths of integers, parameters of most types.
+Verified with records of pingcap/ticdc master b813e76f9 (2026-08-18).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CODEC: Final = Codec(
     named_schemas=_named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
-    # A frame begins with a zero byte, which the JSON of a statement cannot hold.
+    # A frame begins with a zero byte, which the JSON of a statement cannot contain.
     non_ddl_marker=RowSignature(((b"\0",),)),
     signs=signs,
 )

@@ -1,8 +1,8 @@
-"""Rows of TiCDC Avro, read: the definition that a schema tells, or the catalog's, and a row's cells.
+"""Reading rows of TiCDC Avro: the definition from a schema or the catalog, and a row's cells.
 
-Contract: a `Layout` is made of the schemas of a message's key and value and of the catalog's definition,
-and kept; a row then costs what taking its cells does. Columns that have other names in the definition,
-which Avro does not take, get those names back.
+A `Layout` is made of the schemas of a message's key and value and of the catalog's definition, and cached;
+reading a row then only takes its cells. Columns with names that Avro does not allow get their names in the
+definition back.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from relay.model.limits import Limits, check_columns
 BEFORE, OP = "_ticdc_before", "_tidb_op"
 COMMIT_TS, TIME = "_tidb_commit_ts", "_tidb_commit_physical_time"
 CHECKSUM, CORRUPTED, CHECKSUM_TYPE = "_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version"
-#: What TiCDC adds to the columns.
+#: Fields that TiCDC adds to the columns.
 ADDED: Final = frozenset({BEFORE, OP, COMMIT_TS, TIME, CHECKSUM, CORRUPTED, CHECKSUM_TYPE})
 _CLASHING_BYTES: Final = 500
 _UNKNOWN_BYTES: Final = 500
 _TABLE_BYTES: Final = 500
 _PARTS: Final = PartNames(deleted="value", old=f"value.{BEFORE}", new="value")
-#: What a layout takes beside its schemas, and for each column, with the functions of an encoder that write
-#: its rows.
+#: Memory of a layout besides its schemas, and per column, with the functions of an encoder that write its
+#: rows.
 _LAYOUT_BYTES: Final = 12_000
 _COLUMN_BYTES: Final = 2_500
 _ALL_MODES: Final = (Modes(), Modes(has_decimal_text=True, has_bigint_text=True))
@@ -55,7 +55,7 @@ Cells = tuple[Any, ...]
 
 
 class Layout:
-    """How rows of one schema become canonical. `is_key`: they have the columns of the key alone."""
+    """Converts rows of one schema to canonical form. `is_key`: they have the columns of the key alone."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Layout:
         self._checked = msgspec.structs.replace(schema, columns=columns)
 
     def images(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> TypedRows | PartialRows:
-        """Return the images of rows as Avro has them."""
+        """Return the images of rows of Avro."""
         before, after = self._found(old), self._found(new)
         if ABSENT in (before or ()) or ABSENT in (after or ()):
             return PartialRows(self.reader, before, after)
@@ -96,7 +96,7 @@ class Layout:
             return tuple([row.get(name, ABSENT) for name in self._names])
 
     def is_sum(self, images: Images, checksum: int, *, is_old: bool) -> bool:
-        """Whether this may be the checksum of a row."""
+        """Return whether this may be the checksum of a row."""
         if self.reader.is_partial:
             return True
         row = images.cells_at(self.reader.places, is_old=is_old)
@@ -107,7 +107,7 @@ class Layout:
 
 
 def _taken(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Cells]:
-    """How the values of these fields are taken out of a record."""
+    """Return the function that takes the values of these fields out of a record."""
     take = itemgetter(*names)
     if len(names) == 1:
         return lambda row: (take(row),)
@@ -115,7 +115,7 @@ def _taken(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Cells]:
 
 
 class Layouts:
-    """The layouts of a decoder, as a cache."""
+    """A decoder's cache of layouts."""
 
     def __init__(self, zone: tzinfo, limits: Limits) -> None:
         self._zone, self._limits = zone, limits
@@ -128,8 +128,8 @@ class Layouts:
         self._originals = _Originals()
 
     def added(self, schema: AvroSchema, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what TiCDC adds to the columns of a row: other columns may be there, too, but none that has
-        the name of something added.
+        """Return the fields that TiCDC adds to the columns of a row: other columns may exist, too, but none
+        with the name of an added field.
         """
         clashing = self._clashing.get(schema)
         if clashing is None:
@@ -157,10 +157,10 @@ class Layouts:
         *,
         has_key: bool = True,
     ) -> Layout:
-        """Return the layout of rows of a schema, the key's own for rows that are keys.
+        """Return the layout of rows of a schema; keys have separate layouts.
 
-        `has_key`: whether what is known of the message's key counts: without a key its table has none.
-        Raises UnsupportedMessage for a schema that is none of TiCDC's.
+        `has_key`: whether the facts of the message's key count: without a key its table has none. Raises
+        UnsupportedMessage for a schema that is not TiCDC's.
         """
         known = self._known(rows, catalog, at)
         found = self._kept.get((rows, key, has_key, known))
@@ -171,7 +171,9 @@ class Layouts:
         return found
 
     def _known(self, rows: AvroSchema, catalog: Catalog, at: Position) -> TableSchema | None:
-        """The catalog's definition of the table of a schema, whose name may have been another."""
+        """Return the catalog's definition of the table of a schema; the table's own name may differ from the
+        schema's.
+        """
         if not catalog.histories:
             return None
         table = self._tables.get(rows)
@@ -191,7 +193,7 @@ class Layouts:
         is_key = rows is key
         places = None if known is None else _places(fields, known)
         if known is not None and places is not None:
-            # Rows have NULL for virtual columns, whatever their values are.
+            # Rows have NULL for virtual columns, whatever their values.
             pairs = [
                 (field, at)
                 for field, at in zip(fields, places, strict=True)
@@ -210,12 +212,12 @@ class Layouts:
 
 
 def columns_in(record: AvroType) -> Iterator[AvroField]:
-    """Find the fields of a record that are columns: they tell a type, and what TiCDC adds does not."""
+    """Yield the fields of a record that are columns: they have a type, and fields that TiCDC adds do not."""
     return (field for field in record.fields if is_known_field(field))
 
 
 def _unknown_fields(record: AvroType) -> Iterator[tuple[str, ...]]:
-    """Find the fields that are neither columns nor added by TiCDC, in the old row too."""
+    """Yield the fields that are neither columns nor added by TiCDC, in the old row too."""
     for field in record.fields:
         if field.name == BEFORE:
             before = field.type.present.fields
@@ -225,7 +227,7 @@ def _unknown_fields(record: AvroType) -> Iterator[tuple[str, ...]]:
 
 
 def _value_at(row: Mapping[str, Any], path: Sequence[str]) -> Any:  # noqa: ANN401 - a value of any type
-    """The value of a field; ABSENT in an old row that is not there."""
+    """Return the value of a field; ABSENT for a missing old row."""
     value: Any = row
     for name in path:
         if not isinstance(value, dict):
@@ -247,7 +249,7 @@ def _check_before(record: AvroType, fields: Sequence[AvroField]) -> None:
 
 
 def _table_of(record: AvroType) -> TableId:
-    """The table of a record: its namespace is the keyspace and the database."""
+    """Return the table of a record: its namespace is the keyspace and the database."""
     namespace, _, name = record.name.rpartition(".")
     return TableId(namespace.partition(".")[2] or namespace, name)
 
@@ -259,7 +261,7 @@ def _primary_key(key: AvroSchema | None, names: Mapping[str, str]) -> tuple[str,
 
 
 def _places(fields: Sequence[AvroField], known: TableSchema) -> list[int] | None:
-    """Where the columns of fields stand in a definition; None if it says something else of one."""
+    """Return the indexes of fields' columns in a definition; None if one contradicts the definition."""
     place_of = _by_name(known)
     places = []
     for field in fields:
@@ -271,12 +273,12 @@ def _places(fields: Sequence[AvroField], known: TableSchema) -> list[int] | None
 
 
 def _by_name(known: TableSchema) -> dict[str, int]:
-    """Where the columns of a definition stand, by their names in Avro."""
+    """Return the indexes of a definition's columns, by their names in Avro."""
     return {sanitized(column.name): at for at, column in enumerate(known.columns)}
 
 
 def _agrees(column: Column, field: AvroField) -> bool:
-    """Whether a field is of the type that a definition says, as far as fields tell types."""
+    """Return whether a field has the type of the definition, as far as fields have types."""
     form = _form(field)
     if form not in {form_of(column.type, modes) for modes in _ALL_MODES}:
         return form == ("FLOAT", "double") and column.type.base == "float"
@@ -291,7 +293,7 @@ def _described(column: Column, field: AvroField) -> bool:
         return (told.length, told.scale) == (known.length, known.scale or 0)
     if told.base == "bit":
         return told.length == (known.length or 1)
-    # Members are joined with commas, and may have some themselves.
+    # Members are joined with commas, and may contain commas.
     return (
         known.members is None
         or told.members is None
@@ -314,7 +316,7 @@ def _type(field: AvroField) -> ColumnType:
 
 
 def _column(field: AvroField, known: TableSchema | None) -> Column:
-    """The column of a field: the catalog's, if that agrees."""
+    """Return the column of a field: the catalog's, if that agrees."""
     if known is not None:
         place = _by_name(known).get(field.name)
         if place is not None and _agrees(known.columns[place], field):
@@ -324,14 +326,14 @@ def _column(field: AvroField, known: TableSchema | None) -> Column:
 
 
 class _Originals:
-    """Which tables of a catalog have a name in Avro."""
+    """Maps names in Avro to the tables of a catalog."""
 
     def __init__(self) -> None:
         self._catalog: Catalog | None = None
         self._tables: dict[TableId, list[TableId]] = {}
 
     def table(self, name: TableId, catalog: Catalog, at: Position) -> TableSchema | None:
-        """Return the definition of the table that is meant; None if it is unknown, or one of several."""
+        """Return the definition of the table; None if it is unknown or ambiguous."""
         if catalog is not self._catalog:
             self._catalog, self._tables = catalog, {}
             for database, tables in catalog.histories.items():

@@ -1,9 +1,9 @@
-"""Columns of TiCDC Avro: what a field's schema tells of a type, and values as Avro has them.
+"""Columns of TiCDC Avro: types from field schemas, and values in Avro.
 
-Contract: `field_schema` gives the schema of a column's field, member by member as TiCDC prints it;
-`field_type` the MySQL type that a field tells, or ValueError. `read_of` and `write_of` give the functions
-between Avro's values and canonical ones, None where both are the same. Sources: pingcap/ticdc
-pkg/sink/codec/avro/avro.go (2026-08), and its records.
+`field_schema` returns the schema of a column's field, in TiCDC's order of members; `field_type` returns the
+MySQL type of a field, or raises ValueError. `read_of` and `write_of` return the functions between Avro's
+values and canonical ones, None if both are the same. Sources: pingcap/ticdc pkg/sink/codec/avro/avro.go
+(2026-08), and its records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAME: Final = "ticdc-avro"
 PARAMETERS: Final = "connect.parameters"
 TIDB_TYPE: Final = "tidb_type"
 _SMALL: Final = frozenset({"tinyint", "smallint", "mediumint"})
-#: TiCDC's name and Avro's type of what has one form. `_form` adds those that depend on more.
+#: TiCDC's name and Avro's type of types with one form. `_form` adds those that depend on more.
 _FORMS: Final = {
     "tinyint": ("INT", "int"), "smallint": ("INT", "int"), "mediumint": ("INT", "int"), "int": ("INT", "int"),
     "bigint": ("BIGINT", "long"), "float": ("FLOAT", "float"), "double": ("DOUBLE", "double"),
@@ -45,7 +45,7 @@ _FORMS: Final = {
     **dict.fromkeys(GEOMETRIES, ("BLOB", "bytes")),
 }  # fmt: skip
 _TEXT: Final = ("TEXT", "string")
-#: What is read for a form: of types that have the same, the one that holds all values.
+#: The type for each form; if several types share it, the one that holds all values.
 _TYPES: Final = {
     ("INT", "int"): ColumnType("int"),
     ("INT UNSIGNED", "int"): ColumnType("mediumint", unsigned=True),
@@ -72,12 +72,12 @@ _TYPES: Final = {
     ("YEAR", "int"): ColumnType("year"),
     ("TiDBVECTORFloat32", "string"): ColumnType("vector"),
 }
-#: How long the text of a length may be.
+#: Maximum digits of a length.
 _MOST_DIGITS: Final = 8
 
 
 class Modes(msgspec.Struct, frozen=True):
-    """Which numbers are written as text, because other programs hold them with difficulty."""
+    """Numbers that are written as text, because other programs may round them."""
 
     has_decimal_text: bool = False
     has_bigint_text: bool = False
@@ -111,7 +111,7 @@ def loses_type(column_type: ColumnType) -> bool:
 def type_schema(column: Column, modes: Modes) -> Json:
     """Return the schema of a column's values that are not NULL.
 
-    Raises NotRepresentable for members that TiCDC's text of them does not tell apart.
+    Raises NotRepresentable for members that are ambiguous in TiCDC's text.
     """
     column_type = column.type
     name, kind = form_of(column_type, modes)
@@ -131,7 +131,7 @@ def type_schema(column: Column, modes: Modes) -> Json:
 
 
 def _allowed(name: str, members: tuple[str, ...]) -> str:
-    """The members of ENUM and SET as TiCDC joins them."""
+    """Return the members of ENUM and SET as TiCDC joins them."""
     text = ",".join([member.replace(",", "\\,") for member in members])
     if _members(text) != members:
         raise NotRepresentable(NAME, name, "a member ends with a backslash, which hides the comma behind it")
@@ -139,8 +139,8 @@ def _allowed(name: str, members: tuple[str, ...]) -> str:
 
 
 def field_schema(column: Column, modes: Modes, database: str) -> Json:
-    """Return the schema of a column's field. A column that may be NULL has it first, unless it has another
-    default.
+    """Return the schema of a column's field. In a nullable column NULL is the first type, unless the column
+    has another default.
     """
     schema = type_schema(column, modes)
     default = default_of(column, modes, database)
@@ -153,7 +153,7 @@ def field_schema(column: Column, modes: Modes, database: str) -> Json:
 
 
 def is_known_field(field: AvroField) -> bool:
-    """Whether a field tells a type of TiCDC's, as all columns do and no other field does."""
+    """Return whether a field has a type of TiCDC's, as all columns have and no other field."""
     told = field.type.present.attributes.get(PARAMETERS)
     return isinstance(told, dict) and TIDB_TYPE in told
 
@@ -169,7 +169,7 @@ def form_of_field(field: AvroField) -> tuple[str, str]:
 
 
 def field_type(field: AvroField) -> ColumnType:
-    """Return the type that a field tells. Raises ValueError."""
+    """Return the type of a field. Raises ValueError."""
     form = form_of_field(field)
     found, told = _TYPES.get(form), field.type.present.attributes
     if found is None:
@@ -200,7 +200,9 @@ def _number(text: object) -> int:
 
 
 def _members(text: object) -> tuple[str, ...] | None:
-    """Members of ENUM and SET, joined by commas; a comma within a member has a backslash before it."""
+    """Return the members of ENUM and SET, joined by commas; a comma within a member has a backslash before
+    it.
+    """
     if not isinstance(text, str):
         return None
     return tuple([member.replace("\\,", ",") for member in _BETWEEN_MEMBERS(text)])
@@ -217,7 +219,7 @@ _NUMERIC: Final = _NUMBERS | {"FLOAT", "DOUBLE", "BIT"}
 def default_of(column: Column, modes: Modes, database: str) -> Any:  # noqa: ANN401 - a value of any type
     """Return the default of a field, None if it has none: the next value of a sequence is no number.
 
-    Raises NotRepresentable for one that is no value of its column.
+    Raises NotRepresentable for a default that is no value of its column.
     """
     name, kind = form_of(column.type, modes)
     sequence = sequence_default(column, database)
@@ -247,16 +249,16 @@ def _default(text: str, column_type: ColumnType, name: str, kind: str) -> Any:  
     return text
 
 
-#: Of 64 bits.
+#: Maximum digits of a 64-bit number.
 _MOST_NUMBER_DIGITS: Final = 20
 
 
 def _whole_number(text: str) -> int:
-    """The number of a default, which DDL may have with a fraction or an exponent. Raises ValueError, and
-    ArithmeticError for no number.
+    """Return the number of a default, which DDL may have with a fraction or an exponent. Raises ValueError,
+    and ArithmeticError if it is no number.
     """
     number = Decimal(text)
-    # An exponent of a few digits makes millions of them.
+    # An exponent of a few digits expands to millions of digits.
     is_short = not number or number.adjusted() < _MOST_NUMBER_DIGITS
     if not is_short or not -(1 << 63) <= number < 1 << 64:
         raise ValueError("a number beyond 64 bits")
@@ -268,7 +270,7 @@ _PLAIN_END: Final = 1e15
 
 
 def _bits_of(text: str) -> int:
-    """The number of a default of BIT, which is `b'101'`, digits, or the bits as characters."""
+    """Return the number of a default of BIT: `b'101'`, digits, or the bits as characters."""
     if match := _BITS(text):
         return int(match[1], 2)
     if text.isascii() and text.isdigit():
@@ -280,9 +282,9 @@ _BITS: Final = re.compile(r"[bB]'([01]*)'").fullmatch
 
 
 def told_default(field: AvroField, column_type: ColumnType) -> Default | Absent:
-    """Return the default that a field tells of its column.
+    """Return the default that a field declares for its column.
 
-    Bytes are there as base64. None says nothing: TiCDC leaves defaults of DECIMAL out.
+    Bytes are base64. None means unknown: TiCDC omits defaults of DECIMAL.
     """
     value = field.attributes.get("default")
     if value is None or isinstance(value, dict | list | bool):
@@ -306,7 +308,7 @@ def told_default(field: AvroField, column_type: ColumnType) -> Default | Absent:
 
 
 def read_of(column_type: ColumnType, avro: AvroType, zone: tzinfo) -> Read | None:
-    """Return how a column's values of this Avro type are read; None if they are canonical."""
+    """Return the function that reads a column's values of this Avro type; None if they are canonical."""
     base = column_type.base
     if base == "decimal":
         if avro.kind == "string":
@@ -347,7 +349,7 @@ def _read_float(number: float) -> float:
 
 
 def _read_vector(text: str) -> str:
-    """A vector without the blanks behind its commas."""
+    """Read a vector without the blanks after its commas."""
     if not numbers.is_vector(text):
         raise ValueError("not a vector")
     return text.replace(" ", "")
@@ -371,10 +373,10 @@ def write_of(
     unmoved: Callable[[], None],
     unlabeled: Callable[[], None],
 ) -> Write:
-    """Return how a column's values other than NULL are written.
+    """Return the writing function of a column's values other than NULL.
 
-    `unmoved` is called for a TIMESTAMP that the zone's calendar does not have, `unlabeled` for numbers of
-    ENUM and SET that stand for no label.
+    `unmoved` is called for a TIMESTAMP that does not exist in the zone's calendar, `unlabeled` for numbers of
+    ENUM and SET without a label.
     """
     _, kind = form_of(column.type, modes)
     return _write_of(column.type, kind, zone, unmoved, unlabeled)
@@ -404,7 +406,7 @@ def _write_of(
 
 
 def _bit_bytes(length: int, value: int) -> bytes:
-    """The bits, in as many bytes as the column has. Raises ValueError for a number that has more."""
+    """Return the bits, in as many bytes as the column has. Raises ValueError for a number that needs more."""
     if not 0 <= value < 1 << length:
         raise ValueError("more bits than the column has")
     return value.to_bytes((length + 7) // 8, "big")
@@ -429,7 +431,7 @@ def _unsigned(value: int) -> int:
 
 
 def _wrapped(value: int) -> int:
-    """An unsigned number as the signed one of the same bits."""
+    """Return an unsigned number as the signed one of the same bits."""
     value = _unsigned(value)
     return value - (1 << 64) if value >= 1 << 63 else value
 
@@ -448,13 +450,13 @@ def _float64(value: float) -> float:
     return float(_finite(value))
 
 
-def _bytes(value: Any) -> bytes:  # noqa: ANN401 - what a source took for bytes
+def _bytes(value: Any) -> bytes:  # noqa: ANN401 - a value that the source decoded as bytes
     if not isinstance(value, bytes):
         raise TypeError("not bytes")
     return value
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - a value of a type that has no form of its own
+def _text(value: Any) -> str:  # noqa: ANN401 - a value of a type without a special form
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, Decimal):
@@ -476,11 +478,11 @@ _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_]", re.ASCII)
 
 
 def sanitized(name: str) -> str:
-    """Return a name with `_` for every character that Avro does not take, and `_` before a first digit."""
+    """Return a name with `_` for every character that Avro does not allow, and `_` before a leading digit."""
     found = _FOREIGN.sub("_", name)
     return f"_{found}" if found[:1].isdigit() else found
 
 
 def subject_topic(topic: str) -> str:
-    """Return a topic as subjects have it: without dots."""
+    """Return a topic in the form of subjects: without dots."""
     return topic.replace(".", "_")
